@@ -329,7 +329,7 @@ func (z *analyser) blockedBy(b *blocked) Finding {
 	}
 	f.Message = t.rows[b.row].ID + " is never reached: "
 	if b.cover >= 0 {
-		f.Message += t.rows[b.cover].ID + " above matches all that it matches" + z.takesText(b.cover, b.row)
+		f.Message += t.rows[b.cover].ID + " above matches all that it matches" + z.takesText(b.cover)
 		return f
 	}
 	f.Message += "rows above together match all that it matches"

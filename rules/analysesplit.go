@@ -75,7 +75,7 @@ func (z *analyser) takes(other, row int) ([]atom, bool) {
 
 // takesText says how a row takes all that a row below matches, where it does so by
 // its split.
-func (z *analyser) takesText(other, row int) string {
+func (z *analyser) takesText(other int) string {
 	switch s := z.t.answers[other].split; {
 	case s == nil:
 		return ""

@@ -48,10 +48,10 @@ const (
 //	HMAC-SHA-256(key, length, parts, record)
 //
 // where parts is what follows the MAC in the seal, length its length in four bytes, and
-// record each member that is not absent, but for the seal and the content, in the order
-// of [RecordFields]. A member has the length of its name in a byte, the name, the length of its value in four, and
-// the value: with milliseconds, microseconds and JSON on one line, as far as a record is
-// kept anywhere. The hash of a part is the first 8 bytes of
+// record each member that is not absent, but for the seal and the content, in the order of
+// [RecordFields]. A member has the length of its name in a byte, the name, the length of
+// its value in four, and the value: with milliseconds, microseconds and JSON on one line,
+// as far as a record is kept anywhere. The hash of a part is the first 8 bytes of
 //
 //	SHA-256(partKey, name, 0x00, part)
 //

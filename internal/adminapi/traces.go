@@ -24,7 +24,8 @@ const (
 const listBudget = 60 * time.Millisecond
 
 // serveTraces answers GET /cadenza/traces: the newest traces that pass a filter, those
-// with the lowest scores (?sort=score) or those written since (?follow). DELETE /cadenza/traces is serveErase's.
+// with the lowest scores (?sort=score) or those written since (?follow). DELETE
+// /cadenza/traces is serveErase's.
 func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodDelete {
 		return serveErase(w, r)

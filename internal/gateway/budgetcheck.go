@@ -135,9 +135,9 @@ func (c *budgetCheck) decide(values map[string]string, at time.Time, percent int
 	return w, true
 }
 
-// sets returns what a way sets aside of a ceiling at first, and what it can't do without: what an
-// attempt at the dearest and at the cheapest of its targets may use, with so many tokens
-// of messages.
+// sets returns what a way sets aside of a ceiling at first, and what it can't do without:
+// what an attempt at the dearest and at the cheapest of its targets may use, with so many
+// tokens of messages.
 func (c *budgetCheck) sets(of BudgetCeiling, w way, messages int64) (first, least float64) {
 	least = math.Inf(1)
 	for _, t := range w.policy.Targets(w.variant) {

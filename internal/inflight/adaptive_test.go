@@ -272,10 +272,15 @@ func TestAWindowIsJudged(t *testing.T) {
 		hear func(*Calls) int
 		want int
 	}{
-		"a tenth fails":      {func(c *Calls) int { return window(c, 2, "m", time.Second) }, 100},
-		"more than a tenth":  {func(c *Calls) int { return window(c, 3, "m", time.Second) }, 70},
-		"many at once":       {func(c *Calls) int { time.Sleep(1); return fails(c, 50) }, 100},
-		"few, and few later": {func(c *Calls) int { time.Sleep(1); fails(c, 9); time.Sleep(staleAfter + 1); return fails(c, 9) }, 100},
+		"a tenth fails":     {func(c *Calls) int { return window(c, 2, "m", time.Second) }, 100},
+		"more than a tenth": {func(c *Calls) int { return window(c, 3, "m", time.Second) }, 70},
+		"many at once":      {func(c *Calls) int { time.Sleep(time.Nanosecond); return fails(c, 50) }, 100},
+		"few, and few later": {func(c *Calls) int {
+			time.Sleep(time.Nanosecond)
+			fails(c, 9)
+			time.Sleep(staleAfter + 1)
+			return fails(c, 9)
+		}, 100},
 		"another model is slower": {func(c *Calls) int {
 			window(c, 0, "fast", 100*time.Millisecond)
 			return window(c, 0, "slow", time.Second)

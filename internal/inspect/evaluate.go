@@ -266,8 +266,8 @@ func positionOf(t *rules.Table, d rules.Decision) string {
 	return t.Rows()[d.Row].Pos.String()
 }
 
-// find finds the definition that a query names by its key or an alias. A folder may precede its key, in
-// place of its kind, unless some definition has such a name.
+// find finds the definition that a query names by its key or an alias. A folder may
+// precede its key, in place of its kind, unless some definition has such a name.
 func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Definition, error) {
 	if folder, rest, ok := strings.Cut(key, "/"); ok && kind == 0 && definition.KindOf(folder) != 0 &&
 		s.Prompt(key) == nil && s.Endpoint(key) == nil && s.RemoteConfig(key) == nil {

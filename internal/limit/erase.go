@@ -14,8 +14,8 @@ const erasedMark = "erased:"
 // errNotErased is why an erasure is not complete.
 var errNotErased = errors.New("the file of the limits still has the subject: it is being read, or can't be written")
 
-// SetHash sets the keyed hash, in visible characters, that stands for erased subjects of a workspace. The same
-// subject must have the same hash after a restart.
+// SetHash sets the keyed hash, in visible characters, that stands for erased subjects of a
+// workspace. The same subject must have the same hash after a restart.
 func (l *Limiter) SetHash(workspace string, hash func(subject string) string) {
 	l.hashes.Store(workspace, hash)
 }

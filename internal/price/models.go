@@ -17,8 +17,7 @@ var shippedModels string
 
 // Model is what is known of a model beside its price. What is not known is zero.
 type Model struct {
-	// ContextWindow is the model's context window: the most tokens that a prompt and its answer
-	// have together.
+	// ContextWindow is the most tokens that a prompt and its answer have together.
 	ContextWindow int64 `json:"context_window,omitempty"`
 	// Deprecated is the day on which the provider announced the model's end.
 	Deprecated Day `json:"deprecated,omitzero"`

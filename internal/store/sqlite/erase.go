@@ -38,13 +38,13 @@ const (
 	cleanTime = 20 * time.Second
 )
 
-// Erase deletes the traces that the selector chooses, the reports on them and on
-// their decisions, and the replies that name them, of what was stored when it began.
-// A report on a decision that the selector chooses, it chooses all traces of. It keeps the selector
-// for the sinks, to which it is delivered. When Erase returns without an error,
-// nothing of what it deleted is left in the bytes of the file and its log; after
-// an error it may be called again. It does not find a reply whose trace the
-// retention deleted before: that reply expires within a day.
+// Erase deletes the traces that the selector chooses, the reports on them and on their
+// decisions, and the replies that name them, of what was stored when it began. A report on
+// a decision that the selector chooses, it chooses all traces of. It keeps the selector
+// for the sinks, to which it is delivered. When Erase returns without an error, nothing of
+// what it deleted is left in the bytes of the file and its log; after an error it may be
+// called again. It does not find a reply whose trace the retention deleted before: that
+// reply expires within a day.
 //
 // Erase works on a connection of its own, a little at a time, also while a Store
 // writes to the file. What is written meanwhile, such as the end of a call, belongs
