@@ -137,7 +137,7 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 				if o.Version != n.Version {
 					change.Change = Changed
 					change.Members, change.Texts = changedMembers(o.Content(), n.Content())
-					change.Units = unitChanges(before, after, kind, key, models, now)
+					change.Units = unitChanges(before, after, o, n, models, now)
 				}
 				if o.Version != n.Version || models.any || configs {
 					d := newTableDiff(before, after, kind, key, models, configs, now)

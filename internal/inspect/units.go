@@ -13,7 +13,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/rules"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // UnitChange is what an edit of a split or ramp does to the units that meet its row.
@@ -93,7 +92,7 @@ func MovedUnits(oldDir, newDir string, after *definition.Snapshot, now time.Time
 			if d.Kind != kind || olds[d.Key] == nil {
 				continue
 			}
-			for _, c := range unitChanges(before, after, kind, d.Key, models, now) {
+			for _, c := range unitChanges(before, after, olds[d.Key], d, models, now) {
 				if c.betweenArms() {
 					findings = append(findings, Finding{File: c.pos.File, Line: c.pos.Line, Column: c.pos.Column, Message: c.String(), Rule: "moved-units"})
 				}
@@ -103,16 +102,16 @@ func MovedUnits(oldDir, newDir string, after *definition.Snapshot, now time.Time
 	return findings, nil
 }
 
-// unitChanges returns what becomes of the units of the rows of a table that have a
-// split in either version. It says nothing of rows that only one version has, and of
-// units that the data models read otherwise.
-func unitChanges(before, after *definition.Snapshot, kind trace.Kind, key string, models changedModel, now time.Time) []UnitChange {
-	old, next := tableOf(before, kind, key), tableOf(after, kind, key)
+// unitChanges returns what becomes of the units of the rows of a definition's table
+// that have a split in either version of it. It says nothing of rows that only one
+// version has, and of units that the data models read otherwise.
+func unitChanges(before, after *definition.Snapshot, oldDef, newDef *definition.Definition, models changedModel, now time.Time) []UnitChange {
+	old, next := tableOf(before, oldDef.Kind, oldDef.Key), tableOf(after, newDef.Kind, newDef.Key)
 	if old == nil || next == nil {
 		return nil
 	}
 	var changes []UnitChange
-	for _, pair := range sameRows(old, next, definitions(before, kind)[key], definitions(after, kind)[key]) {
+	for _, pair := range sameRows(old, next, oldDef, newDef) {
 		a, b := old.Divide(pair[0], now), next.Divide(pair[1], now)
 		by := cmp.Or(b.By, a.By)
 		if by == "" || models.all || models.fields[a.By] || models.fields[b.By] {
