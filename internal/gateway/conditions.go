@@ -158,7 +158,7 @@ func firstMistake(err error) string {
 // made when the gateway starts and when definitions are loaded.
 func (w *Workspace) unavailable() []Condition {
 	found := make(map[string]string)
-	for _, t := range w.namedTargets() {
+	for _, t := range w.namedTargets(w.Source.Snapshot()) {
 		if problem := w.problemOf(t.Provider); problem != "" {
 			found[t.Provider] = problem
 		}
@@ -198,10 +198,9 @@ type servedTarget struct {
 	model           price.Model
 }
 
-// namedTargets returns the targets of the served definitions, by provider and model.
-// The list must not be changed. It is made once for a snapshot.
-func (w *Workspace) namedTargets() []servedTarget {
-	snapshot := w.Source.Snapshot()
+// namedTargets returns the targets of a snapshot, by provider and model, with what is
+// known of their models. The list must not be changed. It is made once for a snapshot.
+func (w *Workspace) namedTargets(snapshot *definition.Snapshot) []servedTarget {
 	if last := w.served.Load(); last != nil && last.snapshot == snapshot {
 		return last.targets
 	}

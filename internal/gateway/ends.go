@@ -21,17 +21,16 @@ func (w *Workspace) endsOf(snapshot *definition.Snapshot) map[string]end {
 		untold, stays        bool
 	}
 	all := make(map[string]dates)
-	for _, t := range targetsOf(snapshot) {
-		m := w.prices.Model(t.Provider, w.hosts[t.Provider], t.Model)
+	for _, t := range w.namedTargets(snapshot) {
 		for _, key := range t.Endpoints {
 			d := all[key]
-			d.untold = d.untold || m.Deprecated.IsZero()
-			d.stays = d.stays || m.Shutdown.IsZero()
-			if m.Deprecated.After(d.deprecated) {
-				d.deprecated = m.Deprecated.Time
+			d.untold = d.untold || t.model.Deprecated.IsZero()
+			d.stays = d.stays || t.model.Shutdown.IsZero()
+			if t.model.Deprecated.After(d.deprecated) {
+				d.deprecated = t.model.Deprecated.Time
 			}
-			if m.Shutdown.After(d.shutdown) {
-				d.shutdown = m.Shutdown.Time
+			if t.model.Shutdown.After(d.shutdown) {
+				d.shutdown = t.model.Shutdown.Time
 			}
 			all[key] = d
 		}

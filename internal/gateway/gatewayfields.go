@@ -41,7 +41,7 @@ func (c *call) Budget(name string) (percent int, ok bool) {
 // call shows that it answers is not down for that call: tables that turn to others
 // would else never ask it again.
 func (c *call) Down(provider, model string) (down, ok bool) {
-	named := c.workspace.namedTargets()
+	named := c.workspace.namedTargets(c.workspace.Source.Snapshot())
 	first, _ := slices.BinarySearchFunc(named, provider, func(t servedTarget, provider string) int { return strings.Compare(t.Provider, provider) })
 	for i := first; i < len(named) && named[i].Provider == provider; i++ {
 		if model != "" && named[i].Model != model {

@@ -62,7 +62,7 @@ type TargetFailure struct {
 // Targets returns the targets of the definitions that are served, by provider and
 // model.
 func (w *Workspace) Targets() []Target {
-	named := w.namedTargets()
+	named := w.namedTargets(w.Source.Snapshot())
 	health := make(map[[2]string]*invoke.TargetHealth)
 	known := w.Memory.engine.Targets()
 	for i := range known {
