@@ -403,6 +403,7 @@ func BenchmarkRefusedCall(b *testing.B) {
 	defer leave()
 	reader := strings.NewReader("")
 	request := httptest.NewRequest(http.MethodPost, "/v1/endpoints", nil)
+	request.ProtoMajor = 2 // over HTTP/1 the answer waits
 	request.Header.Set("Authorization", "Bearer "+testKey)
 	request.ContentLength = int64(len(chat))
 	request.Body = io.NopCloser(reader)

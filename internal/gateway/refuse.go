@@ -49,19 +49,17 @@ const (
 // A caller that is refused because the gateway is full waits for that: see slow. by is the
 // ceiling's refusal, nil where another cause refuses.
 func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, to *route, o outcome, by *refusal) {
-	rest, closes := false, false // more of the body is to come; the connection ends
+	rest, full := false, false // more of the body is to come; the gateway is full
 	if r.ProtoMajor == 1 {
 		rest = o.end == unread && !skipSmallBody(w, r)
-		closes = rest
-		if o.err.Code == wire.Overloaded || o.err.Code == wire.RateLimited && o.err.Limit == "" {
-			if !g.scarce() {
-				g.slow(r.Context())
-			}
-			// An idle connection is closed for a new one, perhaps when its caller uses it.
-			closes = rest || g.scarce()
-		}
+		full = o.err.Code == wire.Overloaded || o.err.Code == wire.RateLimited && o.err.Limit == ""
 	}
-	if closes {
+	if full && !g.scarce() {
+		g.slow(r.Context())
+	}
+	// Where connections are scarce, an idle one is closed for a new one, perhaps when its
+	// caller uses it.
+	if rest || full && g.scarce() {
 		w.Header()["Connection"] = connectionClose
 	}
 	if by != nil && o.err == &by.err {

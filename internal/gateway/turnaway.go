@@ -5,7 +5,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
@@ -49,10 +48,7 @@ type refusal struct {
 }
 
 // prepared is an error's body, in two parts where it repeats the id of its header.
-type prepared struct {
-	body, rest []byte
-	length     []string
-}
+type prepared struct{ body, rest []byte }
 
 // newRefusals makes the refusals of a workspace.
 func newRefusals(limits *inflight.Limits) (r refusals) {
@@ -83,43 +79,30 @@ func (to *route) prepare(err wire.Error) prepared {
 	if to.requestID != "" {
 		err.RequestID = newRequestID()
 	}
-	body := to.appendError(nil, &err)
-	p := prepared{body: body, length: []string{strconv.Itoa(len(body))}}
+	p := prepared{body: to.appendError(nil, &err)}
 	if err.RequestID != "" {
-		p.body, p.rest, _ = bytes.Cut(body, []byte(err.RequestID))
+		p.body, p.rest, _ = bytes.Cut(p.body, []byte(err.RequestID))
 	}
 	return p
 }
 
-// writePrepared answers with a refusal as writeErrorOnly does.
+// writePrepared answers with a refusal as writeErrorOnly does, with another Retry-After
+// each time: when one of the calls in flight ends is unknown, and those that were refused
+// together should not come back together.
 func (to *route) writePrepared(w http.ResponseWriter, by *refusal) {
 	p := &by.answers[to.index]
-	h := w.Header()
-	delete(h, "Content-Encoding")
-	delete(h, "Etag")
 	body := p.body
 	if to.requestID != "" {
 		id := newRequestID()
-		h[to.requestID] = []string{id}
+		w.Header()[to.requestID] = []string{id}
 		if len(p.rest) > 0 {
 			body = append(append(append(make([]byte, 0, 512), body...), id...), p.rest...)
 		}
 	}
-	h["Content-Type"], h["Cache-Control"], h["Content-Length"] = contentTypeJSON, cacheControlNoStore, p.length
-	h["Retry-After"] = retryAfters[rand.IntN(retrySpread)]
-	w.WriteHeader(by.err.Status)
-	_, _ = w.Write(body) // a failed write means that the client left
+	told := by.err
+	told.RetryAfter += time.Duration(rand.IntN(retrySpread)) * time.Second
+	wire.WriteErrorBody(w, &told, body)
 }
-
-// retryAfters are the values of Retry-After where a ceiling refuses: when one of the calls
-// in flight ends is unknown, and those that were refused together should not come back
-// together.
-var retryAfters = func() (list [retrySpread][]string) {
-	for i := range list {
-		list[i] = []string{strconv.Itoa(int(retryInFlight/time.Second) + i)}
-	}
-	return list
-}()
 
 // turnedAway is a call's refusal by a ceiling that needs nothing of its body, nil where it
 // may be let in: so it is where the answer may be one that needs no call.

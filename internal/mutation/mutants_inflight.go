@@ -185,7 +185,7 @@ func init() {
 		mutant{
 			ID: "refused-at-once", In: "Gateway.writeError",
 			What: "a caller that is refused comes back at once",
-			Old:  "			g.slow(r.Context())\n", New: "",
+			Old:  "		g.slow(r.Context())\n", New: "",
 			Run: "TestRefusedCallersAreSlowed",
 		},
 	)
