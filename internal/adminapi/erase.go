@@ -53,9 +53,9 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	workspace, filter := q.workspace, q.filter
-	dry := q.values.Get("dry_run")
-	if dry != "" && dry != "true" && dry != "false" {
-		return apiError(http.StatusBadRequest, "dry_run must be true or false, this is %q", dry)
+	dry, err := q.flag("dry_run")
+	if err != nil {
+		return err
 	}
 	by := len(filter.Metadata)
 	for _, given := range []bool{filter.ConversationID != "", !filter.Decision.IsZero()} {
@@ -83,7 +83,7 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 	_ = workspace.Flush(flushing)
 	var erased trace.Erased
 	erase, done := sqlite.Erase, "erased"
-	if dry == "true" {
+	if dry {
 		erase, done = sqlite.CountErasure, "found"
 	}
 	for _, selector := range selectors {
@@ -94,14 +94,14 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
-		if dry == "true" || selector.MetadataName == "" {
+		if dry || selector.MetadataName == "" {
 			continue
 		}
 		if err := workspace.EraseSubject(r.Context(), selector.MetadataName, selector.MetadataValue); err != nil {
 			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
 	}
-	if dry != "true" {
+	if !dry {
 		workspace.Logger.Info("traces erased",
 			zap.Int64("traces", erased.Traces), zap.Int64("metrics", erased.Metrics), zap.Int64("replies", erased.Replies))
 	}

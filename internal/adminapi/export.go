@@ -18,9 +18,9 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	verify := q.values.Get("verify")
-	if verify != "" && verify != "true" && verify != "false" {
-		return apiError(http.StatusBadRequest, "verify must be true or false, this is %q", verify)
+	verify, err := q.flag("verify")
+	if err != nil {
+		return err
 	}
 	reader, err := q.workspace.openTraces(r.Context())
 	if err != nil {
@@ -32,7 +32,7 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 	var line []byte
 	err = q.workspace.exportRunning(r.Context(), reader, q.filter, func(record *trace.Record, metrics []trace.Metrics) error {
 		var verification *trace.Verification
-		if verify == "true" {
+		if verify {
 			verification = q.workspace.verify(record)
 		}
 		if line, err = appendExported(line[:0], record, verification, metrics); err != nil {

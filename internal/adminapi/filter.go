@@ -52,6 +52,18 @@ func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 	return &traceQuery{values: values, workspace: workspace, filter: filter}, nil
 }
 
+// flag reads a parameter that is true or false, or left out, which is false.
+func (q *traceQuery) flag(name string) (bool, error) {
+	switch text := q.values.Get(name); text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, apiError(http.StatusBadRequest, "%s must be true or false, this is %q", name, text)
+	}
+}
+
 // filterParameters are the parameters that choose traces, but for metadata.NAME.
 var filterParameters = []string{
 	"workspace", "since", "until", "kind", "key", "api_key", "status", "provider", "model", "code", "finish_reason", "state",

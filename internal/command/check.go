@@ -97,7 +97,7 @@ gateway there is asked for the share of last week's decisions that pick it.`,
 			if err != nil {
 				return err
 			}
-			c.target, c.strict = args[0], strict
+			c.target = args[0]
 			if against != "" && c.snapshot != nil {
 				if err := c.compare(&client, against); err != nil {
 					return err
@@ -195,7 +195,7 @@ func workspaceOf(path string) (dir, file string, err error) {
 // checkDirectory loads a workspace and reports on it. Mistakes of its
 // definitions are in the report; the error is for other failures.
 func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...definition.Configuration) (*check, error) {
-	c := &check{Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}, Remarks: []inspect.Finding{}, dir: dir}
+	c := &check{Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}, Remarks: []inspect.Finding{}, dir: dir, strict: strict}
 	s, err := definition.Load(dir, known...)
 	if mistakes, ok := inspect.Mistakes(err); ok {
 		c.Errors = mistakes
@@ -211,7 +211,7 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...d
 	c.snapshot, c.Revision, c.Definitions, c.Tests = s, s.Revision, &counts, s.Tests
 	c.Warnings = inspect.Findings(s.Warnings)
 	c.Remarks = inspect.Findings(s.Remarks(time.Now(), kinds))
-	c.OK = !strict || len(c.Warnings) == 0
+	c.judge()
 	return c, nil
 }
 
@@ -259,8 +259,11 @@ func (c *check) only(file string) {
 			list[i].File = file
 		}
 	}
-	c.OK = len(c.Errors) == 0 && (!c.strict || len(c.Warnings) == 0)
+	c.judge()
 }
+
+// judge sets OK by what was found.
+func (c *check) judge() { c.OK = len(c.Errors) == 0 && (!c.strict || len(c.Warnings) == 0) }
 
 // warnings returns the number of warnings, with those that others sum up.
 func (c *check) warnings() int {

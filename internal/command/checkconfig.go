@@ -200,7 +200,7 @@ func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark
 	if err != nil {
 		return nil, err
 	}
-	c.target, c.strict = c.dir, strict
+	c.target = c.dir
 	if c.snapshot == nil {
 		return c, nil
 	}

@@ -44,7 +44,7 @@ func (c *check) checkModels(known definition.Providers, table *price.Table, aske
 		return failed
 	}
 	c.Warnings = append(c.Warnings, inspect.Findings(warnings)...)
-	c.OK = !c.strict || len(c.Warnings) == 0
+	c.judge()
 	return nil
 }
 
