@@ -136,31 +136,8 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		a.Workspaces = make(map[string]*Workspace)
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		if d.Val() == "in_flight" {
-			if err := a.unmarshalInFlight(d); err != nil {
-				return err
-			}
-			continue
-		}
-		if d.Val() == "max_large_requests" {
-			if err := sizeOption(d, &a.MaxLargeRequests, maxMaxLargeRequests); err != nil {
-				return err
-			}
-			continue
-		}
-		if d.Val() == "max_limit_memory" {
-			if err := sizeOption(d, &a.MaxLimitMemory, maxMaxLimitMemory); err != nil {
-				return err
-			}
-			continue
-		}
 		if d.Val() != "workspace" {
-			w := a.Workspaces[defaultWorkspace]
-			if w == nil {
-				w = new(Workspace)
-				a.Workspaces[defaultWorkspace] = w
-			}
-			if err := w.unmarshalOption(d); err != nil {
+			if err := a.unmarshalOption(d); err != nil {
 				return err
 			}
 			continue
@@ -184,6 +161,24 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 	}
 	return nil
+}
+
+// unmarshalOption reads an option of the app, or one of the workspace "default".
+func (a *App) unmarshalOption(d *caddyfile.Dispenser) error {
+	switch d.Val() {
+	case "in_flight":
+		return a.unmarshalInFlight(d)
+	case "max_large_requests":
+		return sizeOption(d, &a.MaxLargeRequests, maxMaxLargeRequests)
+	case "max_limit_memory":
+		return sizeOption(d, &a.MaxLimitMemory, maxMaxLimitMemory)
+	}
+	w := a.Workspaces[defaultWorkspace]
+	if w == nil {
+		w = new(Workspace)
+		a.Workspaces[defaultWorkspace] = w
+	}
+	return w.unmarshalOption(d)
 }
 
 // workspaceOptions are the options of a workspace, in the order of the

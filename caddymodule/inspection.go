@@ -9,14 +9,15 @@ import (
 func (a *App) Inspect() map[string]*adminapi.Workspace {
 	shown := make(map[string]*adminapi.Workspace, len(a.Workspaces))
 	for name, w := range a.Workspaces {
+		served := a.gateway.Workspace(name)
 		shown[name] = &adminapi.Workspace{
-			Name: name, Definitions: w.source.Source, Log: a.gateway.Workspace(name).Log, Store: w.store.Path, Flush: w.store.Recorder.Flush, Logger: w.logger,
+			Name: name, Definitions: w.source.Source, Log: served.Log, Store: w.store.Path, Flush: w.store.Recorder.Flush, Logger: w.logger,
 			Calls: w.store.Recorder.Calls, Call: w.store.Recorder.Call, Mark: w.store.Recorder.Mark,
 			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
-			VerifySeal: a.gateway.Workspace(name).VerifySeal,
-			Targets:    a.gateway.Workspace(name).Targets, Status: a.gateway.Workspace(name).Status,
-			Strangers: a.gateway.Strangers, SubjectStatus: a.gateway.Workspace(name).SubjectStatus,
-			EraseSubject: a.gateway.Workspace(name).EraseSubject,
+			VerifySeal: served.VerifySeal,
+			Targets:    served.Targets, Status: served.Status,
+			Strangers: a.gateway.Strangers, SubjectStatus: served.SubjectStatus,
+			EraseSubject: served.EraseSubject,
 		}
 	}
 	return shown

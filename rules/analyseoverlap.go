@@ -162,13 +162,13 @@ func (j *joiner) join(a, b *rowGroup) bool {
 		return j.compare(a.rows, b.rows, a == b)
 	}
 	j.z.left -= len(a.rows) + len(b.rows)
-	buckets := make(map[string][]int32, len(a.rows))
+	Buckets := make(map[string][]int32, len(a.rows))
 	for _, row := range a.rows {
 		key := j.key(row, common)
-		buckets[key] = append(buckets[key], row)
+		Buckets[key] = append(Buckets[key], row)
 	}
 	if a == b {
-		for _, rows := range buckets {
+		for _, rows := range Buckets {
 			if !j.compare(rows, rows, true) {
 				return false
 			}
@@ -177,12 +177,12 @@ func (j *joiner) join(a, b *rowGroup) bool {
 	}
 	with := make(map[string][]int32)
 	for _, row := range b.rows {
-		if key := j.key(row, common); buckets[key] != nil {
+		if key := j.key(row, common); Buckets[key] != nil {
 			with[key] = append(with[key], row)
 		}
 	}
 	for key, rows := range with {
-		if !j.compare(buckets[key], rows, false) {
+		if !j.compare(Buckets[key], rows, false) {
 			return false
 		}
 	}

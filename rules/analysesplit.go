@@ -113,7 +113,7 @@ func (s *split) units(coverage uint32) (n uint32) {
 }
 
 // full reports whether a split takes every unit from an instant on.
-func (s *split) full(now int64) bool { return s.units(s.least(now)) == buckets }
+func (s *split) full(now int64) bool { return s.units(s.least(now)) == Buckets }
 
 // over reports whether a split takes all units of another one from an instant on:
 // both give a unit the same bucket, and the other one's are among its own. each, if
@@ -144,13 +144,13 @@ func (s *split) over(other *split, now int64, each func(own, others int)) bool {
 func (z *analyser) withoutUnit() {
 	t, n := z.t, 0
 	for row := range t.rows {
-		if own := t.answers[row].split; own != nil && own.units(own.most()) == 0 {
+		if own := t.answers[row].split; !z.reaches[row] || own != nil && own.units(own.most()) == 0 {
 			continue
 		}
 		var tried []int32
 		for _, other := range z.full {
 			s := t.answers[other].split
-			if other >= row || !z.reaches[row] || z.left < 0 || n == maxFindings || slices.Contains(tried, s.by) {
+			if other >= row || z.left < 0 || n == maxFindings || slices.Contains(tried, s.by) {
 				continue
 			}
 			tried = append(tried, s.by)

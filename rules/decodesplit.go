@@ -14,8 +14,8 @@ func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
 	var (
 		values    = []*document.Node{row.value}
 		arms      = rampArms
-		shares    = []share{{from: 0, width: buckets, outcome: len(r.t.outcomes)}}
-		coverage  = uint32(buckets)
+		shares    = []share{{from: 0, width: Buckets, outcome: len(r.t.outcomes)}}
+		coverage  = uint32(Buckets)
 		by, salt  *document.Node
 		what      = "ramp"
 		of        = row.split
@@ -130,7 +130,7 @@ func (r *tableReader) shares(n *document.Node) ([]*document.Node, []share, []str
 		if !ok {
 			continue
 		}
-		if sum+width > buckets {
+		if sum+width > Buckets {
 			r.errs.Add(size, "the shares come to %s with this one, more than 100%%", shareText(sum+width))
 			break
 		}
@@ -169,7 +169,7 @@ func (r *tableReader) ramp(n *document.Node) (*ramp, *document.Node) {
 	if !n.CheckMembers(r.errs, "a ramp", "from", "to", "start", "end", "by") {
 		return nil, nil
 	}
-	g := &ramp{to: buckets}
+	g := &ramp{to: Buckets}
 	if v := n.Get("from"); v != nil {
 		g.from, _ = readShare(v, "from", r.errs)
 	}

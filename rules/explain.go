@@ -164,7 +164,7 @@ func (s *split) explain(b *Binding) *Failure {
 		return f
 	}
 	f.Value = name + " " + string(b.appendValue(nil, s.by)) + " falls on " + shareText(bucket)
-	if coverage := s.covers(b); coverage < buckets {
+	if coverage := s.covers(b); coverage < Buckets {
 		f.Value += ", the coverage is " + shareText(coverage)
 	}
 	return f

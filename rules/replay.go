@@ -28,7 +28,7 @@ import (
 type Replay struct {
 	b       Binding
 	known   []knowledge // of the declared fields
-	buckets map[experiment]uint32
+	Buckets map[experiment]uint32
 	tables  map[*Table]*Verdict
 	// segments are the segments that were decided.
 	segments map[int32]truth
@@ -111,7 +111,7 @@ type Evidence struct {
 // Replay prepares an evaluation by evidence. The values in it must stay as they are
 // while the replay is used. The error says what of the evidence can't be of the model.
 func (m *Model) Replay(e Evidence) (*Replay, error) {
-	r := &Replay{known: make([]knowledge, m.declared), buckets: make(map[experiment]uint32), tables: make(map[*Table]*Verdict), segments: make(map[int32]truth)}
+	r := &Replay{known: make([]knowledge, m.declared), Buckets: make(map[experiment]uint32), tables: make(map[*Table]*Verdict), segments: make(map[int32]truth)}
 	r.b.reset(m, e.At)
 	r.b.hasContext, r.noContext, r.allSplits = true, e.NoContext, e.AllSplits
 	if err := r.inputs(e); err != nil {
@@ -232,10 +232,10 @@ func (r *Replay) context(e Evidence) error {
 // SetBucket gives the bucket of the unit that came to the split of a row, as the
 // trace has it. It reports whether the row has a split.
 func (r *Replay) SetBucket(t *Table, row int, bucket uint32) bool {
-	if row < 0 || row >= len(t.rows) || t.answers[row].split == nil || bucket >= buckets {
+	if row < 0 || row >= len(t.rows) || t.answers[row].split == nil || bucket >= Buckets {
 		return false
 	}
-	r.buckets[experiment{t, row}] = bucket
+	r.Buckets[experiment{t, row}] = bucket
 	return true
 }
 
@@ -247,7 +247,7 @@ func (r *Replay) Consulted(t *Table, row int, bucket uint32) Consulted {
 }
 
 // Part is the share as a part of 1, as traces have it.
-func (c Consulted) Part() float64 { return float64(c.Share) / buckets }
+func (c Consulted) Part() float64 { return float64(c.Share) / Buckets }
 
 // Problems are where the evidence contradicts itself, such as a bucket that is not
 // the unit's.
@@ -654,7 +654,7 @@ func (r *Replay) blame(d *Doubt, a *atom) {
 // split returns the outcomes that the unit of a row may get, whether it may be passed
 // on, and for people what became of it. unit reports whether it certainly has one.
 func (r *Replay) split(t *Table, row int, s *split, certain bool) (outcomes []int, passes bool, why string, unit bool) {
-	recorded, hasBucket := r.buckets[experiment{t, row}]
+	recorded, hasBucket := r.Buckets[experiment{t, row}]
 	name := r.b.model.fields[s.by].name
 	known := r.slot(s.by)
 	if known == isKnown {
@@ -691,7 +691,7 @@ func (r *Replay) split(t *Table, row int, s *split, certain bool) (outcomes []in
 			outcomes = append(outcomes, s.shares[i].outcome)
 		}
 	}
-	return outcomes, covered < buckets || known != isHashed || int(s.by) >= r.b.model.declared, s.kind() + ": no part is covered", known == isHashed && int(s.by) < r.b.model.declared
+	return outcomes, covered < Buckets || known != isHashed || int(s.by) >= r.b.model.declared, s.kind() + ": no part is covered", known == isHashed && int(s.by) < r.b.model.declared
 }
 
 // kind is what messages call a split.

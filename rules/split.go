@@ -16,8 +16,6 @@ import (
 // resolution of a thousandth of a percent.
 const Buckets = 100_000
 
-const buckets = Buckets
-
 // split divides the units that meet a row between outcomes, or leaves them to
 // the rows below. A unit is a value of the field by, such as a customer's id:
 // its hash gives it a bucket, and each outcome owns a range of buckets. Of the
@@ -51,7 +49,7 @@ type share struct {
 // newSplit prepares the hash: XXH64 with seed 0 over key, 0x00, salt, 0x00,
 // unit. The zero bytes keep ("ab", "c") and ("a", "bc") apart.
 func newSplit(by int32, key, salt string) *split {
-	s := &split{by: by, salt: salt, coverage: buckets}
+	s := &split{by: by, salt: salt, coverage: Buckets}
 	s.seed.Reset()
 	for _, part := range []string{key, "\x00", salt, "\x00"} {
 		_, _ = s.seed.WriteString(part) // never fails
@@ -73,7 +71,7 @@ func (s *split) bucket(b *Binding) (bucket uint32, ok bool) {
 	} else {
 		_, _ = hash.WriteString(b.unit(s.by))
 	}
-	return uint32(hash.Sum64() % buckets), true
+	return uint32(hash.Sum64() % Buckets), true
 }
 
 // choose returns the outcome for the binding's unit, or false when it falls
@@ -101,7 +99,7 @@ func (s *split) part(bucket, coverage uint32) int {
 
 // covered returns how many of the share's buckets are covered.
 func (sh *share) covered(coverage uint32) uint32 {
-	return uint32(uint64(sh.width) * uint64(coverage) / buckets)
+	return uint32(uint64(sh.width) * uint64(coverage) / Buckets)
 }
 
 // covers returns the coverage at the binding's instant.
@@ -147,13 +145,13 @@ func parseShare(s string) (uint32, bool) {
 	if !ok || v < 0 || v > 100 {
 		return 0, false
 	}
-	n := math.Round(v * (buckets / 100))
-	return uint32(n), math.Abs(n-v*(buckets/100)) < 1e-6
+	n := math.Round(v * (Buckets / 100))
+	return uint32(n), math.Abs(n-v*(Buckets/100)) < 1e-6
 }
 
 // shareText returns a number of buckets as a percentage.
 func shareText(n uint32) string {
-	return strconv.FormatFloat(float64(n)/(buckets/100), 'f', -1, 64) + "%"
+	return strconv.FormatFloat(float64(n)/(Buckets/100), 'f', -1, 64) + "%"
 }
 
 // readShare reads a percentage of a definition.
@@ -190,7 +188,7 @@ type Part struct {
 func (t *Table) Divide(row int, at time.Time) Division {
 	a := &t.answers[row]
 	if a.split == nil {
-		return Division{Parts: []Part{{To: buckets, Outcome: a.outcome, Arm: t.arm(nil, a.outcome)}}}
+		return Division{Parts: []Part{{To: Buckets, Outcome: a.outcome, Arm: t.arm(nil, a.outcome)}}}
 	}
 	s, coverage := a.split, a.split.coverageAt(dateKey(at))
 	d := Division{By: t.model.fields[s.by].name, Salt: s.salt}

@@ -297,7 +297,7 @@ func TestRamp(t *testing.T) {
 			keys[key], in = now, now
 		}
 	}
-	long := &ramp{to: buckets, start: minDate, end: maxDate}
+	long := &ramp{to: Buckets, start: minDate, end: maxDate}
 	if got := long.at(0); got < 19_000 || got > 20_000 {
 		t.Errorf("a ramp over 10,000 years is at %d in 1970", got)
 	}

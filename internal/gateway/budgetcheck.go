@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -39,13 +40,9 @@ const (
 // each whole percent, for a call without messages of its caller.
 func CheckBudgets(snapshot *definition.Snapshot, ceilings []BudgetCeiling, prices *price.Table, known definition.Providers, now time.Time) []definition.Warning {
 	var found []definition.Warning
-	for d := range snapshot.All() {
-		e := snapshot.Endpoints[d.Key]
-		if e == nil || &e.Definition != d {
-			continue
-		}
+	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
 		for _, of := range ceilings {
-			c := budgetCheck{snapshot: snapshot, endpoint: e, ceilings: ceilings, of: of, field: "budget." + of.Limit, prices: prices, known: known, now: now, said: make(map[string]bool)}
+			c := budgetCheck{snapshot: snapshot, endpoint: snapshot.Endpoints[key], ceilings: ceilings, of: of, field: "budget." + of.Limit, prices: prices, known: known, now: now, said: make(map[string]bool)}
 			found = append(found, c.run()...)
 		}
 	}

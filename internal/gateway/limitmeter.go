@@ -208,22 +208,11 @@ func (m *meter) weigh(targets []invoke.Target, messages []providers.Message) lim
 func shareOf(l *limit.Limit, a limit.Amounts) (share int) {
 	for _, of := range l.Ceilings {
 		s := limit.Standing{Ceiling: of}
-		if s.Reserved = amountOf(a, of.Measure); s.Reserved > 0 {
+		if s.Reserved = a.Of(of.Measure); s.Reserved > 0 {
 			share = max(share, s.Share())
 		}
 	}
 	return share
-}
-
-// amountOf returns the amount of tokens or money.
-func amountOf(a limit.Amounts, m limit.Measure) int64 {
-	switch m {
-	case limit.Tokens:
-		return a.Tokens
-	case limit.Money:
-		return a.Money
-	}
-	return 0
 }
 
 // mostOf returns what an attempt at a target may use at most, with so many tokens of
@@ -366,7 +355,7 @@ func (c *call) shareBefore(limiter *limit.Limiter, ask limit.Ask) (share int) {
 		case counted && s.Ceiling.Measure == limit.InFlight:
 			s.Used--
 		case counted:
-			s.Reserved += amountOf(c.own, s.Ceiling.Measure)
+			s.Reserved += c.own.Of(s.Ceiling.Measure)
 		}
 		share = max(share, s.Share())
 	}

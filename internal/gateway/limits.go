@@ -103,7 +103,7 @@ func (w *Workspace) startLimits() {
 // hashSubject returns the keyed hash that stands for an erased subject of the workspace's
 // limits.
 func (w *Workspace) hashSubject(subject string) string {
-	return string(w.ids.Load().hasher.Append(nil, "limit", subject))
+	return string(w.ids.Load().hasher.Append(nil, "\x00limit\x00", subject))
 }
 
 // EraseSubject takes a value of the metadata out of the workspace's limits, where callers

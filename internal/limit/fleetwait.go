@@ -43,7 +43,7 @@ func (r *Reservation) answer(want Amounts) <-chan struct{} {
 				}
 				continue
 			}
-			amount := want.of(of.Measure)
+			amount := want.Of(of.Measure)
 			c := p.account.find(of)
 			if amount == 0 || c == nil || c.room(of, amount) {
 				continue

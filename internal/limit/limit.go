@@ -74,8 +74,8 @@ type Limit struct {
 // Amounts are what is used of each measure. Those below zero count as zero.
 type Amounts struct{ Requests, Tokens, Money int64 }
 
-// of returns the amount of a measure.
-func (a *Amounts) of(m Measure) int64 {
+// Of returns the amount of a measure.
+func (a *Amounts) Of(m Measure) int64 {
 	switch m {
 	case Requests:
 		return max(a.Requests, 0)
@@ -89,12 +89,12 @@ func (a *Amounts) of(m Measure) int64 {
 
 // plus returns the sums. They end at the largest number there is.
 func (a Amounts) plus(b Amounts) Amounts {
-	return Amounts{sum(a.of(Requests), b.of(Requests)), sum(a.of(Tokens), b.of(Tokens)), sum(a.of(Money), b.of(Money))}
+	return Amounts{sum(a.Of(Requests), b.Of(Requests)), sum(a.Of(Tokens), b.Of(Tokens)), sum(a.Of(Money), b.Of(Money))}
 }
 
 // less returns what is left, at least zero.
 func (a Amounts) less(b Amounts) Amounts {
-	return Amounts{max(a.Requests-b.of(Requests), 0), max(a.Tokens-b.of(Tokens), 0), max(a.Money-b.of(Money), 0)}
+	return Amounts{max(a.Requests-b.Of(Requests), 0), max(a.Tokens-b.Of(Tokens), 0), max(a.Money-b.Of(Money), 0)}
 }
 
 // sum adds two amounts of at least zero, up to the largest number there is.

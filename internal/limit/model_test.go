@@ -91,7 +91,7 @@ func TestModel(t *testing.T) {
 			fits := true
 			for _, ask := range asks {
 				for _, of := range ask.Limit.Ceilings {
-					amount := want.of(of.Measure)
+					amount := want.Of(of.Measure)
 					switch {
 					case of.Measure == InFlight:
 						fits = fits && (!beginning || flights[ask.Limit.Name+"/"+ask.Subject] < of.Most)
@@ -144,7 +144,7 @@ func TestModel(t *testing.T) {
 					for _, of := range ask.Limit.Ceilings {
 						if of.Measure != InFlight {
 							key, c := m.at(ask.Limit, ask.Subject, of)
-							amount := call.total.of(of.Measure)
+							amount := call.total.Of(of.Measure)
 							c.reserved += amount
 							call.parts = append(call.parts, modelPart{key, amount, 0})
 						}
@@ -168,14 +168,14 @@ func TestModel(t *testing.T) {
 				}
 				for i := range call.parts {
 					p := &call.parts[i]
-					amount := more.of(p.measure)
+					amount := more.Of(p.measure)
 					if amount == 0 {
 						continue
 					}
 					of := Ceiling{Measure: p.measure, Window: p.window}
 					key, c := m.at(&Limit{Name: p.limit}, p.subject, of)
 					if key != p.counter {
-						*p = modelPart{key, 0, call.total.of(p.measure)}
+						*p = modelPart{key, 0, call.total.Of(p.measure)}
 					}
 					p.amount += amount
 					c.reserved += amount
@@ -198,7 +198,7 @@ func TestModel(t *testing.T) {
 				for _, p := range call.parts {
 					c := m.counters[p.counter]
 					c.reserved -= p.amount
-					c.used += max(used.of(p.measure)-p.before, min(used.of(p.measure), p.amount))
+					c.used += max(used.Of(p.measure)-p.before, min(used.Of(p.measure), p.amount))
 				}
 				for _, ask := range call.asks {
 					flights[ask.Limit.Name+"/"+ask.Subject]--

@@ -93,8 +93,8 @@ func TestMustHoldNoReservationLeaks(t *testing.T) {
 				for i := range 8 {
 					ask := Ask{limit, fmt.Sprint("s", i)}
 					for _, s := range l.AppendStandings(nil, "w", time.Now(), ask) {
-						if want := expected[ask]; s.Used != want.of(s.Ceiling.Measure) || s.Reserved != 0 {
-							return fmt.Sprintf("%s of %s: %d used and %d set aside of measure %d, want %d", s.Subject, limit.Name, s.Used, s.Reserved, s.Ceiling.Measure, want.of(s.Ceiling.Measure))
+						if want := expected[ask]; s.Used != want.Of(s.Ceiling.Measure) || s.Reserved != 0 {
+							return fmt.Sprintf("%s of %s: %d used and %d set aside of measure %d, want %d", s.Subject, limit.Name, s.Used, s.Reserved, s.Ceiling.Measure, want.Of(s.Ceiling.Measure))
 						}
 					}
 				}

@@ -135,7 +135,7 @@ func (r *Reservation) check(now int64, asks []Ask, want Amounts) (worst *Refusal
 				if !r.holding(c) {
 					r.holds = append(r.holds, hold{cell: c, ceiling: of, part: i, turn: c.turn})
 				}
-				amount := want.of(of.Measure)
+				amount := want.Of(of.Measure)
 				if amount == 0 || c.fits(p.account, of, amount) {
 					continue
 				}
@@ -167,7 +167,7 @@ func (r *Reservation) holding(c *cell) bool {
 func (r *Reservation) take(want Amounts) {
 	for i := range r.holds {
 		h := &r.holds[i]
-		h.cell.reserved = sum(h.cell.reserved, want.of(h.ceiling.Measure))
+		h.cell.reserved = sum(h.cell.reserved, want.Of(h.ceiling.Measure))
 		r.parts[h.part].account.watch(h.cell)
 	}
 	r.taken, r.open = Amounts{}.plus(want), true
@@ -210,7 +210,7 @@ func (r *Reservation) more(at int64, more Amounts) (bool, *wait) {
 		}
 		for n := range p.limit.Ceilings {
 			of := &p.limit.Ceilings[n]
-			amount := more.of(of.Measure)
+			amount := more.Of(of.Measure)
 			if amount > 0 && !l.cell(p.account, of, at).fits(p.account, of, amount) {
 				fits = false
 			}
@@ -221,12 +221,12 @@ func (r *Reservation) more(at int64, more Amounts) (bool, *wait) {
 	}
 	for i := range r.holds {
 		h := &r.holds[i]
-		amount := more.of(h.ceiling.Measure)
+		amount := more.Of(h.ceiling.Measure)
 		if amount == 0 {
 			continue
 		}
 		if c := l.cell(r.parts[h.part].account, h.ceiling, at); c != h.cell || c.turn != h.turn {
-			h.cell, h.turn, h.before = c, c.turn, r.taken.of(h.ceiling.Measure)
+			h.cell, h.turn, h.before = c, c.turn, r.taken.Of(h.ceiling.Measure)
 		}
 		h.cell.reserved = sum(h.cell.reserved, amount)
 		r.parts[h.part].account.watch(h.cell)
@@ -257,8 +257,8 @@ func (r *Reservation) Return(back Amounts) {
 	left := r.taken.less(back)
 	for i := range r.holds {
 		if h := &r.holds[i]; h.cell.turn == h.turn {
-			was := r.taken.of(h.ceiling.Measure)
-			is := left.of(h.ceiling.Measure)
+			was := r.taken.Of(h.ceiling.Measure)
+			is := left.Of(h.ceiling.Measure)
 			h.cell.reserved -= max(was-h.before, 0) - max(is-h.before, 0)
 		}
 	}
@@ -288,7 +288,7 @@ func (r *Reservation) Settle(now time.Time, used Amounts) {
 			continue // its window has ended
 		}
 		m := h.ceiling.Measure
-		amount, reserved := used.of(m), max(r.taken.of(m)-h.before, 0)
+		amount, reserved := used.Of(m), max(r.taken.Of(m)-h.before, 0)
 		// A call that went on in a later window used there what it set aside there,
 		// as far as is known.
 		amount = max(amount-h.before, min(amount, reserved))

@@ -24,7 +24,7 @@ func init() {
 		mutant{
 			ID: "passed-on-by-half", In: "Replay.split",
 			What: "a unit that is not known always gets a part",
-			Old:  "covered < buckets ||", New: "false &&",
+			Old:  "covered < Buckets ||", New: "false &&",
 			Run: "TestReplayAgainstAllContexts|TestReplayOfDoubt",
 		},
 	)
