@@ -1,9 +1,11 @@
 package cadenza_test
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -49,6 +51,29 @@ func TestLinksInDocs(t *testing.T) {
 	}
 	if links < 100 {
 		t.Errorf("%d links", links)
+	}
+}
+
+// TestPathsSayHowLongTheyTake holds the minutes of docs/README.md, at 200 words each,
+// within a fifth or a minute.
+func TestPathsSayHowLongTheyTake(t *testing.T) {
+	index, err := os.ReadFile("docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| \[.*\]\((.*\.md)\) \| (\d+) \|`).FindAllStringSubmatch(string(index), -1)
+	if len(rows) < 10 {
+		t.Errorf("%d pages with their minutes", len(rows))
+	}
+	for _, row := range rows {
+		text, err := os.ReadFile(filepath.Join("docs", row[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		minutes := float64(len(strings.Fields(string(text)))) / 200
+		if said, err := strconv.ParseFloat(row[2], 64); err != nil || math.Abs(said-minutes) > max(1, minutes/5) {
+			t.Errorf("%s takes %.0f minutes, the page says %s", row[1], minutes, row[2])
+		}
 	}
 }
 

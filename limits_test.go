@@ -24,22 +24,21 @@ var limitName = regexp.MustCompile(`^[Mm]ax([A-Z]|$)|(Limit|Timeout|Budget)$`)
 // noLimits are constants that are called as limits are and which nobody meets.
 var noLimits = map[string]string{
 	"inspect.maxBlockers":                "how answers of the analysis are looked for",
-	"inspect.maxListPairs":               "how answers of the analysis are looked for",
 	"inspect.maxMatched":                 "how answers of the analysis are looked for",
 	"inspect.maxPairs":                   "how answers of the analysis are looked for",
-	"inspect.maxSteps":                   "how answers of the analysis are looked for",
 	"inspect.maxUnits":                   "how answers of the analysis are looked for",
 	"inspect.pairBudget":                 "how answers of the analysis are looked for",
 	"rules.maxBlockers":                  "how answers of the analysis are looked for",
 	"rules.maxExampleSize":               "how answers of the analysis are looked for",
 	"rules.maxExamples":                  "how answers of the analysis are looked for",
-	"rules.maxGroups":                    "how answers of the analysis are looked for",
+	"rules.maxMatches":                   "how answers of the analysis are looked for",
 	"rules.maxNegated":                   "how answers of the analysis are looked for",
 	"rules.maxQuestion":                  "how answers of the analysis are looked for",
-	"automata.maxTextStates":             "how answers of the analysis are looked for",
+	"rules.maxTexts":                     "how answers of the analysis are looked for",
 	"rules.maxWays":                      "how answers of the analysis are looked for",
 	"rules.columnBudget":                 "how a table is laid out",
 	"rules.maxColumns":                   "how a table is laid out",
+	"rules.maxNamed":                     "how a table is laid out",
 	"rules.maxElements":                  "how a table is laid out",
 	"rules.maxEnd":                       "how a table is laid out",
 	"rules.maxScanned":                   "how a table is laid out",
@@ -51,7 +50,6 @@ var noLimits = map[string]string{
 	"redact.maxAuthority":                "shapes of secrets",
 	"redact.maxDecisive":                 "shapes of secrets",
 	"redact.maxDomain":                   "shapes of secrets",
-	"redact.maxGroups":                   "shapes of secrets",
 	"redact.maxHeader":                   "shapes of secrets",
 	"redact.maxLabel":                    "shapes of secrets",
 	"redact.maxLocal":                    "shapes of secrets",
@@ -64,18 +62,15 @@ var noLimits = map[string]string{
 	"sinks/jsonlines.maxKeptBuffer":      "what a pool keeps",
 	"gateway.maxCounted":                 "what net/http counts by itself",
 	"trace.maxKeptBuffer":                "what a pool keeps",
-	"trace.maxRemembered":                "what a cache keeps",
 	"price.maxFound":                     "what a cache keeps",
 	"adminapi.maxCandidates":             "how the store looks for rows",
 	"adminapi.maxFollowed":               "how the store looks for rows",
 	"store/histogram.maxBucket":          "how the store looks for rows",
 	"store/sqlite.maxBetween":            "how the store looks for rows",
 	"store/sqlite.maxInterrupted":        "how the store looks for rows",
-	"store/sqlite.maxListed":             "how the store looks for rows",
 	"store/sqlite.maxMembers":            "how the store looks for rows",
 	"store/sqlite.maxStatsRead":          "how the store looks for rows",
 	"store/sqlite.maxStatsTail":          "how the store looks for rows",
-	"store/sqlite.maxUnposted":           "how the store looks for rows",
 	"store/sqlite.maxWindow":             "how the store looks for rows",
 	"sinks.advanceTimeout":               "how a sink is dealt with",
 	"sinks.cancelTimeout":                "how a sink is dealt with",
@@ -224,11 +219,15 @@ var units = map[string]float64{
 // A number of the page, with the constant that it is.
 var documented = regexp.MustCompile(`([0-9][0-9,.]*)(?: ([A-Za-z%]+))?<!-- ([a-z0-9/]+\.[A-Za-z0-9]+) -->`)
 
-// The page of limits states what the code holds, and leaves no ceiling out.
+// The pages of limits and ceilings state what the code holds, and leave none out.
 func TestLimitsPage(t *testing.T) {
-	text, err := os.ReadFile("docs/limits.md")
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, name := range []string{"docs/limits.md", "docs/ceilings.md"} {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, page...)
 	}
 	have, page := numbers(t), make(map[string]bool)
 	for _, match := range documented.FindAllStringSubmatch(string(text), -1) {

@@ -4,30 +4,26 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/dgraph-io/ristretto/v2"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Question identifies what was asked of a model: a digest of everything that
-// the answer depends on.
+// Question identifies a request to a model: a digest of everything that the
+// answer depends on.
 type Question [sha256.Size]byte
 
 // Answer is a model's complete answer. It is immutable.
 type Answer struct {
-	// Pieces are the answer as it was streamed, or one piece where it came
-	// whole.
+	// Pieces are the answer as it was streamed, or one piece if it was not.
 	Pieces []string
 	// Provider and Model gave the answer.
 	Provider, Model string
-	// Result is what the model said beside its content, and what it took.
+	// Result is the answer's other members, and its usage.
 	Result providers.Result
 	// Estimated reports that the usage in Result is an estimate.
 	Estimated bool
@@ -38,7 +34,7 @@ type Answer struct {
 	Expires time.Time
 }
 
-// Bytes is the size of what was answered.
+// Bytes is the size of the answer.
 func (a *Answer) Bytes() int {
 	n := len(a.Result.Logprobs)
 	for i := range a.Result.ToolCalls {
@@ -54,7 +50,7 @@ func (a *Answer) Bytes() int {
 	return n
 }
 
-// callOverhead is about how many bytes a tool call has beside its texts, as it is sent.
+// callOverhead estimates the bytes of a tool call without its texts, as it is sent.
 const callOverhead = 64
 
 // size is about how much memory the answer takes, in bytes.
@@ -68,9 +64,9 @@ type answerEntry struct {
 	answer   *Answer
 }
 
-// Answers remembers the complete answers of models for a while, and lets only
-// one request at a time ask a question: the others wait for its answer. It is
-// safe for concurrent use.
+// Answers caches the complete answers of models for a while, and sends a
+// question only once at a time: other requests with it wait for the answer. It
+// is safe for concurrent use.
 type Answers struct {
 	entries *ristretto.Cache[[]byte, *answerEntry]
 	close   sync.Once
@@ -82,18 +78,18 @@ type Answers struct {
 // flight is a question that is being asked.
 type flight struct {
 	done   chan struct{}
-	answer *Answer // once done; nil where there was none
+	answer *Answer // once done; nil if there was none
 
 	began time.Time
-	// How long the leader was held up by its own caller, in nanoseconds: writing
-	// is when its present write began, counted from began, 0 where it is in none;
-	// written is how long all earlier writes took.
+	// The time for which the leader waited for its own caller, in nanoseconds.
+	// writing is the beginning of its present write, counted from began, or 0;
+	// written is the duration of all earlier writes.
 	writing, written atomic.Int64
 }
 
 // maxHeld is how long requests wait because the leader's own caller is slow to
-// take what it is sent. The leader reads the model's answer only as fast as its
-// caller takes it, so that a caller that stalls would hold up all.
+// read. The leader reads the model's answer only as fast as its caller takes
+// it, so that a caller that stalls would delay all.
 const maxHeld = time.Second
 
 // held is how long the leader's caller has held up the requests that wait.
@@ -108,23 +104,8 @@ func (f *flight) held() time.Duration {
 // NewAnswers makes a memory of about maxBytes, which must be positive. It runs
 // goroutines until Close.
 func NewAnswers(maxBytes int64) (*Answers, error) {
-	if maxBytes <= 0 {
-		return nil, errors.New("the size of a cache must be positive")
-	}
-	seed := maphash.MakeSeed()
-	entries, err := ristretto.NewCache(&ristretto.Config[[]byte, *answerEntry]{
-		// Ten counters for each entry of a usual size, as ristretto advises.
-		NumCounters: max(10*maxBytes/4096, 1000),
-		MaxCost:     maxBytes,
-		BufferItems: 64,
-		KeyToHash: func(key []byte) (uint64, uint64) {
-			return maphash.Bytes(seed, key), xxhash.Sum64(key)
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Answers{entries: entries, flights: make(map[Question]*flight)}, nil
+	entries, err := newEntries[*answerEntry](maxBytes, 4096)
+	return &Answers{entries: entries, flights: make(map[Question]*flight)}, err
 }
 
 // Lead is the duty to answer a question for all requests that ask it meanwhile.
@@ -138,11 +119,11 @@ type Lead struct {
 	once     sync.Once
 }
 
-// Ask returns the answer to a question where it is remembered, or where another
-// request is asking and gets one. Otherwise it returns a lead: the caller must
-// ask the model. That is also so where the request that leads fails, leaves, or
-// is held up by its own caller for over a second. The error is the cause of
-// ctx's end during the wait.
+// Ask returns the answer to a question from the cache, or from another request
+// with the same question. Otherwise it returns a lead: the caller must ask the
+// model. It also returns a lead if the request that leads fails, leaves, or
+// waits for its own caller for over a second. The error is the cause of ctx's
+// end during the wait.
 func (a *Answers) Ask(ctx context.Context, question Question) (*Answer, *Lead, error) {
 	for {
 		if e, ok := a.entries.Get(question[:]); ok && bytes.Equal(e.question[:], question[:]) {
@@ -166,7 +147,7 @@ func (a *Answers) Ask(ctx context.Context, question Question) (*Answer, *Lead, e
 }
 
 // wait waits for the answer of a flight. It returns neither an answer nor an
-// error where the flight ends without one or its leader stalls.
+// error if the flight ends without one or its leader stalls.
 func (a *Answers) wait(ctx context.Context, question Question, f *flight) (*Answer, error) {
 	look := time.NewTicker(maxHeld)
 	defer look.Stop()

@@ -108,7 +108,7 @@ func compile(b *testing.B, text string) (*rules.Table, *rules.Binding) {
 	return table, binding
 }
 
-// BenchmarkMiss measures what a lookup and a set add to an evaluation whose
+// BenchmarkMiss measures the cost of a lookup and a set for an evaluation whose
 // decision is not in the cache.
 func BenchmarkMiss(b *testing.B) {
 	c := open(b, 1<<20)

@@ -1,5 +1,5 @@
-// Package cache holds two kinds of results in memory: what tables decided
-// (Cache) and what models answered (Answers). Each can be worked out or asked
+// Package cache holds two kinds of results in memory: the decisions of tables
+// (Cache) and the answers of models (Answers). Each can be worked out or asked
 // for again, so that a cache may forget or refuse any entry at any time.
 package cache
 
@@ -15,7 +15,7 @@ import (
 
 // Value is a cached answer.
 type Value struct {
-	// Bytes are the answer as JSON; empty where Outcome is all of it. They are
+	// Bytes are the answer as JSON; empty if Outcome is all of it. They are
 	// shared by all readers of the entry and must not be changed.
 	Bytes []byte
 	// Row and Outcome say which row of the table answered and with which of
@@ -23,16 +23,16 @@ type Value struct {
 	Row, Outcome int
 }
 
-// entry keeps the whole key beside the value. Keys are made of what callers
-// send, and two keys can have the same hash: only equal keys get the value.
+// entry keeps the whole key with the value. Keys are made of callers' data, and
+// two keys can have the same hash: only equal keys get the value.
 type entry struct {
 	key   []byte
 	value Value
 }
 
-// entryOverhead is about how many bytes an entry takes beside its key and value:
-// itself, its places in the maps of values and of costs, and what allocation
-// rounds up. ristretto adds its own 56 bytes to the cost.
+// entryOverhead estimates the bytes of an entry without its key and value:
+// itself, its places in the maps of values and of costs, and the rounding of
+// allocations. ristretto adds its own 56 bytes to the cost.
 const entryOverhead = 192
 
 // Cache maps keys built with AppendKey to values within a bound of bytes. It
@@ -45,13 +45,20 @@ type Cache struct {
 // New makes a cache that holds about maxBytes, which must be positive; keys and
 // bookkeeping are included. It runs goroutines until Close.
 func New(maxBytes int64) (*Cache, error) {
+	entries, err := newEntries[*entry](maxBytes, 512)
+	return &Cache{entries: entries}, err
+}
+
+// newEntries makes a memory of about maxBytes for entries that usually have so many
+// bytes.
+func newEntries[V any](maxBytes, usual int64) (*ristretto.Cache[[]byte, V], error) {
 	if maxBytes <= 0 {
 		return nil, errors.New("the size of a cache must be positive")
 	}
 	seed := maphash.MakeSeed()
-	entries, err := ristretto.NewCache(&ristretto.Config[[]byte, *entry]{
+	return ristretto.NewCache(&ristretto.Config[[]byte, V]{
 		// Ten counters for each entry of a usual size, as ristretto advises.
-		NumCounters: max(10*maxBytes/512, 1000),
+		NumCounters: max(10*maxBytes/usual, 1000),
 		MaxCost:     maxBytes,
 		BufferItems: 64,
 		// The seed keeps callers from choosing keys that collide.
@@ -59,10 +66,6 @@ func New(maxBytes int64) (*Cache, error) {
 			return maphash.Bytes(seed, key), xxhash.Sum64(key)
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &Cache{entries: entries}, nil
 }
 
 // Get returns the value of a key. It does not allocate.
@@ -74,8 +77,8 @@ func (c *Cache) Get(key []byte) (Value, bool) {
 }
 
 // Set offers a value to the cache, which takes it a moment later. It refuses the
-// value where it is busy or where other entries are asked for more often. The
-// key and the bytes are copied.
+// value if it is busy or if other entries are asked for more often. The key and
+// the bytes are copied.
 func (c *Cache) Set(key []byte, v Value) {
 	buffer := make([]byte, len(key)+len(v.Bytes))
 	n := copy(buffer, key)

@@ -142,8 +142,9 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// Two keys are equal only where all their parts are. Both are made of the same
-// text, cut in other places, so that only the lengths of the parts differ.
+// TestKeysAreUnambiguous: two keys are equal only if all their parts are. Both
+// are made of the same text, cut in other places, so that only the lengths of
+// the parts differ.
 func TestKeysAreUnambiguous(t *testing.T) {
 	type parts struct {
 		Workspace, Revision string

@@ -19,7 +19,7 @@ func ExampleCache() {
 	}
 	defer c.Close()
 	key := cache.AppendKey(nil, "default", "revision-1", trace.KindRemoteConfig, "greeting")
-	key = cache.AppendText(key, "country=BE") // what the table reads of the context
+	key = cache.AppendText(key, "country=BE") // the fields of the context that the table reads
 	c.Set(key, cache.Value{Bytes: []byte(`"Dag"`), Row: 3})
 
 	value, ok := c.Get(key)

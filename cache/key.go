@@ -6,11 +6,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// AppendKey appends the part of a key that names a definition: the workspace
-// it belongs to, the revision of the snapshot it is from, its kind and its key.
-// The caller appends the rest of what the answer depends on: the fields of the
-// context that the table reads (rules.Table.AppendKey), and, with AppendText, the
-// values of variables.
+// AppendKey appends the part of a key that names a definition: its workspace, the
+// revision of its snapshot, its kind and its key. The caller appends the other
+// values on which the answer depends: the fields of the context that the table
+// reads (rules.Table.AppendKey), and, with AppendText, the values of variables.
 //
 // As the revision is part of the key, a new snapshot has new keys: the entries of
 // the old one need not be deleted, and are evicted in time.

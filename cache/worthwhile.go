@@ -4,7 +4,7 @@ package cache
 // It follows from BenchmarkHitOrEvaluate and BenchmarkMiss. On one core of a
 // small server a hit takes about 140 ns, the building of its key included. A miss
 // adds up to 1,100 ns to the evaluation, for a lookup and a set.
-// With a share h of hits, caching an evaluation of c ns pays where
+// With a share h of hits, caching an evaluation of c ns pays if
 //
 //	h × (c - 140) > (1 - h) × 1,100
 //

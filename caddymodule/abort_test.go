@@ -23,7 +23,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// breaking is an endpoint whose streams break off after two words.
+// breaking returns an endpoint whose streams break off after two words.
 func breaking() map[string]string {
 	files := single()
 	files["definitions/prompts/breaking.yaml"] = "provider: canned\nmessages: [ { role: user, content: hello } ]\n" +
@@ -32,15 +32,14 @@ func breaking() map[string]string {
 	return files
 }
 
-// certificate writes a certificate for example.com and its key into the
-// gateway's directory, and returns how a client trusts it. The next load logs
-// no debug entries: for those Caddy's TLS app emits an event at each handshake,
-// which reads what its Start wrote without a lock where the HTTP app was
-// started before it.
+// certificate writes a certificate for example.com and its key to the gateway's directory, and
+// returns the configuration of a client that trusts it. The next load logs no debug entries:
+// with them, Caddy's TLS app emits an event at each handshake, which races with the fields
+// that its Start writes if the HTTP app was started first.
 func (g *gateway) certificate() *tls.Config {
 	g.t.Helper()
 	g.level = "INFO"
-	// A server makes one to begin with.
+	// A server of httptest has a certificate.
 	server := httptest.NewTLSServer(nil)
 	server.Close()
 	certificate := server.TLS.Certificates[0]
@@ -55,7 +54,7 @@ func (g *gateway) certificate() *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: "example.com"}
 }
 
-// freePort is a port that nothing listens on, over TCP or UDP.
+// freePort returns a port that is free for TCP and UDP.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for range 20 {
@@ -75,8 +74,8 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
-// overHTTP10 asks in HTTP/1.0, which net/http's client does not speak, and
-// reads until the connection ends.
+// overHTTP10 sends a request in HTTP/1.0, which net/http's client does not
+// support, and reads until the connection ends.
 func overHTTP10(conn net.Conn, body string) (string, error) {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
@@ -89,14 +88,13 @@ func overHTTP10(conn net.Conn, body string) (string, error) {
 	return string(text), err
 }
 
-// TestBrokenStreamOverEveryProtocol has streams break off, and wants two things
-// of each: that its words and its error event arrive, and that its end is no
-// end in good order.
+// TestBrokenStreamOverEveryProtocol has streams that break off. For each it checks that the
+// words and the error event arrive, and that the client sees an error at the end.
 func TestBrokenStreamOverEveryProtocol(t *testing.T) {
 	g := startGateway(t, breaking(), options)
 	trust := g.certificate()
 	plain, secure := freePort(t), freePort(t)
-	// An access log wraps the response, which must not get in the way.
+	// An access log wraps the response, which must not change the result.
 	sites := strings.NewReplacer("DIR", g.dir, "PLAIN", fmt.Sprint(plain), "SECURE", fmt.Sprint(secure)).Replace(`
 http://127.0.0.1:PLAIN, http://example.com:PLAIN {
 	bind 127.0.0.1
@@ -176,7 +174,7 @@ https://example.com:SECURE {
 		t.Run(test.name, func(t *testing.T) {
 			const calls = 30
 			var mu sync.Mutex
-			words, told, cut := 0, 0, 0
+			words, errorEvents, cut := 0, 0, 0
 			var last string
 			var wait sync.WaitGroup
 			for range calls {
@@ -188,7 +186,7 @@ https://example.com:SECURE {
 						words++
 					}
 					if strings.Contains(text, "event: error\n") && strings.Contains(text, `"upstream_interrupted"`) {
-						told++
+						errorEvents++
 					}
 					if test.ends(err) && !strings.Contains(text, `"is_final":true`) && !strings.Contains(text, "[DONE]") {
 						cut++
@@ -200,13 +198,13 @@ https://example.com:SECURE {
 				})
 			}
 			wait.Wait()
-			if words != calls || told != calls || cut != calls {
-				t.Errorf("of %d broken streams %d brought the last word, %d the error event, and %d were cut; the last one ended with %s", calls, words, told, cut, last)
+			if words != calls || errorEvents != calls || cut != calls {
+				t.Errorf("of %d broken streams %d brought the last word, %d the error event, and %d were cut; the last one ended with %s", calls, words, errorEvents, cut, last)
 			}
 		})
 	}
 
-	// What was cut is over for the gateway too.
+	// A cut call has ended for the gateway, too.
 	if len(traces) != 5*30 {
 		t.Errorf("%d traces", len(traces))
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// TestAccessLog: an access log has what Cadenza knows of each request, as one object
-// and by each placeholder, also where nothing is recorded.
+// TestAccessLog checks that an access log has Cadenza's fields of each request, as one
+// object and by each placeholder, also if nothing is recorded.
 func TestAccessLog(t *testing.T) {
 	asked := make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
@@ -153,8 +153,8 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// TestPlaceholdersOfRefusedRequests: a header that is set from placeholders is empty
-// where there is nothing to say, and never the placeholder's name.
+// TestPlaceholdersOfRefusedRequests checks that a header set from a placeholder without a
+// value is empty, and is never the placeholder's name.
 func TestPlaceholdersOfRefusedRequests(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	g.site(options, `

@@ -15,12 +15,12 @@ import (
 
 var update = flag.Bool("update", false, "write the results into the golden files")
 
-// separator stands between a Caddyfile and what it adapts to: JSON, or the
+// separator is between a Caddyfile and the result of adapting it: JSON, or the
 // text of the error.
 const separator = "----------\n"
 
-// TestAdapt adapts the Caddyfiles in testdata/adapt, whose format is that of
-// Caddy's own golden files. The folder of the Caddyfile is /FOLDER in them.
+// TestAdapt adapts the Caddyfiles in testdata/adapt, which have the format of
+// Caddy's own golden files. In them, the directory of the Caddyfile is /FOLDER.
 func TestAdapt(t *testing.T) {
 	folder, err := os.Getwd()
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAdminCosts asks a gateway what the calls of an upstream cost that speaks
-// OpenAI's format.
+// TestAdminCosts asks a gateway for the costs of calls of an upstream with OpenAI's format.
 func TestAdminCosts(t *testing.T) {
 	upstream := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), `"broken"`) {
@@ -38,9 +37,7 @@ func TestAdminCosts(t *testing.T) {
 		`{"key":"secret","variables":{"question":"Hi?"}}`,
 		`{"key":"safe","metadata":{"customer":"globex"}}`,
 	} {
-		if a := g.post("/v1/endpoints", body); a.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", body, a.status, a.body)
-		}
+		g.post("/v1/endpoints", body).ok(t, body)
 	}
 	costs := func(query string) map[string]any {
 		status, answer := callAdmin(t, "GET", address, "/cadenza/costs?"+query, "")
@@ -77,7 +74,7 @@ func TestAdminCosts(t *testing.T) {
 			t.Errorf("%s: %v", query, answer)
 		}
 	}
-	// What canned answers costs nothing, and that is known.
+	// An answer of canned is known to cost nothing.
 	canned := costs("by=provider&provider=canned")["total"].(map[string]any)
 	if canned["attempts"] != 1.0 || canned["completion_tokens"] == 0.0 || canned["cost_usd"] != 0.0 || canned["unpriced"] != nil {
 		t.Errorf("canned: %v", canned)

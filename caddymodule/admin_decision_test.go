@@ -8,7 +8,7 @@ import (
 )
 
 // TestAdminDecision asks for a decision by its id, by one of its traces and by
-// beginnings of ids.
+// prefixes of ids.
 func TestAdminDecision(t *testing.T) {
 	g, address, _ := startRecorded(t)
 	ask := func() (decision string, ids []string) {
@@ -81,8 +81,8 @@ func TestAdminDecision(t *testing.T) {
 	}
 }
 
-// TestAdminDecisionReports reports on a decision, and wants what was reported in the
-// statistics of each of its arms and with each of its traces.
+// TestAdminDecisionReports reports on a decision, and checks that the reports are in
+// the statistics of each of its arms and with each of its traces.
 func TestAdminDecisionReports(t *testing.T) {
 	g, address, _ := startRecorded(t)
 	decision := g.post("/v1/prompts", `{"keys":["reply","hello"],"context":{"locale":"nl"},"variables":{"question":"Hoi?"}}`).header.Get("Cadenza-Decision-Id")
@@ -105,7 +105,7 @@ func TestAdminDecisionReports(t *testing.T) {
 			t.Errorf("reports with %s: %v", id, reports)
 		}
 	}
-	// The report that all traces of an export have is the same.
+	// All traces of an export have the same report.
 	reported := map[any]int{}
 	for _, line := range export(t, address, "decision="+decision) {
 		for _, report := range line["metrics"].([]any) {
@@ -117,9 +117,9 @@ func TestAdminDecisionReports(t *testing.T) {
 	}
 
 	for query, want := range map[string]struct {
-		by    string
-		rows  int
-		count float64 // of resolved in the first row
+		groupBy string
+		rows    int
+		count   float64 // of resolved in the first row
 	}{
 		"by=arm&key=reply":                          {"arm", 1, 1},
 		"by=arm&key=reply&arm=nl":                   {"arm", 1, 1},
@@ -136,7 +136,7 @@ func TestAdminDecisionReports(t *testing.T) {
 	} {
 		status, answer := callAdmin(t, "GET", address, "/cadenza/stats?"+query, "")
 		rows, _ := answer["rows"].([]any)
-		if status != http.StatusOK || answer["by"] != want.by || len(rows) != want.rows {
+		if status != http.StatusOK || answer["by"] != want.groupBy || len(rows) != want.rows {
 			t.Errorf("%s: %d %v", query, status, answer)
 			continue
 		}

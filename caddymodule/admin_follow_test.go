@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// followedLine is a line of an answer that waits.
+// followedLine is a line of a following answer.
 type followedLine struct {
 	Traces []struct {
 		ID string `json:"trace_id"`
@@ -27,7 +27,7 @@ func (l *followedLine) has(id string) bool {
 	return false
 }
 
-// followLines asks for what is written from now on.
+// followLines asks for the traces written from now on.
 func followLines(t *testing.T, ctx context.Context, url string) *json.Decoder {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -53,7 +53,7 @@ func nextLine(t *testing.T, lines *json.Decoder) (line followedLine) {
 	return line
 }
 
-// lastSeq is the number from which following has everything new.
+// lastSeq returns the number from which a request follows all new traces.
 func lastSeq(t *testing.T, address string) string {
 	t.Helper()
 	_, answer := callAdmin(t, "GET", address, "/cadenza/traces?limit=1", "")
@@ -64,8 +64,8 @@ func lastSeq(t *testing.T, address string) string {
 	return string(n)
 }
 
-// TestFollowWaits holds that one request gets what is recorded while it waits,
-// until the configuration is replaced.
+// TestFollowWaits checks that one request gets the traces recorded while it
+// waits, until the configuration is replaced.
 func TestFollowWaits(t *testing.T) {
 	g, address, _ := startRecorded(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -81,7 +81,7 @@ func TestFollowWaits(t *testing.T) {
 			t.Errorf("%v, want %s", line, id)
 		}
 	}
-	// Caddy ignores a configuration that is the same.
+	// Caddy ignores an identical configuration.
 	if err := g.loadText(withAdmin(g, options+"log none\n", address)); err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +95,8 @@ func TestFollowWaits(t *testing.T) {
 	}
 }
 
-// TestFollowEndsWithItsWait holds that the last line says where to go on from,
-// also if what was recorded passes no filter.
+// TestFollowEndsWithItsWait checks that the last line says where to continue, also
+// if no recorded trace passes the filter.
 func TestFollowEndsWithItsWait(t *testing.T) {
 	g, address, _ := startRecorded(t)
 	since := lastSeq(t, address)

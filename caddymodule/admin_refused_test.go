@@ -64,7 +64,7 @@ func TestAdminRefused(t *testing.T) {
 			if examples, _ := row["examples"].([]any); len(examples) > 0 {
 				line += examples[0].(map[string]any)["message"].(string)
 			}
-			if row["api_key"] == "" { // of the process: other tests have some, too
+			if row["api_key"] == "" { // of the process: other tests add some, too
 				strangers = strangers || row["status"] == 401.0 && row["route"] == "models"
 				continue
 			}
@@ -96,8 +96,8 @@ func TestAdminRefused(t *testing.T) {
 	}
 }
 
-// TestEraseReachesLimits: an erased value is in no file and no status of the limits, and
-// what it has used stays used.
+// TestEraseReachesLimits checks that an erased value is in no file and no status of the
+// limits, and that its use still counts.
 func TestEraseReachesLimits(t *testing.T) {
 	const limits = `
 		limit customers {

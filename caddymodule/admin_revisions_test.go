@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestAdminRevisions lists what was served, and asks for what was in it.
+// TestAdminRevisions lists the served revisions, and asks for their files.
 func TestAdminRevisions(t *testing.T) {
 	g, address := startAdmin(t)
 	list := func() []any {
@@ -44,7 +44,7 @@ func TestAdminRevisions(t *testing.T) {
 		t.Errorf("%v", hello)
 	}
 	for path, want := range map[string]int{
-		"/cadenza/revisions":                             http.StatusBadRequest, // of which workspace?
+		"/cadenza/revisions":                             http.StatusBadRequest, // the workspace is missing
 		"/cadenza/revisions?workspace=none":              http.StatusNotFound,
 		"/cadenza/revisions?workspace=one&limit=1":       http.StatusBadRequest,
 		"/cadenza/revisions/?workspace=one":              http.StatusBadRequest,
@@ -56,7 +56,7 @@ func TestAdminRevisions(t *testing.T) {
 			t.Errorf("%s: %d %v, not %d", path, status, answer, want)
 		}
 	}
-	// An edit of a comment is no other revision, and is kept all the same.
+	// An edit of a comment makes no new revision, but is stored.
 	const commented = "# greets twice\nmessages: [ { role: user, content: \"Hello again\" } ]\n"
 	g.write("one/prompts/hello.yaml", commented)
 	eventually(t, "the comment is stored", func() bool {
@@ -67,7 +67,7 @@ func TestAdminRevisions(t *testing.T) {
 	if all := list(); len(all) != 2 {
 		t.Errorf("%v", all)
 	}
-	// What is not kept is told from what is.
+	// Revisions that are not stored are marked.
 	_, answer = callAdmin(t, "GET", address, "/cadenza/revisions/000000000000?workspace=one", "")
 	text, _ := answer["error"].(string)
 	if kept := []string{newest["revision"].(string), first}; !strings.Contains(text, "caddy cadenza revisions") || !strings.Contains(text, kept[0]) || strings.Index(text, kept[0]) > strings.Index(text, kept[1]) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // adminOf turns the admin API of a gateway on and returns its address.
@@ -43,17 +44,14 @@ func callAdmin(t *testing.T, method, address, path, body string) (int, map[strin
 		t.Fatal(err)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	// Every load replaces the admin server, and the old one may still take a
-	// connection, to close it.
-	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond)
+	var response *http.Response
+	// Every load replaces the admin server, and the old one may still accept a
+	// connection and close it.
+	gatewaytest.Eventually(t, "the admin server answers", func() bool {
 		request.Body = io.NopCloser(strings.NewReader(body))
 		response, err = client.Do(request)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+		return err == nil
+	})
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -113,27 +111,23 @@ func TestAdminDefinitions(t *testing.T) {
 		t.Errorf("warnings: %v", w)
 	}
 
-	// A broken edit: the last good set stays, with the reason.
+	// After a broken edit the last good set stays, with the reason.
 	g.write("one/remoteconfigs/limits.yaml", "type: object\ndefalt: {}\n")
-	deadline := time.Now().Add(time.Minute)
-	for {
+	gatewaytest.Eventually(t, "the error is shown", func() bool {
 		_, answer := callAdmin(t, "GET", address, "/cadenza/definitions?workspace=one", "")
 		workspaces := answer["workspaces"].(map[string]any)
 		now := workspaces["one"].(map[string]any)
 		problems := now["errors"].([]any)
-		if len(problems) > 0 {
-			first := problems[0].(map[string]any)
-			if len(workspaces) != 1 || now["revision"] != one["revision"] || len(now["definitions"].([]any)) != 2 ||
-				!strings.HasSuffix(first["file"].(string), "limits.yaml") || first["line"].(float64) < 1 {
-				t.Errorf("after a broken edit: %v", answer)
-			}
-			break
+		if len(problems) == 0 {
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the error is not shown: %v", answer)
+		first := problems[0].(map[string]any)
+		if len(workspaces) != 1 || now["revision"] != one["revision"] || len(now["definitions"].([]any)) != 2 ||
+			!strings.HasSuffix(first["file"].(string), "limits.yaml") || first["line"].(float64) < 1 {
+			t.Errorf("after a broken edit: %v", answer)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return true
+	})
 
 	for path, want := range map[string]int{"/cadenza/definitions?workspace=onee": 404} {
 		status, answer := callAdmin(t, "GET", address, path, "")
@@ -146,8 +140,8 @@ func TestAdminDefinitions(t *testing.T) {
 	}
 }
 
-// TestAdminTargets follows a failure that a fallback hides to all places that show
-// it.
+// TestAdminTargets checks all outputs of a failure that callers do not see because of a
+// fallback.
 func TestAdminTargets(t *testing.T) {
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
@@ -201,7 +195,7 @@ func TestAdminTargets(t *testing.T) {
 	})
 }
 
-// decodeInto decodes what was decoded already.
+// decodeInto converts a decoded value to another type.
 func decodeInto(t *testing.T, value, into any) {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -265,7 +259,8 @@ func TestAdminEvaluate(t *testing.T) {
 	}
 }
 
-// TestAdminAfterFailedReload reads what is served, not what failed to load.
+// TestAdminAfterFailedReload checks that the admin API shows the served
+// configuration, not the one that failed to load.
 func TestAdminAfterFailedReload(t *testing.T) {
 	g, address := startAdmin(t)
 	_, before := callAdmin(t, "GET", address, "/cadenza/definitions?workspace=two", "")
@@ -286,7 +281,7 @@ func TestAdminAfterFailedReload(t *testing.T) {
 	}
 }
 
-// TestAdminWithoutApp answers where Cadenza is not configured.
+// TestAdminWithoutApp checks the answers if Cadenza is not configured.
 func TestAdminWithoutApp(t *testing.T) {
 	_, address := startAdmin(t)
 	if err := loadCaddyfile("{\n\tadmin " + address + "\n\tpersist_config off\n}\n"); err != nil {
@@ -312,7 +307,7 @@ func TestAdminStatus(t *testing.T) {
 		len(keys) != 1 || keys[0].(map[string]any)["name"] != "app" || len(one["degraded"].([]any)) != 0 {
 		t.Errorf("%v", one)
 	}
-	const strays = definition.MaxWarnings + 5 // some of which others sum up
+	const strays = definition.MaxWarnings + 5 // the last ones are summed up
 	for n := range strays {
 		g.write(fmt.Sprintf("one/remoteconfigs/note%d.txt", n), "")
 	}
@@ -341,7 +336,7 @@ func TestAdminStatus(t *testing.T) {
 	}
 }
 
-// TestAdminLimits asks how one subject stands with the limits.
+// TestAdminLimits asks for the limits of one subject.
 func TestAdminLimits(t *testing.T) {
 	const limits = `
 		limit customers {
@@ -357,9 +352,7 @@ func TestAdminLimits(t *testing.T) {
 	g := startGateway(t, single(), without+limits)
 	address := adminOf(t, g, without+limits)
 	for range 3 {
-		if a := g.post("/v1/prompts", `{"keys":["hello"],"metadata":{"customer":"a&b"}}`); a.status != http.StatusOK {
-			t.Fatalf("%d %s", a.status, a.body)
-		}
+		g.post("/v1/prompts", `{"keys":["hello"],"metadata":{"customer":"a&b"}}`).ok(t)
 	}
 	for path, want := range map[string]string{
 		"?subject=a%26b&limit=customers":  "map[workspaces:map[default:map[limits:[map[by:metadata.customer ceilings:[map[ceiling:10/366d left:7 measure:requests percent:30 reserved:0 subject:a&b used:3]] name:customers percent:30 shared:false]]]]]",
@@ -401,7 +394,7 @@ func TestAdminLimits(t *testing.T) {
 	}
 }
 
-// mapsOf returns the objects of an object; none where it is missing.
+// mapsOf returns the objects in a list; it is empty if the list is missing.
 func mapsOf(object any) (list []map[string]any) {
 	members, _ := object.(map[string]any)
 	for _, member := range members {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestStatsOfTwoTexts edits the text of an endpoint's prompt: what was reported of the old
-// one and of the new one is counted apart, though the endpoint's version stays.
+// TestStatsOfTwoTexts edits the text of an endpoint's prompt: reports on the old and on the
+// new text count separately, although the endpoint's version stays.
 func TestStatsOfTwoTexts(t *testing.T) {
 	files := single()
 	text := func(said string) string {
@@ -25,9 +25,7 @@ func TestStatsOfTwoTexts(t *testing.T) {
 			a = g.post("/v1/endpoints", `{"key":"say"}`)
 			return a.status == http.StatusOK && strings.Contains(string(a.body), `"content":"`+want+`"`)
 		})
-		if a := g.post("/v1/metrics", fmt.Sprintf(`{"trace_id":%q,"score":%d}`, a.header.Get("Cadenza-Trace-Id"), score)); a.status != http.StatusOK {
-			t.Fatalf("%d %s", a.status, a.body)
-		}
+		g.post("/v1/metrics", fmt.Sprintf(`{"trace_id":%q,"score":%d}`, a.header.Get("Cadenza-Trace-Id"), score)).ok(t)
 	}
 	ask("old", 40)
 	g.write("definitions/prompts/said.yaml", text("new"))
@@ -52,13 +50,13 @@ func TestStatsOfTwoTexts(t *testing.T) {
 		t.Errorf("%v", rows)
 	}
 	for _, row := range rows {
-		of := stats("version=" + row["prompt_version"].(string))
-		if len(of) != 1 || of[0]["score_mean"] != row["score_mean"] {
-			t.Errorf("of %v: %v", row["prompt_version"], of)
+		found := stats("version=" + row["prompt_version"].(string))
+		if len(found) != 1 || found[0]["score_mean"] != row["score_mean"] {
+			t.Errorf("of %v: %v", row["prompt_version"], found)
 		}
 	}
-	if of := stats("version=" + rows[0]["version"].(string)); len(of) != 2 {
-		t.Errorf("of the endpoint's version: %v", of)
+	if found := stats("version=" + rows[0]["version"].(string)); len(found) != 2 {
+		t.Errorf("of the endpoint's version: %v", found)
 	}
 	if all := stats("by=variant"); len(all) != 1 || all[0]["score_mean"] != 65.0 {
 		t.Errorf("together: %v", all)

@@ -15,13 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// startRecorded starts a gateway whose traces can be read by the admin API, and
-// has it answer a few requests of each kind. It returns the ids by what they are
-// of.
+// startRecorded starts a gateway with the admin API, and makes a few requests of each
+// kind. It returns their trace ids by name.
 func startRecorded(t *testing.T) (g *gateway, address string, ids map[string]string) {
 	files := map[string]string{
 		"definitions/endpoints/talk.yaml": "prompt: reply\nfallback: [{ provider: canned, extra: { echo: true } }]\n",
-		"definitions/endpoints/dead.yaml": "prompt: reply\n", // of a provider without a key
+		"definitions/endpoints/dead.yaml": "prompt: reply\n", // its provider has no key
 	}
 	for name, content := range workspace {
 		files[name] = content
@@ -53,7 +52,7 @@ func startRecorded(t *testing.T) (g *gateway, address string, ids map[string]str
 	return g, address, ids
 }
 
-// listed are the ids of a list of traces.
+// listed returns the ids of a list of traces.
 func listed(t *testing.T, answer map[string]any) []string {
 	t.Helper()
 	list, ok := answer["traces"].([]any)
@@ -79,7 +78,7 @@ func TestAdminTraces(t *testing.T) {
 				}
 			}
 		}
-		slices.Sort(found) // ids of one millisecond are in the order of their kinds
+		slices.Sort(found) // ids of one millisecond are ordered by kind
 		return strings.Join(found, " ")
 	}
 	for query, want := range map[string]string{
@@ -175,7 +174,7 @@ func TestAdminTraces(t *testing.T) {
 		t.Errorf("the worst: %q, want %q", worst, want)
 	}
 
-	// What is written after a list was made.
+	// Traces that are written after the first page of a list.
 	_, answer := callAdmin(t, "GET", address, "/cadenza/traces?limit=1", "")
 	follow := func(answer map[string]any) string {
 		n, err := json.Marshal(answer["follow"])
@@ -285,11 +284,11 @@ func TestAdminTrace(t *testing.T) {
 	}
 }
 
-// TestAdminTraceByPrefix asks for a trace by a beginning that several ids have.
+// TestAdminTraceByPrefix asks for a trace by a prefix of several ids.
 func TestAdminTraceByPrefix(t *testing.T) {
 	g, address, ids := startRecorded(t)
 	g.post("/v1/prompts", `{"keys":["reply","hello"],`+question+`}`)
-	last := g.post("/v1/metrics", `{"score":1}`).body // of a trace that has only this report
+	last := g.post("/v1/metrics", `{"score":1}`).body // its trace has only this report
 	var lonely struct {
 		TraceID string `json:"trace_id"`
 	}
@@ -429,7 +428,7 @@ func TestAdminExportAndErase(t *testing.T) {
 		t.Error("an erased trace is there")
 	}
 	erase("conversation_id=c-1", 0, 0)
-	// As text and as a number: who asks does not know how it was sent.
+	// As text and as a number, because the operator does not know how it was sent.
 	erase("metadata.user=7", 1, 0)
 	erase("metadata.user=ada", 2, 1)
 	if lines := export(t, address, ""); len(lines) != 1 {
@@ -441,7 +440,7 @@ func TestAdminExportAndErase(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, word := range []string{`"ada"`, "Hoi", "c-1"} {
-			// The selector itself is kept, for sinks that are told later.
+			// The selector itself stays stored, for sinks that get it later.
 			if strings.Contains(string(content), word) && word != "c-1" && word != `"ada"` {
 				t.Errorf("%s still holds %s", name, word)
 			}
@@ -457,7 +456,7 @@ func TestAdminExportAndErase(t *testing.T) {
 	}
 }
 
-// TestAdminVerifies: what the seals of traces say, before and after a change in the
+// TestAdminVerifies checks the seals of traces, before and after a change in the
 // database.
 func TestAdminVerifies(t *testing.T) {
 	g, address, ids := startRecorded(t)
@@ -504,8 +503,8 @@ func TestAdminVerifies(t *testing.T) {
 	}
 }
 
-// TestFormerKeysStayValid has a trace key configured where the store's own was
-// used: what was answered before is still known.
+// TestFormerKeysStayValid configures a trace key after the store's own key was
+// used: ids of earlier answers stay valid.
 func TestFormerKeysStayValid(t *testing.T) {
 	g, address, ids := startRecorded(t)
 	if err := g.loadText(withAdmin(g, options+"trace_key {env.CADENZA_TEST_KEY}\n", address)); err != nil {
@@ -525,8 +524,7 @@ func TestFormerKeysStayValid(t *testing.T) {
 	})
 }
 
-// TestEraseReachesWhatWasJustAnswered erases before the answer's record is
-// written.
+// TestEraseReachesWhatWasJustAnswered erases a record that is not written yet.
 func TestEraseReachesWhatWasJustAnswered(t *testing.T) {
 	g, address, _ := startRecorded(t)
 	for range 5 {

@@ -9,25 +9,13 @@ import (
 	"testing"
 )
 
-// TestAnthropicPage has the examples of docs/anthropic.md answered: the workspace that
-// the page shows, with a model that needs no network, and the call by curl.
-func TestAnthropicPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/anthropic.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		name, text, _ := strings.Cut(strings.TrimPrefix(block[1], "# "), "\n")
-		files["definitions/"+name] = regexp.MustCompile(`provider: anthropic\nmodel: .*\n`).ReplaceAllString(text, "provider: canned\nextra: { echo: true }\n")
-	}
-	if !strings.Contains(files["definitions/prompts/assistant.yaml"], "echo") || !strings.Contains(files["definitions/endpoints/assistant.yaml"], "accept") {
-		t.Fatalf("docs/anthropic.md has no prompt and no endpoint: %v", files)
-	}
-	g := startGateway(t, files, options)
-	call := regexp.MustCompile(`(?s)curl -sN http://localhost:8080(\S+) -H "x-api-key: \$CADENZA_API_KEY" .*?-d '(.*?)'`).FindStringSubmatch(string(page))
+// TestAnthropicCallOfThePage makes the curl call of docs/apis.md with the page's workspace.
+func TestAnthropicCallOfThePage(t *testing.T) {
+	text := page(t, "apis.md")
+	g := startGateway(t, documentedAssistant(t), options)
+	call := regexp.MustCompile(`(?s)curl -sN http://localhost:8080(\S+) -H "x-api-key: \$CADENZA_API_KEY" .*?-d '(.*?)'`).FindStringSubmatch(text)
 	if call == nil {
-		t.Fatal("docs/anthropic.md has no call")
+		t.Fatal("docs/apis.md has no call of messages")
 	}
 	a := g.do(http.MethodPost, call[1], call[2], http.Header{"X-Api-Key": {testKey}, "Anthropic-Version": {"2023-06-01"}})
 	if text := string(a.body); a.status != http.StatusOK || !strings.Contains(text, "Hello!") || !strings.HasSuffix(text, "data: {\"type\":\"message_stop\"}\n\n") {
@@ -39,17 +27,12 @@ func TestAnthropicPage(t *testing.T) {
 	}
 }
 
-// TestAnthropicKeyIsNotLogged: with the filter that the pages show, an access log has no
-// key, which Anthropic's libraries send in a header that Caddy does not leave out.
+// TestAnthropicKeyIsNotLogged checks that the filter of docs/deployment.md removes the key
+// from an access log. Anthropic's libraries send it in a header that Caddy does not remove.
 func TestAnthropicKeyIsNotLogged(t *testing.T) {
-	page, err := os.ReadFile("../docs/anthropic.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := regexp.MustCompile(`(?s)\tlog \{\n(.*?\n\t\})\n`).FindStringSubmatch(string(page))
-	deployment, err := os.ReadFile("../docs/deployment.md")
-	if err != nil || log == nil || !strings.Contains(string(deployment), log[0]) {
-		t.Fatalf("the pages differ: %v, %v", err, log)
+	log := regexp.MustCompile(`(?s)\tlog \{\n(.*?\n\t\})\n`).FindStringSubmatch(page(t, "deployment.md"))
+	if log == nil || !strings.Contains(log[1], "X-Api-Key delete") {
+		t.Fatalf("docs/deployment.md has no filter: %v", log)
 	}
 	g := startGateway(t, workspace, options)
 	access := filepath.Join(g.dir, "access")

@@ -29,8 +29,8 @@ func init() {
 // App is Cadenza, a gateway for prompts, answers of LLMs and remote
 // configurations. It serves them from definitions: text files that are
 // validated, watched and swapped while it runs. The app holds the workspaces.
-// The HTTP handlers, `http.handlers.cadenza` and those of one route each, select
-// a workspace by the API key of a request.
+// The HTTP handlers, `http.handlers.cadenza` and the handlers of one route each,
+// select a workspace by the API key of a request.
 //
 // In a Caddyfile the app is the global option `cadenza`:
 //
@@ -56,8 +56,8 @@ func init() {
 // ### Placeholders
 //
 // The handlers set placeholders. `{cadenza}` is all of them in one object, for access
-// logs: `log_append cadenza {cadenza}`. Those of a call of an endpoint are complete when
-// its answer has ended.
+// logs: `log_append cadenza {cadenza}`. The placeholders of a call of an endpoint are
+// complete when its answer has ended.
 //
 // Placeholder | Description
 // ------------|---------------
@@ -71,7 +71,7 @@ func init() {
 // `{cadenza.trace_id}` | The trace id of an answer that has one
 // `{cadenza.decision_id}` | The id that all traces of the request share
 // `{cadenza.revision}` | The revision of the definitions
-// `{cadenza.cache}` | `hit` or `miss` where a cache was asked
+// `{cadenza.cache}` | `hit` or `miss` if a cache was asked
 // `{cadenza.provider}`, `{cadenza.model}` | The target that answered
 // `{cadenza.attempts}` | How many attempts a call took
 // `{cadenza.finish_reason}` | Why the model stopped
@@ -95,17 +95,18 @@ type App struct {
 	// Caddyfile without a workspace block writes one named "default".
 	Workspaces map[string]*Workspace `json:"workspaces,omitempty"`
 
-	// How many calls may be in flight at a time in all workspaces together.
+	// Bounds the calls in flight at a time in all workspaces together.
 	InFlight *ProcessInFlight `json:"in_flight,omitempty"`
 
-	// How many bytes all large requests and their copies may hold together, in all
-	// workspaces: bodies beyond 64 KiB, as they came, parsed, sent to a provider and
-	// recorded. A workspace may have seven eighths of it. Default: 168 MiB.
+	// Bounds the bytes that all large requests and their copies may hold together,
+	// in all workspaces: bodies beyond 64 KiB, as they came, parsed, sent to a
+	// provider and recorded. A workspace may have seven eighths of it. Default: 168
+	// MiB.
 	MaxLargeRequests int64 `json:"max_large_requests,omitempty"`
 
-	// How many bytes what limits count apart may take in memory, of all workspaces of a
-	// store together. Beyond it new API keys, endpoints and values of the metadata share
-	// one counter of their limit. Default: 64 MiB.
+	// Bounds the memory of the limits' counters, in bytes, of all workspaces of a store
+	// together. Beyond it new API keys, endpoints and values of the metadata share one
+	// counter of their limit. Default: 64 MiB.
 	MaxLimitMemory int64 `json:"max_limit_memory,omitempty"`
 
 	ctx caddy.Context
@@ -115,12 +116,12 @@ type App struct {
 	logger   *zap.Logger
 	gateway  *gateway.Gateway
 	emitter  *emitter
-	guarded  []*caddyhttp.Server // whose connections are counted
-	// connections is how many of their connections may be open.
+	guarded  []*caddyhttp.Server // the servers whose connections are counted
+	// connections is the largest number of their open connections.
 	connections int
 }
 
-// process holds what the gateways of all configurations share.
+// process holds the state that the gateways of all configurations share.
 var process = gateway.NewProcess()
 
 // keysInterval is the time between two reads of a keys file. Tests shorten it.

@@ -11,7 +11,7 @@ const (
 	where    = "type: string\nrules: [{ when: { environment: production }, value: prod }, { when: { environment: test }, value: test }]\ndefault: none\n"
 )
 
-// boundFiles are definitions whose answers differ by the environment.
+// boundFiles returns definitions whose answers differ by environment.
 func boundFiles() map[string]string {
 	return map[string]string{
 		"definitions/context.yaml":             "fields: { environment: { type: string, values: [production, test] }, seats: { type: number } }\n",
@@ -22,8 +22,8 @@ func boundFiles() map[string]string {
 	}
 }
 
-// TestBoundKeys asks every route that takes a context with a key that is bound to
-// production, in the Caddyfile and in the keys file.
+// TestBoundKeys asks every route that takes a context, with a key bound to production, in
+// the Caddyfile and in the keys file.
 func TestBoundKeys(t *testing.T) {
 	files := boundFiles()
 	files["keys.json"] = keyList(keyOf("listed", boundKey, `,"context":{"environment":"production"}`))
@@ -50,7 +50,7 @@ func TestBoundKeys(t *testing.T) {
 				} else if !strings.Contains(string(a.body), c.want) {
 					t.Errorf("%s %s: %s lacks %s", c.path, body, a.body, c.want)
 				} else if c.path == "/v1/endpoints" {
-					// The trace has what was filled in, as if the caller had sent it.
+					// The trace has the filled-in value, as if the caller had sent it.
 					id := a.json(t)["trace_id"].(string)
 					eventually(t, "the trace is stored with the field", func() bool {
 						record, found := g.trace("cadenza.db", id)
@@ -70,7 +70,7 @@ func TestBoundKeys(t *testing.T) {
 		}
 	}
 
-	// An edit of the keys file counts at once, and a mistake leaves the last list.
+	// An edit of the keys file takes effect at once; a mistake keeps the last list.
 	g.write("keys.json", keyList(keyOf("listed", boundKey, `,"context":{"environment":"prod"}`)))
 	eventually(t, "the mistake is reported", g.said(`context.environment must be one of production, test`))
 	g.write("keys.json", keyList(keyOf("listed", boundKey, `,"context":{"environment":"test"}`)))
@@ -93,8 +93,8 @@ func TestBoundKeys(t *testing.T) {
 	}
 }
 
-// TestBoundKeysAtAStart starts with a keys file whose entry is bound to what the data
-// model does not take.
+// TestBoundKeysAtAStart starts with a keys file whose entry is bound to a value that is
+// invalid in the data model.
 func TestBoundKeysAtAStart(t *testing.T) {
 	g := startGateway(t, boundFiles(), "definitions {dir}/definitions\nstore sqlite {dir}/cadenza.db\napi_key web {env.CADENZA_TEST_KEY}\nprovider canned\n")
 	for context, want := range map[string]string{

@@ -34,8 +34,9 @@ func init() {
 // reverse_proxy on the other. After the first two, so that cadenza does not answer
 // a health check, a preflight request or /metrics of its site. Before
 // reverse_proxy, which answers every request that is left. The directives of one
-// route each come before cadenza, which answers everything. cadenza_health goes
-// before respond, which may answer everything, and after what refuses requests.
+// route each come before cadenza, which answers every request. cadenza_health comes
+// before respond, which may answer every request, and after the handlers that refuse
+// requests.
 func orderDirectives() {
 	httpcaddyfile.RegisterDirectiveOrder("cadenza_health", httpcaddyfile.Before, "respond")
 	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_decisions", "cadenza_metrics", "cadenza"} {
@@ -125,8 +126,8 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //
 // A workspace block takes the same options as the cadenza block itself. The
 // cadenza block configures the workspace "default" if it has any of them.
-// max_large_requests, max_limit_memory and the ceiling process of in_flight belong to
-// the cadenza block and to no workspace.
+// Only the cadenza block takes max_large_requests, max_limit_memory and the ceiling
+// process of in_flight.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the option's name
 	if d.NextArg() {
@@ -190,7 +191,7 @@ var workspaceOptions = []string{
 // storeOptions are the options of a store.
 var storeOptions = []string{"retention", "max_size"}
 
-// arguments are those of each option, for messages.
+// arguments are the arguments of each option, for messages.
 var arguments = map[string]string{
 	"definitions":        "<directory>, which is in quotes if it has spaces",
 	"store":              "sqlite [<path>]",
@@ -215,13 +216,13 @@ var arguments = map[string]string{
 	"workspace":          "<name>, and the workspace's options in a block",
 }
 
-// argumentsError is the error where an option has too few arguments or too many. It
-// repeats none of them, since one may be a secret that belongs elsewhere.
+// argumentsError returns the error of an option with too few or too many arguments. It does
+// not quote them, because one may be a misplaced secret.
 func argumentsError(d *caddyfile.Dispenser, option string) error {
 	return d.Errf("%s takes %s", option, arguments[option])
 }
 
-// misplacedOption is the error where an option does not exist at its place.
+// misplacedOption returns the error of an option that a workspace does not have.
 func misplacedOption(d *caddyfile.Dispenser) error {
 	option := d.Val()
 	if slices.Contains(storeOptions, option) {
@@ -230,7 +231,7 @@ func misplacedOption(d *caddyfile.Dispenser) error {
 	return d.Err(document.Unrecognized("option", option, workspaceOptions))
 }
 
-// unmarshalBound reads the block of an API key: the fields that it is bound to.
+// unmarshalBound reads the block of an API key, which has the fields of its bound.
 func unmarshalBound(d *caddyfile.Dispenser, key *gateway.APIKey) error {
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		if d.Val() != "context" {
@@ -400,7 +401,7 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 }
 
 // sizeOption reads an option that is a number of bytes, such as 10MB or 1GiB.
-func sizeOption(d *caddyfile.Dispenser, value *int64, most uint64) error {
+func sizeOption(d *caddyfile.Dispenser, value *int64, limit uint64) error {
 	option, text := d.Val(), ""
 	if *value != 0 {
 		return d.Errf("%s is configured twice", option)
@@ -412,15 +413,15 @@ func sizeOption(d *caddyfile.Dispenser, value *int64, most uint64) error {
 	if err != nil || strings.Contains(text, ",") { // a comma would be left out
 		return d.Errf("%s %s: must be a number of bytes such as 500kB, 64KiB, 1.5MiB or 10GB", option, text)
 	}
-	if size == 0 || size > most {
-		return d.Errf("%s %s: must be between 1 and %s", option, text, humanize.IBytes(most))
+	if size == 0 || size > limit {
+		return d.Errf("%s %s: must be between 1 and %s", option, text, humanize.IBytes(limit))
 	}
 	*value = int64(size)
 	return nil
 }
 
 // durationOption reads an option that is a duration, such as 500ms or 30s.
-func durationOption(d *caddyfile.Dispenser, value *caddy.Duration, most time.Duration) error {
+func durationOption(d *caddyfile.Dispenser, value *caddy.Duration, limit time.Duration) error {
 	option, text := d.Val(), ""
 	if *value != 0 {
 		return d.Errf("%s is configured twice", option)
@@ -432,14 +433,14 @@ func durationOption(d *caddyfile.Dispenser, value *caddy.Duration, most time.Dur
 	if err != nil {
 		return noDuration(d, option, text)
 	}
-	if duration <= 0 || duration > most {
-		return d.Errf("%s %s: must be positive, and at most %s", option, text, strings.TrimSuffix(most.String(), "0s"))
+	if duration <= 0 || duration > limit {
+		return d.Errf("%s %s: must be positive, and at most %s", option, text, strings.TrimSuffix(limit.String(), "0s"))
 	}
 	*value = caddy.Duration(duration)
 	return nil
 }
 
-// noDuration is the error where an option's argument is no duration.
+// noDuration returns the error of an argument that is not a duration.
 func noDuration(d *caddyfile.Dispenser, option, text string) error {
 	return d.Errf("%s %s: must be a number with its unit (ms, s, m, h or d), such as 500ms, 90s, 12h or 30d", option, text)
 }
@@ -488,9 +489,9 @@ func secretOption(d *caddyfile.Dispenser, value *secret.Reference) error {
 	return nil
 }
 
-// parseHandler makes the parser of a directive that takes no argument and no
-// block. Caddy writes the handler as JSON at once, so all uses of the directive
-// share an empty one.
+// parseHandler returns the parser of a directive that takes no argument and no block. Caddy
+// converts the handler to JSON at once, so all uses of the directive share an empty
+// handler.
 func parseHandler(handler caddyhttp.MiddlewareHandler) httpcaddyfile.UnmarshalHandlerFunc {
 	return func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		h.Next() // the directive's name

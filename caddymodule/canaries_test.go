@@ -14,7 +14,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
-// The secrets of a gateway with two workspaces, none of which looks like one.
+// The secrets of a gateway with two workspaces. None looks like a secret.
 const (
 	canaryKey      = "canary/provider+key~0001"
 	canaryOther    = "canary/other=provider~0002"
@@ -24,14 +24,13 @@ const (
 	canaryPassword = `p@ss/w:rd"can\ary0006`
 )
 
-// TestCanaries gives the gateway secrets of all kinds, has callers and the
-// upstream send each of them back wherever there is room for text, and looks for
-// them in all that the gateway keeps and shows.
+// TestCanaries gives the gateway secrets of all kinds, makes callers and the upstream send
+// each of them in every text, and searches all files and outputs of the gateway for them.
 func TestCanaries(t *testing.T) {
 	refresh := secret.Refresh
 	secret.Refresh = 0
 	t.Cleanup(func() { secret.Refresh = refresh })
-	// The upstream says all it was sent, where it may say anything.
+	// The upstream repeats its whole request in every text of its answer.
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		key, _ := json.Marshal(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
@@ -110,7 +109,7 @@ func TestCanaries(t *testing.T) {
 		"a private key": "-----BEGIN " + "PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n-----END PRIVATE KEY-----",
 	}
 	byShape := map[string]bool{testKey: true, otherKey: true, canaries["a token"]: true, canaries["a private key"]: true}
-	// Said by the upstream alone, or by nobody.
+	// Sent by the upstream only, or by nobody.
 	unsaid := map[string]string{
 		"an upstream's cookie": "canary-cookie-0007", "an upstream's header": "canary-server-0008",
 		"user information": "pw-canary-0010", "a variable of the process": "canary-variable-0011",
@@ -125,7 +124,7 @@ func TestCanaries(t *testing.T) {
 	}
 	eventually(t, "the store is open", func() bool { return g.post("/v1/metrics", `{"score":1}`).status == 200 })
 	var last string
-	// The second half begins with the file's new key in use.
+	// In the second half the file's new key is in use.
 	for _, text := range []string{canaryOld, canaryKey, testKey, canaryTrace, canaryPassword, "", canaryNew, canaryOther, otherKey, canaryOld, canaries["a token"], canaries["a private key"], "{env.CANARY_VARIABLE}"} {
 		if text == "" {
 			ask("/v1/endpoints", `{"key":"file",`+question+`}`, 200) // under the old key
@@ -134,7 +133,7 @@ func TestCanaries(t *testing.T) {
 			continue
 		}
 		quoted, _ := json.Marshal(text)
-		// What is known by its value is found within words and in URLs.
+		// A secret is found by its value, also inside words and in URLs.
 		glued := text + "-glued. https://host/?key=" + url.QueryEscape(text) + "&x=1"
 		if byShape[text] {
 			glued = text
@@ -184,8 +183,8 @@ func TestCanaries(t *testing.T) {
 		places[path] = string(content)
 	}
 	for place, content := range places {
-		for _, of := range []map[string]string{canaries, unsaid} {
-			for name, canary := range of {
+		for _, texts := range []map[string]string{canaries, unsaid} {
+			for name, canary := range texts {
 				once, _ := json.Marshal(canary)
 				twice, _ := json.Marshal(string(once[1 : len(once)-1]))
 				for _, form := range []string{canary, string(once[1 : len(once)-1]), string(twice[1 : len(twice)-1]), url.QueryEscape(canary), url.PathEscape(canary)} {
@@ -202,7 +201,7 @@ func TestCanaries(t *testing.T) {
 			t.Errorf("%s has no names", place)
 		}
 	}
-	// What the log has of a failure is what the trace may keep.
+	// The log has no more of a failure than the trace may have.
 	failures := map[string]int{}
 	for line := range strings.Lines(places["log"]) {
 		var entry struct{ Msg, Endpoint, Class, Error string }

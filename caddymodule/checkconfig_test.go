@@ -14,8 +14,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// TestCheckOfACaddyfile checks the definitions of workspaces by what their Caddyfile
-// says: no key is there, and none is needed.
+// TestCheckOfACaddyfile checks the definitions of workspaces with their Caddyfile. It has
+// no keys, which the check does not need.
 func TestCheckOfACaddyfile(t *testing.T) {
 	dir := t.TempDir()
 	const (
@@ -119,8 +119,8 @@ func TestCheckOfACaddyfile(t *testing.T) {
 	}
 }
 
-// TestCheckOfBudgets warns of the rules at the end of a budget that one call leaps over,
-// or that every call meets, with the numbers of the Caddyfile.
+// TestCheckOfBudgets checks the warnings about rules near the end of a budget that a single
+// call skips, or that every call matches, with the numbers of the Caddyfile.
 func TestCheckOfBudgets(t *testing.T) {
 	dir := t.TempDir()
 	gatewaytest.Write(t, dir, "definitions/context.yaml", "fields:\n  plan: { type: string, values: [free, pro] }\n")
@@ -129,7 +129,7 @@ func TestCheckOfBudgets(t *testing.T) {
 		usual    = variants + "default: usual\nrules:\n  - { id: nearly, when: { budget.tenants: 80.. }, value: saving }\n"
 		plain    = "prompt: p\n"
 	)
-	// Variants of the prompt, of which the cheap one answers where the budget is unknown.
+	// Variants of the prompt. The cheap one answers if the budget is unknown.
 	frugal := func(rules string) string {
 		return "default: saving\nvariables: { question: { required: true } }\nvariants:\n  usual: { provider: fake, model: large, max_tokens: 600, messages: [ { role: user, content: \"{{question}}\" } ] }\n  saving: { extends: usual, model: small, max_tokens: 100 }\nrules:\n" + rules
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// TestKeyOpensGateway uses a key that `caddy cadenza key` made, and what it printed
-// below it as the keys file.
+// TestKeyOpensGateway uses a key made by `caddy cadenza key`, and the text that the command
+// printed below it as the keys file.
 func TestKeyOpensGateway(t *testing.T) {
 	cmd := new(cobra.Command)
 	caddycmd.Commands()["cadenza"].CobraFunc(cmd)
@@ -43,9 +43,9 @@ func TestKeyOpensGateway(t *testing.T) {
 	}
 }
 
-// TestLogsEscapeSources has a gateway log warnings and mistakes of definitions.
+// TestLogsEscapeSources has definitions with warnings and mistakes, which are logged.
 func TestLogsEscapeSources(t *testing.T) {
-	// A terminal would obey it, or show it as something else.
+	// A terminal would execute it, or show it as something else.
 	const hostile = "\u009b31m\u202eabc\u2066\u200f\U000e0001"
 	printed := func(what, text string) {
 		t.Helper()
@@ -64,7 +64,7 @@ func TestLogsEscapeSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	printed("the log", string(logs))
-	// What fails when Caddy starts is written to the terminal as it is.
+	// Caddy writes an error at its start to the terminal without escapes.
 	broken := filepath.Join(t.TempDir(), "remoteconfigs")
 	if err := os.Mkdir(broken, 0o755); err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/caddymodule"
 )
 
-// TestCallersConnectionsAreBounded has more callers keep connections than there
-// may be: the server closes the one that idles longest for each new one.
+// TestCallersConnectionsAreBounded keeps more connections open than the maximum:
+// for each new one, the server closes the one that has been idle longest.
 func TestCallersConnectionsAreBounded(t *testing.T) {
 	const limit = 5
 	g := startGateway(t, workspace, options)

@@ -67,7 +67,7 @@ func TestDocumentedCORS(t *testing.T) {
 			}
 		}
 	}
-	// Without a site of that kind cadenza answers a preflight request.
+	// Without such a site, cadenza answers a preflight request.
 	g.site(options, "cadenza")
 	if a := g.do(http.MethodOptions, "/v1/prompts", "", nil); a.status != http.StatusMethodNotAllowed {
 		t.Errorf("a preflight without CORS: %d %v", a.status, a.header)

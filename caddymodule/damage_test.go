@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestDamagedStoreInUse overwrites most of the store's file under a gateway that
-// answers. From the first read on that meets it, what is acknowledged is found.
+// TestDamagedStoreInUse overwrites most of the store's file of a running gateway. All
+// metrics acknowledged after the first read that detects it are found.
 func TestDamagedStoreInUse(t *testing.T) {
 	const copied = options + "sink file {dir}/copied.jsonl\n"
 	g := startGateway(t, workspace, copied)
@@ -22,16 +22,11 @@ func TestDamagedStoreInUse(t *testing.T) {
 	report := func(id string) {
 		t.Helper()
 		body := fmt.Sprintf(`{"trace_id":%q,"score":70,"metadata":{"text":%q}}`, id, strings.Repeat("x", 1000))
-		if a := g.post("/v1/metrics", body); a.status != http.StatusOK {
-			t.Fatalf("metrics: %d %s", a.status, a.body)
-		}
+		g.post("/v1/metrics", body).ok(t, "metrics")
 	}
 	ask := func() string {
 		t.Helper()
-		a := g.post("/v1/prompts", `{"keys":["hello"]}`)
-		if a.status != http.StatusOK {
-			t.Fatalf("prompts: %d %s", a.status, a.body)
-		}
+		a := g.post("/v1/prompts", `{"keys":["hello"]}`).ok(t, "prompts")
 		return a.header.Get("Cadenza-Trace-Id")
 	}
 	var before []string
@@ -48,7 +43,7 @@ func TestDamagedStoreInUse(t *testing.T) {
 
 	met := false
 	for _, id := range before {
-		// 503, or 404 where the sink met it before.
+		// 503, or 404 if the sink detected it first.
 		if status, _ := callAdmin(t, "GET", address, "/cadenza/traces/"+id, ""); status != http.StatusOK {
 			met = true
 			break
@@ -62,7 +57,7 @@ func TestDamagedStoreInUse(t *testing.T) {
 		after = append(after, ask())
 		report(after[len(after)-1])
 	}
-	report(before[0]) // its id is still good
+	report(before[0]) // its id is still valid
 	after = append(after, before[0])
 	for _, id := range after {
 		if found := g.metrics(store, id); len(found) != 1 {
@@ -89,7 +84,7 @@ func TestDamagedStoreInUse(t *testing.T) {
 	}
 }
 
-// copyLog has the database at path hold everything that its log does.
+// copyLog moves the contents of a database's write-ahead log to its file.
 func copyLog(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestAdminShowsWhatDecisionsRestOn asks for a prompt, an endpoint and a
-// configuration, each decided by a split or passed on by one, and reads their
-// traces by the admin API.
+// TestAdminShowsWhatDecisionsRestOn asks for a prompt, an endpoint and a configuration, each
+// decided or passed on by a split, and reads their traces through the admin API.
 func TestAdminShowsWhatDecisionsRestOn(t *testing.T) {
 	files := maps.Clone(workspace)
 	files["definitions/context.yaml"] += "  user: { type: string }\n"
@@ -45,10 +44,7 @@ rules:
 		{"/v1/prompts", `{"keys":["reply"],` + who + `}`, "checkout", "nl", []any{passed, ramp, split}, true},
 		{"/v1/endpoints", `{"key":"chat",` + who + `}`, "checkout", "nl", []any{passed, ramp, split}, true},
 	} {
-		a := g.post(test.path, test.body)
-		if a.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", test.path, a.status, a.body)
-		}
+		a := g.post(test.path, test.body).ok(t, test.path)
 		id := a.header.Get("Cadenza-Trace-Id")
 		var shown map[string]any
 		eventually(t, "the admin API has the trace", func() bool {

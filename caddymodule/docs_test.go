@@ -13,12 +13,12 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 )
 
-// TestCaddyfilesInDocs adapts every Caddyfile of the documentation: whole ones,
+// TestCaddyfilesInDocs adapts every Caddyfile of the documentation: complete ones,
 // sites, and options of the cadenza block.
 func TestCaddyfilesInDocs(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
@@ -70,7 +70,7 @@ func page(t *testing.T, name string) string {
 	return string(text)
 }
 
-// block returns the first block of code in a language that has a text.
+// block returns the first block of code in a language that contains a text.
 func block(t *testing.T, page, language, has string) string {
 	t.Helper()
 	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(page, -1) {
@@ -82,8 +82,8 @@ func block(t *testing.T, page, language, has string) string {
 	return ""
 }
 
-// TestDeploymentBesideOthers serves the sites of docs/deployment.md that have
-// something in front of the gateway.
+// TestDeploymentBesideOthers serves the sites of docs/deployment.md that have other
+// handlers before the gateway.
 func TestDeploymentBesideOthers(t *testing.T) {
 	text := page(t, "deployment.md")
 	site := func(has string) string {
@@ -130,8 +130,8 @@ func TestDeploymentBesideOthers(t *testing.T) {
 	}
 }
 
-// TestDeploymentOnKubernetes mounts the definitions of the manifest as a kubelet
-// does, and loads them.
+// TestDeploymentOnKubernetes mounts the definitions of the manifest like a kubelet,
+// and loads them.
 func TestDeploymentOnKubernetes(t *testing.T) {
 	manifest := block(t, page(t, "deployment.md"), "yaml", "kind: StatefulSet")
 	type item struct{ Key, Path string }
@@ -210,8 +210,8 @@ func TestDeploymentOnKubernetes(t *testing.T) {
 	}
 }
 
-// TestDeploymentWithCompose reads the Compose file: its gateway has each variable
-// that its Caddyfile names.
+// TestDeploymentWithCompose checks that the gateway of the Compose file has each
+// variable that its Caddyfile names.
 func TestDeploymentWithCompose(t *testing.T) {
 	text := page(t, "deployment.md")
 	var compose struct {

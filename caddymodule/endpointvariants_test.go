@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestEndpointVariantsSwap has edits of an endpoint's table reach requests at once,
-// each whole, and none of them fail: enterprise and free change places.
+// TestEndpointVariantsSwap edits an endpoint's table: enterprise and free are exchanged.
+// Each request sees a complete table, and none fails.
 func TestEndpointVariantsSwap(t *testing.T) {
 	endpoint := func(first, second string) string {
 		return fmt.Sprintf(`prompt: p
@@ -76,7 +76,7 @@ matrix:
 	if requests.Load() < 20 {
 		t.Errorf("only %d requests were made", requests.Load())
 	}
-	// The trace says who called, and a mistake in the table changes nothing.
+	// The trace names the variant, and a mistake in the table changes nothing.
 	a := g.post("/v1/endpoints", `{"key":"e","context":{"plan":"pro"}}`)
 	eventually(t, "the trace", func() bool {
 		record, ok := g.trace("data/cadenza.db", a.header.Get("Cadenza-Trace-Id"))

@@ -9,18 +9,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxEvents is how many events wait for the handlers of those before them. Further
-// ones are dropped and counted in the log.
+// maxEvents is the number of events that wait for the handlers of earlier ones.
+// Further ones are dropped and counted in the log.
 const maxEvents = 256
 
 // emitter brings the app's events to Caddy's events app. Caddy runs the handlers of an
-// event where it is emitted, and a handler may take seconds, such as one that runs a
-// program. Events happen in requests, so the emitter queues them and emits them on a
-// goroutine of its own, one after the other.
+// event in the goroutine that emits it, and a handler may take seconds, such as one
+// that runs a program. Events happen in requests, so the emitter queues them and emits
+// them in another goroutine, one after the other.
 //
-// Subscriptions exist once Caddy has started the configuration, in whose course events
-// may happen. They wait until then. A request outlives its configuration: an event
-// after that goes to the emitter of the one that runs.
+// Events that happen before Caddy has started the configuration wait, because handlers
+// subscribe during the start. A request may outlive its configuration: its later events go
+// to the emitter of the running configuration.
 type emitter struct {
 	app    *App
 	events *caddyevents.App
@@ -28,7 +28,7 @@ type emitter struct {
 	mu       sync.Mutex
 	started  bool
 	stopped  bool
-	emitting bool // a goroutine does
+	emitting bool // a goroutine runs emitAll
 	waiting  []queuedEvent
 	dropped  int
 }
@@ -59,7 +59,7 @@ func (h startHandler) Handle(context.Context, caddy.Event) error {
 	return nil
 }
 
-// stop passes on what still waits, and what comes later, to the configuration that
+// stop passes on the waiting events, and later ones, to the configuration that
 // runs now.
 func (e *emitter) stop() {
 	e.mu.Lock()
@@ -93,7 +93,7 @@ func (e *emitter) emit(name string, data map[string]any) {
 	e.run()
 }
 
-// runningApp returns the app of the configuration that runs; nil: there is none.
+// runningApp returns the app of the running configuration, or nil.
 func runningApp() *App {
 	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
 	if err != nil {
@@ -103,7 +103,8 @@ func runningApp() *App {
 	return running
 }
 
-// run begins to emit what waits, unless a goroutine does. It holds e.mu.
+// run starts a goroutine that emits the waiting events, unless one runs already. The caller
+// holds e.mu.
 func (e *emitter) run() {
 	if e.started && !e.emitting && len(e.waiting) > 0 {
 		e.emitting = true
@@ -130,7 +131,8 @@ func (e *emitter) emitAll() {
 	}
 }
 
-// emitOne emits an event. A handler's panic is not that of the process.
+// emitOne emits an event. It recovers from a panic of a handler, which must not end the
+// process.
 func (e *emitter) emitOne(event queuedEvent) {
 	defer func() {
 		if problem := recover(); problem != nil {

@@ -19,8 +19,8 @@ import (
 
 func init() { caddy.RegisterModule(new(eventRecorder)) }
 
-// eventRecorder is a handler of events: it notes them under the name that its
-// configuration gives it. It is configured as the module that the manual names.
+// eventRecorder is a handler that records events under its configured name. It has the
+// name of the module in the manual.
 type eventRecorder struct {
 	Name string   `json:"command"`
 	Args []string `json:"args,omitempty"`
@@ -40,12 +40,12 @@ func (r *eventRecorder) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// recorded is what the handlers of events got.
+// recorded has the events of all handlers.
 var recorded struct {
 	sync.Mutex
 	lines []string // NAME: EVENT from ORIGIN
 	data  []map[string]any
-	block chan struct{} // a handler waits for it; nil: none does
+	block chan struct{} // handlers wait for it; nil: they do not wait
 }
 
 func (r *eventRecorder) Handle(ctx context.Context, e caddy.Event) error {
@@ -70,11 +70,10 @@ func (r *eventRecorder) Handle(ctx context.Context, e caddy.Event) error {
 	return nil
 }
 
-// slowRequest is longer than a request takes that waits for no handler.
+// slowRequest is longer than a request that does not wait for a handler.
 const slowRequest = 5 * time.Second
 
-// takeEvents returns what was recorded since it was called last, once it has so many
-// lines.
+// takeEvents waits for n lines, and returns the events recorded since its last call.
 func takeEvents(t *testing.T, n int) (lines []string, data []map[string]any) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d events came", n), func() bool {
@@ -89,7 +88,7 @@ func takeEvents(t *testing.T, n int) (lines []string, data []map[string]any) {
 	return lines, data
 }
 
-// withEvents has a configuration's handler get all of Cadenza's events.
+// withEvents returns a configuration whose handler gets all of Cadenza's events.
 func (g *gateway) withEvents(name, options string) string {
 	var on strings.Builder
 	for _, event := range []string{"definitions_changed", "definitions_invalid", "target_ejected", "target_restored"} {
@@ -118,7 +117,7 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	load(g.withEvents("first", fakeProvider(u.URL)))
-	// The directory is what it was. What is edited now is the first event.
+	// The directory is unchanged, so the next edit is the first event.
 	g.write("definitions/remoteconfigs/checkout.yaml", "type: boolean\ndefault: true\n")
 	lines, data := takeEvents(t, 1)
 	if diff := cmp.Diff([]string{"first: cadenza.definitions_changed from cadenza"}, lines); diff != "" {
@@ -137,7 +136,7 @@ func TestEvents(t *testing.T) {
 		t.Error(lines, data)
 	}
 
-	// A target is left alone, once, and answers again.
+	// A target cools down once, and answers again.
 	for range 2 {
 		g.post("/v1/endpoints", ask("q?", false))
 	}
@@ -148,8 +147,7 @@ func TestEvents(t *testing.T) {
 	fail.Lock()
 	status = http.StatusOK
 	fail.Unlock()
-	// The other configuration has the events from now on, and a handler of them that
-	// is slow delays no request.
+	// From now on the other configuration gets the events. A slow handler delays no request.
 	load(g.withEvents("second", fakeProvider(u.URL)))
 	held := make(chan struct{})
 	recorded.Lock()
@@ -177,8 +175,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventsAfterAReload: a request that outlives its configuration has its events
-// handled by the one that runs.
+// TestEventsAfterAReload checks that events of a request that outlives its configuration
+// go to the running configuration.
 func TestEventsAfterAReload(t *testing.T) {
 	arrived, next := make(chan struct{}), make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
@@ -201,7 +199,7 @@ func TestEventsAfterAReload(t *testing.T) {
 		t.Error(lines)
 	}
 	wait.Wait()
-	// What panics is the handler alone.
+	// Only the handler panics.
 	g.write("definitions/remoteconfigs/checkout.yaml", "type: boolean\ndefault: true\n")
 	if lines, _ := takeEvents(t, 1); len(lines) != 1 || lines[0] != "panics: cadenza.definitions_changed from cadenza" {
 		t.Error(lines)

@@ -10,11 +10,11 @@ import (
 
 func init() { keysInterval = 20 * time.Millisecond }
 
-// NewTestHandler makes the handler of all routes for an app that runs.
+// NewTestHandler makes the handler of all routes for a running app.
 func NewTestHandler(app *App) *Handler { return &Handler{appModule{app}} }
 
-// StoreConfig is what the only store that is open runs with. It is asked for
-// its limits whenever they matter, so it stays good over reloads.
+// StoreConfig returns the configuration of the only open store. It calls functions for
+// its limits, so it stays valid over reloads.
 func StoreConfig() (config sqlite.Config) {
 	stores.Range(func(_, value any) bool {
 		config = value.(*sharedStore).Config()
@@ -23,7 +23,7 @@ func StoreConfig() (config sqlite.Config) {
 	return config
 }
 
-// StoreStats is the account of the only store that is open.
+// StoreStats returns the statistics of the only open store.
 func StoreStats() (stats recorder.Stats) {
 	stores.Range(func(_, value any) bool {
 		stats = value.(*sharedStore).Recorder.Stats()
@@ -32,17 +32,17 @@ func StoreStats() (stats recorder.Stats) {
 	return stats
 }
 
-// OpenConnections is how many connections of callers are open.
+// OpenConnections returns the number of open connections of callers.
 func OpenConnections() int { return callers.Open() }
 
-// SetMaxConnections bounds them, and returns what undoes it.
+// SetMaxConnections bounds these connections. undo restores the bound.
 func SetMaxConnections(n int) (undo func()) {
 	callers.SetLimit(n)
 	return func() { callers.SetLimit(0) }
 }
 
-// ConfigOf is what the gateway's workspace of a name is made from.
+// ConfigOf returns the configuration of a workspace of the gateway.
 func ConfigOf(app *App, name string) gateway.WorkspaceConfig { return app.Workspaces[name].config }
 
-// OwnModules are the modules that a build may lack, with their packages.
-var OwnModules = ownModules
+// OwnSinks are the sinks that a build may lack, with their packages.
+var OwnSinks = ownSinks

@@ -10,24 +10,15 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// ownModules are the modules of this project that a build may lack, by their ID,
-// with the packages to build it with.
-var ownModules = map[string]string{
-	providerNamespace + ".anthropic": "providers/anthropic",
-	providerNamespace + ".azure":     "providers/azure",
-	providerNamespace + ".bedrock":   "providers/bedrock",
-	providerNamespace + ".canned":    "providers/canned",
-	providerNamespace + ".gemini":    "providers/gemini",
-	providerNamespace + ".openai":    "providers/openai",
-	sinkNamespace + ".file":          "sinks/jsonlines",
-	sinkNamespace + ".postgres":      "sinks/postgres",
-	sinkNamespace + ".stdout":        "sinks/jsonlines",
-}
+// ownSinks has the packages of this project's sinks, by the sinks' names. A build may lack
+// some of them.
+var ownSinks = map[string]string{"file": "sinks/jsonlines", "postgres": "sinks/postgres", "stdout": "sinks/jsonlines"}
 
-// unmarshalProvider reads a provider. The second word names its module; without
-// a second word the first does.
+// unmarshalProvider reads a provider. The second word names its module. Without a second
+// word the first word does.
 func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return argumentsError(d, "provider")
@@ -37,7 +28,7 @@ func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
 		return unmarshalGuest(d, "provider", name, providerNamespace, name, &w.ProvidersRaw)
 	}
 	module, known := d.Val(), modules(providerNamespace)
-	if _, own := ownModules[providerNamespace+"."+module]; !own && !slices.Contains(known, module) && document.Nearest(module, known) == "" && knownAs[module] == "" {
+	if providers.ModuleNamed(module).Name == "" && !slices.Contains(known, module) && document.Nearest(module, known) == "" && knownAs(module) == "" {
 		// The word is not repeated: it may be a key.
 		if slices.Contains(known, name) {
 			return d.Errf("provider %[1]s takes its options in a block: provider %[1]s { api_key {env.NAME} }", name)
@@ -47,9 +38,9 @@ func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
 	return unmarshalGuest(d, "provider", name, providerNamespace, module, &w.ProvidersRaw)
 }
 
-// unmarshalSink reads a sink. The second word names its module if there is such a
-// module, else the first word does. The words after the module's name are the
-// module's own arguments.
+// unmarshalSink reads a sink. The second word names its module if such a module exists,
+// otherwise the first word does. The words after the module's name are the module's
+// arguments.
 func (w *Workspace) unmarshalSink(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return argumentsError(d, "sink")
@@ -80,8 +71,8 @@ func modules(namespace string) []string {
 	return names
 }
 
-// unmarshalGuest lets a guest module read its options, which begin with the
-// module's name, and adds it to all under the name that the Caddyfile gives it.
+// unmarshalGuest makes a guest module read its options, which begin with the module's name.
+// It adds the module to all under the name in the Caddyfile.
 func unmarshalGuest(d *caddyfile.Dispenser, what, name, namespace, module string, all *caddy.ModuleMap) error {
 	if _, taken := (*all)[name]; taken {
 		return d.Errf("%s %q is configured twice", what, name)
@@ -100,17 +91,27 @@ func unmarshalGuest(d *caddyfile.Dispenser, what, name, namespace, module string
 	return nil
 }
 
-// knownAs has the modules of providers by the names of their models and owners.
-var knownAs = map[string]string{
-	"claude": "anthropic", "gpt": "openai", "chatgpt": "openai", "google": "gemini", "grok": "xai", "llama": "ollama", "aws": "bedrock", "amazon": "bedrock",
+// knownAs returns the module of the provider whose models, or their owner, have the name
+// word. It returns the empty string if no provider does.
+func knownAs(word string) string {
+	for _, m := range providers.Modules() {
+		if slices.Contains(m.KnownAs, word) {
+			return m.Name
+		}
+	}
+	return ""
 }
 
-// unknownModule is the error where this build has no module of that name.
+// unknownModule returns the error of a module that this build lacks.
 func unknownModule(d *caddyfile.Dispenser, what, namespace, module string, known []string) error {
-	if path, own := ownModules[namespace+"."+module]; own {
+	path := ownSinks[module]
+	if namespace == providerNamespace {
+		path = providers.ModuleNamed(module).Package
+	}
+	if path != "" {
 		return d.Errf("%s is not in this build: add --with github.com/cadenza-gateway/cadenza/%s", module, path)
 	}
-	if known := knownAs[module]; namespace == providerNamespace && known != "" {
+	if known := knownAs(module); namespace == providerNamespace && known != "" {
 		return d.Errf("unrecognized provider module %q, did you mean %q?", module, known)
 	}
 	message := document.Unrecognized(what+" module", module, known)

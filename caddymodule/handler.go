@@ -16,7 +16,7 @@ func init() {
 
 // Handler answers all of the gateway's routes: `POST` requests to
 // `/v1/prompts`, `/v1/endpoints`, `/v1/remoteconfigs`, `/v1/decisions` and
-// `/v1/metrics`, and those of `/v2/`. Endpoints also answer OpenAI's APIs, at
+// `/v1/metrics`, and the routes of `/v2/`. Endpoints also answer OpenAI's APIs, at
 // `/v1/chat/completions`, `/v1/responses` and `/v1/models`. The handler answers every
 // request that its route matches: an unknown path is a 404 with a JSON body. It has no
 // options; the app `cadenza` has them.
@@ -53,7 +53,7 @@ func init() {
 // `Cadenza-Served-By` | The provider and the model that answered
 // `Cadenza-Attempts` | How many upstream calls an answer took
 // `Cadenza-Ignored` | The members of the request that have no effect
-// `Cadenza-Usage` | `estimated` where the provider counted no tokens
+// `Cadenza-Usage` | `estimated` if the provider counted no tokens
 // `X-Request-Id` | The trace id, or an id of its own, on the routes of OpenAI's APIs
 // `Cache-Status` | Whether an answer is from the cache, as in RFC 9211
 // `Deprecation`, `Sunset` | Since when it is known that all models of an endpoint end, and when the last of them does
@@ -77,8 +77,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	return nil
 }
 
-// logCut adds what is known of a request to its line of the access log. The gateway cuts
-// a connection by a panic, after which log_append does not run.
+// logCut adds the known fields of a request to its line of the access log. The gateway cuts
+// a connection with a panic, after which log_append does not run.
 func logCut(r *http.Request) {
 	fields, logged := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
 	replacer, named := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)

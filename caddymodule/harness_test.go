@@ -25,7 +25,7 @@ import (
 
 const testKey = gatewaytest.Key
 
-// What the tests share with those of internal/gateway.
+// The tests share these with internal/gateway.
 var (
 	workspace    = gatewaytest.Definitions
 	single       = gatewaytest.Single
@@ -38,8 +38,8 @@ var (
 	ask          = gatewaytest.Ask
 )
 
-// options of the tests' cadenza block. The provider "fake" has no key, so that its
-// targets are skipped.
+// options are the tests' options of the cadenza block. The provider "fake" has no key, so
+// its targets are skipped.
 const options = withoutFake + keylessFake
 
 // keylessFake declares the tests' provider "fake" without a key.
@@ -50,7 +50,7 @@ const keylessFake = `
 	}
 `
 
-// withoutFake are the options but the provider "fake".
+// withoutFake are the options without the provider "fake".
 const withoutFake = `
 	definitions {dir}/definitions
 	store sqlite {dir}/data/cadenza.db
@@ -65,14 +65,14 @@ func fakeProvider(url string) string {
 
 const question = `"variables":{"question":"Hi?"}`
 
-// gateway is a real Caddy in this process, reached over a unix socket. Caddy
-// is one per process, so tests that start one do not run in parallel.
+// gateway is a real Caddy in this process, reached over a Unix socket. A process has
+// only one Caddy, so tests that start one do not run in parallel.
 type gateway struct {
 	t      testing.TB
-	dir    string // of everything the gateway reads and writes
+	dir    string // the directory of all files of the gateway
 	socket string
 	client *http.Client
-	logs   string // file
+	logs   string // a file
 	level  string // of the logs
 }
 
@@ -80,7 +80,7 @@ type gateway struct {
 // stops it when the test ends. In the options {dir} is the test's directory.
 func startGateway(t testing.TB, files map[string]string, options string) *gateway {
 	t.Helper()
-	// A unix socket's path is short; t.TempDir's may not be.
+	// The path of a Unix socket must be short; t.TempDir's may be long.
 	dir, err := os.MkdirTemp("", "cadenza")
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func startGateway(t testing.TB, files map[string]string, options string) *gatewa
 	return g
 }
 
-// caddyfile is a whole configuration around the options of a cadenza block.
+// caddyfile returns a complete Caddyfile with the options in its cadenza block.
 func (g *gateway) caddyfile(options string) string {
 	return fmt.Sprintf(`{
 	admin off
@@ -149,13 +149,13 @@ func (g *gateway) load(options string) error {
 	return g.loadText(g.caddyfile(options))
 }
 
-// loadText loads a configuration and waits until it is the one that answers.
+// loadText loads a configuration and waits until it answers.
 func (g *gateway) loadText(caddyfile string) error {
 	return g.reload(func() error { return loadCaddyfile(caddyfile) })
 }
 
-// reload waits until the servers of the former configuration take no connections any
-// more: Caddy's Load only waits until they are about to stop.
+// reload waits until the servers of the previous configuration accept no connections:
+// Caddy's Load only waits until they begin to stop.
 func (g *gateway) reload(load func() error) error {
 	former := servers()
 	if err := load(); err != nil {
@@ -173,8 +173,8 @@ func (g *gateway) reload(load func() error) error {
 	return nil
 }
 
-// servers returns the goroutines that take connections for Caddy's HTTP servers, by
-// their numbers.
+// servers returns the numbers of the goroutines that accept connections for Caddy's HTTP
+// servers.
 func servers() map[string]bool {
 	stacks := make([]byte, 1<<20)
 	for {
@@ -203,17 +203,26 @@ func loadCaddyfile(text string) error {
 	return caddy.Load(config, true)
 }
 
-// write puts a file into the gateway's directory, replacing it at once.
+// write writes a file in the gateway's directory. It replaces an old one atomically.
 func (g *gateway) write(name, content string) {
 	g.t.Helper()
 	gatewaytest.Write(g.t, g.dir, name, content)
 }
 
-// answer is a response that was read whole.
+// answer is a completely read response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
+}
+
+// ok ends the test unless the answer is a success. about describes the request.
+func (a answer) ok(t testing.TB, about ...any) answer {
+	t.Helper()
+	if a.status != http.StatusOK {
+		t.Fatalf("%s: %d %.500s", fmt.Sprint(about...), a.status, a.body)
+	}
+	return a
 }
 
 // json decodes the body, which must be a JSON object.
@@ -244,14 +253,13 @@ func (g *gateway) trace(store, id string) (*trace.Record, bool) {
 	return gatewaytest.Trace(g.t, filepath.Join(g.dir, store), id)
 }
 
-// metrics reads what was reported on a trace from a store's file.
+// metrics reads the reports on a trace from a store's file.
 func (g *gateway) metrics(store, id string) []trace.Metrics {
 	g.t.Helper()
 	return gatewaytest.Metrics(g.t, filepath.Join(g.dir, store), id)
 }
 
-// loadJSON loads what the Caddyfile of options adapts to, with a piece of its
-// JSON replaced.
+// loadJSON adapts a Caddyfile with these options to JSON, replaces a part of it, and loads it.
 func (g *gateway) loadJSON(options, old, replacement string) error {
 	g.t.Helper()
 	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(g.caddyfile(options)), map[string]any{"filename": "Caddyfile"})

@@ -43,8 +43,8 @@ func (*HealthHandler) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.cadenza_health", New: func() caddy.Module { return new(HealthHandler) }}
 }
 
-// Provision finds the app. The connections of the server are not counted for it: a
-// probe must be answered also when callers have all that they may have.
+// Provision finds the app. It does not count the server's connections, so that a probe is
+// answered even if callers hold as many connections as they may.
 func (h *HealthHandler) Provision(ctx caddy.Context) error {
 	app, err := ctx.App("cadenza")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestHealthOnItsSites serves both routes beside cadenza, without it, below a
-// prefix and before what else answers everything.
+// TestHealthOnItsSites serves both routes together with cadenza, without it, below a
+// prefix and before a handler that answers everything.
 func TestHealthOnItsSites(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("the backend"))
@@ -45,13 +45,13 @@ func TestHealthOnItsSites(t *testing.T) {
 		})
 	}
 	g.t = t
-	// What refuses requests refuses these, too.
+	// A handler that refuses requests refuses these, too.
 	g.site(options, "@local path /readyz\nerror @local 403\ncadenza_health\ncadenza")
 	g.expect("GET", "/readyz", "", http.StatusForbidden, "")
 	g.expect("GET", "/healthz", "", http.StatusOK, "ok")
 }
 
-// TestHealthNeedsTheApp: a configuration without a cadenza block is refused.
+// TestHealthNeedsTheApp checks that a configuration without a cadenza block is refused.
 func TestHealthNeedsTheApp(t *testing.T) {
 	err := loadCaddyfile("{\n\tadmin off\n\tpersist_config off\n}\nhttp://127.0.0.1:0 {\n\tcadenza_health\n}\n")
 	if err == nil || !strings.Contains(err.Error(), "no workspace is configured") {
@@ -59,8 +59,8 @@ func TestHealthNeedsTheApp(t *testing.T) {
 	}
 }
 
-// TestHealthOfAListenerThatCloses reloads to another listener: the former one is
-// not ready during its shutdown_delay, while the process goes on.
+// TestHealthOfAListenerThatCloses reloads with another listener: the previous one is not
+// ready during its shutdown_delay, while the process continues.
 func TestHealthOfAListenerThatCloses(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	config := strings.Replace(g.caddyfile(options), "admin off", "admin off\nshutdown_delay 1s", 1)

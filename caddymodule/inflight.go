@@ -19,8 +19,7 @@ import (
 // callers are the connections of the process's servers that serve Cadenza.
 var callers inflight.Connections
 
-// connectionCollectors returns the metrics of the connections. They are read when
-// metrics are scraped.
+// connectionCollectors returns the metrics of the connections.
 func connectionCollectors(c *inflight.Connections) []prometheus.Collector {
 	closed := func(reason string, count func() uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -40,9 +39,9 @@ func connectionCollectors(c *inflight.Connections) []prometheus.Collector {
 	}
 }
 
-// guard counts a server's connections, so that descriptors are left for the calls
-// that the gateway makes for them. It fails where the process begins to run and another
-// one listens on an address of the server.
+// guard counts a server's connections, so that enough descriptors are left for the calls of
+// providers. At the start of the process it fails if another process listens on an address
+// of the server.
 func (a *App) guard(server *caddyhttp.Server) error {
 	if slices.Contains(a.guarded, server) {
 		return nil
@@ -57,7 +56,7 @@ func (a *App) guard(server *caddyhttp.Server) error {
 
 // ProcessInFlight is the ceiling of calls in flight of all workspaces together.
 type ProcessInFlight struct {
-	// How many calls of endpoints may be in flight at a time. Each call takes two
+	// Bounds the calls of endpoints in flight at a time. Each call takes two
 	// file descriptors and about 50 KB. Default: half of the descriptors that
 	// remain when a quarter is set aside for other uses, at most 4096.
 	Process int `json:"process,omitempty"`
@@ -65,22 +64,22 @@ type ProcessInFlight struct {
 
 // InFlight holds the ceilings of a workspace's calls in flight.
 type InFlight struct {
-	// How many calls of the workspace's endpoints may be in flight at a time.
+	// Bounds the calls of the workspace's endpoints in flight at a time.
 	// Default: three quarters of the ceiling of the process.
 	Workspace int `json:"workspace,omitempty"`
-	// How many of them may be of one API key. Default: half of the ceiling of the
-	// process.
+	// Bounds the calls of one API key among them. Default: half of the ceiling of
+	// the process.
 	Key int `json:"key,omitempty"`
-	// How many calls, of all workspaces together, may be in flight at the host that
+	// Bounds the calls, of all workspaces together, in flight at the host that
 	// a call of this workspace goes to. A target whose host has that many is
 	// skipped. Default: three eighths of the ceiling of the process.
 	Host int `json:"host,omitempty"`
-	// Whether the ceiling of a host follows how its calls go, for this workspace's
-	// calls. It falls to 70 % of the calls in flight where, for most API keys of a
-	// window of a second or more, the host limits the rate, fails with a status of
+	// Adapts the ceiling of a host to the success of its calls, for this workspace's
+	// calls. The ceiling falls to 70 % of the calls in flight if, for most API keys of
+	// a window of a second or more, the host limits the rate, fails with a status of
 	// 5xx, can't be reached or waits longer than usual with its first content; by half
-	// at most, and never below a tenth of `host`. It rises as fast where the calls are
-	// borne. Default: it is fixed.
+	// at most, and never below a tenth of `host`. It rises as fast if the host bears
+	// the calls. Default: it is fixed.
 	Adaptive bool `json:"adaptive,omitempty"`
 }
 
@@ -122,7 +121,7 @@ func (a *App) provisionInFlight() error {
 	return nil
 }
 
-// inFlight returns the workspace's ceilings, and makes them if there are none.
+// inFlight returns the workspace's ceilings, which it makes if they are nil.
 func (w *Workspace) inFlight() *InFlight {
 	if w.InFlight == nil {
 		w.InFlight = new(InFlight)
@@ -130,9 +129,9 @@ func (w *Workspace) inFlight() *InFlight {
 	return w.InFlight
 }
 
-// unmarshalInFlight reads the ceiling of the process and those of the workspace
-// "default", which the cadenza block itself configures. It makes neither unless
-// the block names one of its ceilings.
+// unmarshalInFlight reads the ceilings of the cadenza block: the ceiling of the process and
+// those of the workspace "default". It makes the workspace, or a.InFlight, only if the
+// block names one of its ceilings.
 func (a *App) unmarshalInFlight(d *caddyfile.Dispenser) error {
 	process := func() *int {
 		if a.InFlight == nil {
@@ -148,12 +147,12 @@ func (a *App) unmarshalInFlight(d *caddyfile.Dispenser) error {
 	})
 }
 
-// afterNumber are the words that a ceiling takes beside its number.
+// afterNumber are the words that a ceiling takes after its number.
 var afterNumber = map[string]string{"host": ", the word adaptive, or both, such as host 200 adaptive"}
 
-// unmarshalInFlight reads the ceilings of calls in flight. process and of return
-// where they go; process is nil in a workspace's block, which must not set it.
-func unmarshalInFlight(d *caddyfile.Dispenser, process func() *int, of func() *InFlight) error {
+// unmarshalInFlight reads the ceilings of calls in flight. process and workspace return the
+// variables to set. process is nil in a workspace's block, which must not set it.
+func unmarshalInFlight(d *caddyfile.Dispenser, process func() *int, workspace func() *InFlight) error {
 	if d.NextArg() {
 		return d.Err("in_flight takes its ceilings in a block, such as in_flight { key 100 }")
 	}
@@ -172,22 +171,22 @@ func unmarshalInFlight(d *caddyfile.Dispenser, process func() *int, of func() *I
 			}
 			value = process()
 		case "workspace":
-			value = &of().Workspace
+			value = &workspace().Workspace
 		case "key":
-			value = &of().Key
+			value = &workspace().Key
 		case "host":
-			value = &of().Host
+			value = &workspace().Host
 		default:
 			return d.Err(document.Unrecognized("in_flight ceiling", name, known))
 		}
-		if *value != 0 || name == "host" && of().Adaptive {
+		if *value != 0 || name == "host" && workspace().Adaptive {
 			return d.Errf("in_flight %s is configured twice", name)
 		}
 		args := d.RemainingArgs()
 		if n := len(args); name == "host" && n > 0 && args[n-1] == "adaptive" {
-			of().Adaptive = true
+			workspace().Adaptive = true
 			if args = args[:n-1]; len(args) == 0 {
-				continue // the most is the default
+				continue // the ceiling is the default
 			}
 		}
 		if len(args) != 1 {

@@ -9,7 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
-// TestMoreCallsThanConnections: a ceiling of calls above that of connections is told.
+// TestMoreCallsThanConnections checks that a ceiling of calls above the ceiling of
+// connections is logged.
 func TestMoreCallsThanConnections(t *testing.T) {
 	descriptors := inflight.Descriptors()
 	process := descriptors / 2
@@ -27,8 +28,8 @@ func TestMoreCallsThanConnections(t *testing.T) {
 	}
 }
 
-// TestConnectionsLeftByTheProcess holds that the ceiling of connections is what the
-// process's descriptors leave beside its calls.
+// TestConnectionsLeftByTheProcess checks that the ceiling of connections is the
+// number of descriptors minus the process's calls.
 func TestConnectionsLeftByTheProcess(t *testing.T) {
 	g := startGateway(t, single(), options+"\nin_flight {\nprocess 321\n}\n")
 	logs, err := os.ReadFile(g.logs)

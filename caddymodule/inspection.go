@@ -5,7 +5,7 @@ import (
 	_ "github.com/cadenza-gateway/cadenza/internal/command" // every build that has the app has the commands
 )
 
-// Inspect returns what the admin API shows of the workspaces.
+// Inspect returns the workspaces as the admin API shows them.
 func (a *App) Inspect() map[string]*adminapi.Workspace {
 	shown := make(map[string]*adminapi.Workspace, len(a.Workspaces))
 	for name, w := range a.Workspaces {

@@ -40,15 +40,13 @@ func TestWorkspacesAreApart(t *testing.T) {
 	if len(theirs.json(t)) != 2 || theirs.json(t)["checkout"].(map[string]any)["value"] != "theirs" {
 		t.Errorf("theirs: %s", theirs.body)
 	}
-	// A trace id of one is a forgery to the other, though they share a store.
+	// A trace id of one is invalid for the other, although they share a store.
 	id := ours.header.Get("Cadenza-Trace-Id")
 	record := `{"trace_id":"` + id + `","metadata":{"a":1}}`
 	if a := g.do("POST", "/v1/metrics", record, bearer(otherKey)); a.status != http.StatusNotFound {
 		t.Errorf("their key on our trace: %d %s", a.status, a.body)
 	}
-	if a := g.do("POST", "/v1/metrics", record, bearer(testKey)); a.status != http.StatusOK {
-		t.Errorf("our key on our trace: %d %s", a.status, a.body)
-	}
+	g.do("POST", "/v1/metrics", record, bearer(testKey)).ok(t, "our key on our trace")
 	// Endpoints of one do not exist for the other.
 	if a := g.do("POST", "/v1/endpoints", `{"key":"chat",`+question+`}`, bearer(otherKey)); a.status != http.StatusNotFound {
 		t.Errorf("their key on our endpoint: %d %s", a.status, a.body)
@@ -123,7 +121,7 @@ func TestKeysFileIsFollowed(t *testing.T) {
 
 func TestStoreThatCannotBeOpened(t *testing.T) {
 	g := startGateway(t, workspace, options)
-	// A directory where the file should be.
+	// A directory at the path of the file.
 	blocked := filepath.Join(g.dir, "blocked", "cadenza.db")
 	if err := os.MkdirAll(blocked, 0o755); err != nil {
 		t.Fatal(err)
@@ -131,31 +129,24 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	if err := g.load(strings.Replace(options, "data/cadenza.db", "blocked/cadenza.db", 1)); err != nil {
 		t.Fatalf("a store that can't be opened stops the gateway: %v", err)
 	}
-	a := g.post("/v1/prompts", `{"keys":["hello"]}`)
-	if a.status != http.StatusOK {
-		t.Fatalf("prompts: %d %s", a.status, a.body)
-	}
+	a := g.post("/v1/prompts", `{"keys":["hello"]}`).ok(t, "prompts")
 	id := a.header.Get("Cadenza-Trace-Id")
-	if a := g.post("/v1/remoteconfigs", `{"keys":["checkout"]}`); a.status != http.StatusOK {
-		t.Errorf("remote configurations: %d %s", a.status, a.body)
-	}
-	if a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`); a.status != http.StatusOK {
-		t.Errorf("endpoints: %d %s", a.status, a.body)
-	}
+	g.post("/v1/remoteconfigs", `{"keys":["checkout"]}`).ok(t, "remote configurations")
+	g.post("/v1/endpoints", `{"key":"chat",`+question+`}`).ok(t, "endpoints")
 	record := `{"trace_id":"` + id + `","score":3}`
 	a = g.post("/v1/metrics", record)
 	if a.status != http.StatusServiceUnavailable {
 		t.Errorf("metrics: %d %s", a.status, a.body)
 	}
 	checkError(t, a, "store_unavailable", "")
-	// The outage has its line, which those of the callers would bury.
+	// The outage has one line; lines of callers would hide it.
 	logs, err := os.ReadFile(g.logs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	outages := 0
 	for line := range strings.Lines(string(logs)) {
-		// The store of the gateway that ran before may write here until it is closed.
+		// The store of the previous gateway may write here until it is closed.
 		if strings.Contains(line, "traces and metrics are not stored; trying again") && strings.Contains(line, "blocked") {
 			outages++
 		}
@@ -170,7 +161,7 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	if err := os.Remove(blocked); err != nil {
 		t.Fatal(err)
 	}
-	// The trace was made under the temporary key, and is still known.
+	// The trace was made with the temporary key, and is still valid.
 	eventually(t, "metrics are taken once the store can be opened", func() bool {
 		return g.post("/v1/metrics", record).status == http.StatusOK
 	})

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// keyOf is an entry of a keys file.
+// keyOf returns an entry of a keys file.
 func keyOf(name, key, more string) string {
 	return fmt.Sprintf(`{"name":%q,"sha256":"%x"%s}`, name, sha256.Sum256([]byte(key)), more)
 }
 
 func keyList(entries ...string) string { return "[" + strings.Join(entries, ",") + "]" }
 
-// said reports whether the log has a part.
+// said returns a function that reports whether the log contains a text.
 func (g *gateway) said(part string) func() bool {
 	return func() bool {
 		logs, err := os.ReadFile(g.logs)
@@ -32,8 +32,8 @@ func (g *gateway) keysValid(workspace string, value int) bool {
 	return strings.Contains(g.scrape(), fmt.Sprintf("cadenza_keys_valid{workspace=%q} %d\n", workspace, value))
 }
 
-// TestKeyOfAnotherWorkspace has one workspace's file list the digest of
-// another's key: it can't have it, freeze it, or keep it alive.
+// TestKeyOfAnotherWorkspace lists the digest of one workspace's key in another
+// workspace's file, which can't get the key, freeze it, or keep it alive.
 func TestKeyOfAnotherWorkspace(t *testing.T) {
 	const (
 		ours, ours2  = "cadenza-key-of-alpha-01", "cadenza-key-of-alpha-02"
@@ -58,49 +58,49 @@ func TestKeyOfAnotherWorkspace(t *testing.T) {
 		}
 		return a.json(t)["who"].(map[string]any)["value"].(string)
 	}
-	is := func(key, want string) {
+	check := func(key, want string) {
 		t.Helper()
 		if got := who(key); got != want {
 			t.Errorf("%s is of %s, want %s", key, got, want)
 		}
 	}
-	is(ours, "alpha")
-	is(leak, "beta")
+	check(ours, "alpha")
+	check(leak, "beta")
 	if !g.keysValid("alpha", 1) || !g.keysValid("beta", 1) {
 		t.Error("good keys files are not valid")
 	}
 
 	g.write("alpha.json", keyList(keyOf("stolen", leak, ""), keyOf("app", ours2, "")))
 	eventually(t, "the other entry of the file is used", func() bool { return who(ours2) == "alpha" })
-	is(ours, "401")
-	is(leak, "beta")
+	check(ours, "401")
+	check(leak, "beta")
 	eventually(t, "the clash is reported", g.said(`is the key \"leaked\" of workspace beta`))
 	if !g.keysValid("alpha", 0) || !g.keysValid("beta", 1) {
 		t.Error("not alpha's keys alone are invalid")
 	}
-	// Nor can a reload of Caddy, which reads both files anew, give it away.
+	// A reload of Caddy, which reads both files again, does not change the owner.
 	g.site(config, observed)
-	is(leak, "beta")
-	is(ours2, "alpha")
+	check(leak, "beta")
+	check(ours2, "alpha")
 	if !g.keysValid("alpha", 0) {
 		t.Error("the reload forgot that alpha's keys are invalid")
 	}
 
 	g.write("beta.json", keyList(keyOf("app", theirs, "")))
 	eventually(t, "the leaked key is revoked", func() bool { return who(leak) == "401" })
-	// It does not come alive by edits of beta's, only by one of alpha's own.
+	// Edits of beta's file do not activate it again, only an edit of alpha's.
 	const further = "cadenza-key-of-beta-003"
 	g.write("beta.json", keyList(keyOf("app", theirs, ""), keyOf("further", further, "")))
 	eventually(t, "another edit is used", func() bool { return who(further) == "beta" })
-	is(leak, "401")
-	is(ours2, "alpha")
+	check(leak, "401")
+	check(ours2, "alpha")
 
 	if logs, err := os.ReadFile(g.logs); err != nil || regexp.MustCompile(`[0-9a-f]{64}`).Match(logs) {
 		t.Errorf("the log shows a digest, %v", err)
 	}
 }
 
-// TestKeysFileThatIsRefused keeps the last list, and says so.
+// TestKeysFileThatIsRefused checks that the last list stays, and that this is logged.
 func TestKeysFileThatIsRefused(t *testing.T) {
 	files := single()
 	files["keys.json"] = keyList(keyOf("listed", otherKey, ""))
@@ -138,7 +138,7 @@ func TestKeysFileThatIsRefused(t *testing.T) {
 	if got := status(otherKey); got != http.StatusOK {
 		t.Errorf("the last key without the file: %d", got)
 	}
-	// A reload of Caddy is no restart: the last list stays.
+	// A reload of Caddy is no restart, so the last list stays.
 	g.site(config, observed)
 	if got := status(otherKey); got != http.StatusOK || !g.keysValid("refusing", 0) {
 		t.Errorf("the last key after a reload: %d", got)
@@ -158,14 +158,14 @@ func TestKeysFileThatIsRefused(t *testing.T) {
 	}
 	eventually(t, "the metric says so", func() bool { return g.keysValid("refusing", 0) })
 	eventually(t, "it is reported", g.said(`"the keys file has no usable key, those of its last list that it does not revoke stay valid"`))
-	// A gateway that starts with it refuses all callers, and starts.
+	// A gateway starts with it, and refuses all callers.
 	g.site(config, observed)
 	if status(inline) != http.StatusUnauthorized {
 		t.Error("a reload of Caddy takes the revocation back")
 	}
 }
 
-// TestKeysFileAtStart: what can't be used fails a start, for there is no last list.
+// TestKeysFileAtStart checks that an unusable file fails a start, which has no last list.
 func TestKeysFileAtStart(t *testing.T) {
 	files := map[string]string{
 		"empty.json": `[]`, "broken.json": `[`, "clash.json": keyList(keyOf("again", testKey, "")),
@@ -178,14 +178,12 @@ func TestKeysFileAtStart(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
-	// One of which every key is refused stops nobody else.
+	// A file whose keys are all refused does not stop other workspaces.
 	if err := g.load(options + "keys {dir}/clash.json\n"); err != nil {
 		t.Error(err)
 	}
 	eventually(t, "the refused key is logged", g.said(`\"again\" of workspace default is the key \"test\" once more`))
-	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
-		t.Errorf("beside a refused key: %d", a.status)
-	}
+	g.post("/v1/prompts", `{"keys":["hello"]}`).ok(t, "beside a refused key")
 	if err := g.load(strings.Replace(options, "api_key test {env.CADENZA_TEST_KEY}", "keys {dir}/revoked.json", 1)); err != nil {
 		t.Fatal(err)
 	}

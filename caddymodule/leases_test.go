@@ -1,20 +1,17 @@
 package caddymodule_test
 
 import (
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestFormerStoreIsClosed has the store of a former configuration closed as soon
-// as its last request has ended.
+// TestFormerStoreIsClosed checks that the store of a previous configuration is closed as
+// soon as its last request has ended.
 func TestFormerStoreIsClosed(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	g.site(options, observed)
-	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
+	g.post("/v1/prompts", `{"keys":["hello"]}`).ok(t)
 	open := func(name string) bool {
 		return strings.Contains(g.scrape(), `cadenza_store_up{store="`+filepath.Join(g.dir, "data", name)+`"} 1`)
 	}

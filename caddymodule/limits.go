@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,26 +29,26 @@ type Limit struct {
 	// unique in the workspace.
 	Name string `json:"name,omitempty"`
 
-	// What has counters of its own: each `api_key`, each `endpoint`, each value of
-	// a member of the requests' metadata, such as `metadata.customer`, or all together,
-	// `workspace`. Default: `api_key`.
+	// Names the objects with counters of their own: each `api_key`, each `endpoint`,
+	// each value of a member of the requests' metadata, such as `metadata.customer`, or
+	// all together, `workspace`. Default: `api_key`.
 	By string `json:"by,omitempty"`
 
-	// How many requests may come in a window, such as `100/1m`.
+	// Bounds the requests in a window, such as `100/1m`.
 	Requests []string `json:"requests,omitempty"`
 
-	// How many tokens of prompts and answers may be used in a window, such as
+	// Bounds the tokens of prompts and answers in a window, such as
 	// `200000/1m`.
 	Tokens []string `json:"tokens,omitempty"`
 
-	// How much calls may cost in a window, in US dollars, such as `5usd/1d`.
+	// Bounds the cost of calls in a window, in US dollars, such as `5usd/1d`.
 	Money []string `json:"money,omitempty"`
 
-	// How many requests may be under way at a time. Default: unlimited.
+	// Bounds the requests under way at a time. Default: unlimited.
 	InFlight int64 `json:"in_flight,omitempty"`
 
 	// The routes whose requests count, by the names of `{cadenza.route}`. Default:
-	// those that call models.
+	// the routes that call models.
 	Routes []string `json:"routes,omitempty"`
 }
 
@@ -65,18 +64,15 @@ const (
 	maxWindow = 366 * 24 * time.Hour
 )
 
-// maxDollars bounds what a ceiling of money may allow, in US dollars.
-const maxDollars = 1e9
-
 var limitName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 
 // limitOptions are the options of a limit.
 var limitOptions = []string{"by", "requests", "tokens", "money", "in_flight", "routes"}
 
-// dimensions are what a limit may count by.
+// dimensions are the dimensions that a limit may count by.
 var dimensions = []string{"api_key", "endpoint", "workspace", "metadata.NAME"}
 
-// callLimits returns the limits as the gateway takes them.
+// callLimits returns the limits in the gateway's types.
 func (w *Workspace) callLimits() ([]*limit.Limit, error) {
 	if len(w.CallLimits) > maxLimits {
 		return nil, fmt.Errorf("limits: %d are more than the %d that a workspace may have", len(w.CallLimits), maxLimits)
@@ -102,7 +98,7 @@ func errLimitTwice(name string) error {
 	return fmt.Errorf("limit %s is configured twice: write its ceilings into one block, or give the second another name", name)
 }
 
-// make returns the limit as the gateway takes it.
+// make returns the limit in the gateway's type.
 func (l *Limit) make() (*limit.Limit, error) {
 	if err := checkLimitName(l.Name); err != nil {
 		return nil, err
@@ -112,12 +108,9 @@ func (l *Limit) make() (*limit.Limit, error) {
 	if made.By, made.Member, err = parseBy(l.By); err != nil {
 		return nil, err
 	}
-	for _, kind := range [...]struct {
-		measure limit.Measure
-		texts   []string
-	}{{limit.Requests, l.Requests}, {limit.Tokens, l.Tokens}, {limit.Money, l.Money}} {
-		for _, text := range kind.texts {
-			ceiling, err := parseCeiling(kind.measure, text)
+	for measure, texts := range l.windowed() {
+		for _, text := range *texts {
+			ceiling, err := parseCeiling(limit.Measure(measure), text)
 			if err != nil {
 				return nil, err
 			}
@@ -140,11 +133,16 @@ func (l *Limit) make() (*limit.Limit, error) {
 		for _, other := range made.Ceilings[:i] {
 			if c.Measure == other.Measure && c.Window == other.Window {
 				return nil, fmt.Errorf("has two ceilings of %s in the same window, %s and %s: keep one of them",
-					gateway.MeasureName(c.Measure), gateway.CeilingText(other), gateway.CeilingText(c))
+					c.Measure, other, c)
 			}
 		}
 	}
 	return made, gateway.ValidateLimit(made)
+}
+
+// windowed returns the ceilings that have windows, by their measures.
+func (l *Limit) windowed() [limit.InFlight]*[]string {
+	return [...]*[]string{limit.Requests: &l.Requests, limit.Tokens: &l.Tokens, limit.Money: &l.Money}
 }
 
 func checkLimitName(name string) error {
@@ -154,7 +152,7 @@ func checkLimitName(name string) error {
 	return nil
 }
 
-// parseBy reads what a limit counts by.
+// parseBy reads the dimension that a limit counts by.
 func parseBy(text string) (by limit.By, member string, err error) {
 	switch text {
 	case "", "api_key":
@@ -174,35 +172,20 @@ func parseBy(text string) (by limit.By, member string, err error) {
 	return limit.ByMetadata, member, nil
 }
 
-// parseCeiling reads how much of a measure may be used in a window, such as 100/1m.
+// parseCeiling reads a ceiling of a measure in a window, such as 100/1m.
 func parseCeiling(measure limit.Measure, text string) (limit.Ceiling, error) {
-	name := gateway.MeasureName(measure)
-	example := map[limit.Measure]string{limit.Requests: "100/1m", limit.Tokens: "200000/1m", limit.Money: "5usd/1d"}[measure]
 	fail := func(format string, args ...any) (limit.Ceiling, error) {
-		return limit.Ceiling{}, fmt.Errorf("%s %s: %s, such as %s", name, text, fmt.Sprintf(format, args...), example)
+		return limit.Ceiling{}, fmt.Errorf("%s %s: %s, such as %s", measure, text, fmt.Sprintf(format, args...), limit.Measures[measure].Example)
 	}
 	amount, window, found := strings.Cut(text, "/")
 	if !found {
 		return fail("a window must follow behind a slash")
 	}
-	c := limit.Ceiling{Measure: measure}
-	if measure == limit.Money {
-		number, found := strings.CutSuffix(amount, "usd")
-		if !found {
-			return fail("the amount must be in US dollars, with the unit usd behind the number")
-		}
-		dollars, err := strconv.ParseFloat(number, 64)
-		if err != nil || !(dollars >= 1.0/limit.Dollar) || dollars > maxDollars {
-			return fail("%q must be a number of US dollars above 0 and at most %.0f", number, maxDollars)
-		}
-		c.Most = int64(math.Round(dollars * limit.Dollar))
-	} else {
-		n, err := strconv.ParseInt(amount, 10, 64)
-		if err != nil || n < 1 {
-			return fail("%q must be a whole number, at least 1 and without separators", amount)
-		}
-		c.Most = n
+	most, err := limit.Measures[measure].Parse(amount)
+	if err != nil {
+		return fail("%v", err)
 	}
+	c := limit.Ceiling{Measure: measure, Most: most}
 	if window == "1mo" {
 		return c, nil
 	}
@@ -232,7 +215,7 @@ func (w *Workspace) unmarshalLimit(d *caddyfile.Dispenser) error {
 	if slices.ContainsFunc(w.CallLimits, func(other *Limit) bool { return other.Name == l.Name }) {
 		return d.WrapErr(errLimitTwice(l.Name))
 	}
-	name := *d // what is wrong with all of the block is reported at its name
+	name := *d // errors about the whole block point at its name
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		if err := l.unmarshalOption(d); err != nil {
 			return err
@@ -251,12 +234,15 @@ func (l *Limit) unmarshalOption(d *caddyfile.Dispenser) error {
 	fail := func(format string, args ...any) error {
 		return d.Errf("limit %s: %s", l.Name, fmt.Sprintf(format, args...))
 	}
-	ceilings := func(measure limit.Measure, texts *[]string) error {
+	for measure, texts := range l.windowed() {
+		if limit.Measures[measure].Name != option {
+			continue
+		}
 		if len(args) == 0 {
 			return fail("%s takes how much and a window, such as %s 100/1m; for money 5usd/1d", option, option)
 		}
 		for _, text := range args {
-			if _, err := parseCeiling(measure, text); err != nil {
+			if _, err := parseCeiling(limit.Measure(measure), text); err != nil {
 				return fail("%v", err)
 			}
 		}
@@ -264,12 +250,6 @@ func (l *Limit) unmarshalOption(d *caddyfile.Dispenser) error {
 		return nil
 	}
 	switch option {
-	case "requests":
-		return ceilings(limit.Requests, &l.Requests)
-	case "tokens":
-		return ceilings(limit.Tokens, &l.Tokens)
-	case "money":
-		return ceilings(limit.Money, &l.Money)
 	case "by":
 		if l.By != "" {
 			return fail("by is configured twice: make two limits of it")

@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// TestMistakesInLimitsOfJSON is about what a Caddyfile can't say.
+// TestMistakesInLimitsOfJSON tests mistakes that are possible only in JSON.
 func TestMistakesInLimitsOfJSON(t *testing.T) {
 	for limits, want := range map[string]string{
 		`[null]`:                        "workspace w: limits: number 1 is null",
@@ -29,18 +29,18 @@ func TestMistakesInLimitsOfJSON(t *testing.T) {
 	}
 }
 
-// TestLimitsAtTheirBounds is about the most that may be configured.
+// TestLimitsAtTheirBounds configures the maximum of each limit.
 func TestLimitsAtTheirBounds(t *testing.T) {
 	t.Setenv("CADENZA_API_KEY", testKey)
-	var most, ceilings []string
+	var inFlight, ceilings []string
 	for n := range 64 {
-		most = append(most, fmt.Sprintf(`{"name":"l%d","in_flight":1}`, n))
+		inFlight = append(inFlight, fmt.Sprintf(`{"name":"l%d","in_flight":1}`, n))
 	}
 	for n := range 15 {
 		ceilings = append(ceilings, fmt.Sprintf(`"1/%dh"`, n+1))
 	}
 	for _, limits := range []string{
-		strings.Join(most, ","),
+		strings.Join(inFlight, ","),
 		`{"name":"x","in_flight":1,"requests":[` + strings.Join(ceilings, ",") + `]}`,
 		`{"name":"x","requests":["1/366d","1/1s"],"money":["1000000000usd/1mo","0.000000001usd/1h"]}`,
 	} {

@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// The variables of the example's site. A Caddyfile takes the port of a site's address and
-// the host of its bind apart: a host in the address would have the site answer that host
-// alone, on all interfaces, with a certificate of its own.
+// The variables of the example's site. A Caddyfile needs the port in the site's address and
+// the host in its bind. With a host in its address, the site would answer requests for that
+// host only, on all interfaces and with its own certificate.
 const (
 	listenVariable     = "CADENZA_ADDRESS"
 	listenHostVariable = "CADENZA_HOST"
 	listenPortVariable = "CADENZA_PORT"
 )
 
-// init splits CADENZA_ADDRESS before Caddy reads a Caddyfile, which can't.
+// init splits CADENZA_ADDRESS before Caddy reads the Caddyfile, which can't split it.
 func init() {
 	host, port := splitListenAddress(os.Getenv(listenVariable))
 	for name, value := range map[string]string{listenHostVariable: host, listenPortVariable: port} {
 		if value != "" {
-			_ = os.Setenv(name, value) // fails for no name of ours
+			_ = os.Setenv(name, value) // can't fail for these names
 		}
 	}
 }
 
-// noListenAddress stands in for a port, so that Caddy's error about the port says what
-// is wrong.
+// noListenAddress replaces an invalid port, so that Caddy's error about the port explains
+// the mistake.
 const noListenAddress = listenVariable + " is no address to listen on"
 
 // splitListenAddress returns the host and the port of HOST:PORT, [IPv6]:PORT, :PORT, PORT

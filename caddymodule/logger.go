@@ -9,17 +9,17 @@ import (
 	"go.uber.org/zap/exp/zapslog"
 )
 
-// currentLogger returns a logger for state that outlives a configuration: it
-// writes to the logs that are configured when it is used, not when it was made.
-// It adds the path to every line, so its users need not.
+// currentLogger returns a logger for state that outlives a configuration: it writes to the
+// logs that are configured when it logs, not when it was made. It adds the path to every
+// line.
 func currentLogger(name, path string) *slog.Logger {
 	return slog.New(currentHandler{name: name, wrap: func(h slog.Handler) slog.Handler {
 		return h.WithAttrs([]slog.Attr{slog.String("path", path)})
 	}})
 }
 
-// noStacktrace is above all levels. The errors of a store or a sink come from
-// outside: a stack trace would not explain them.
+// noStacktrace is above all levels, so no line has a stack trace. The errors of a store or
+// a sink come from outside, and a stack trace would not explain them.
 const noStacktrace = slog.Level(math.MaxInt)
 
 type currentHandler struct {

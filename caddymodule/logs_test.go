@@ -25,9 +25,9 @@ func TestUniqueMembers(t *testing.T) {
 	}
 }
 
-// TestLogsOfWhatGoesWrong has a gateway begin with a damaged store and a broken
-// sink, break its statistics, its definitions and an endpoint, and log all of it.
-// checkLogs looks at the lines when the test ends.
+// TestLogsOfWhatGoesWrong starts a gateway with a damaged store and a broken sink, breaks
+// its statistics, its definitions and an endpoint, and checks that all of it is logged.
+// checkLogs checks the lines when the test ends.
 func TestLogsOfWhatGoesWrong(t *testing.T) {
 	files := single()
 	files["data/cadenza.db"] = strings.Repeat("this is no database ", 1000)

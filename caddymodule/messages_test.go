@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/caddymodule"
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // TestMessagesOfACaddyfile makes one mistake at a time in a cadenza block. Each
-// message has the line and says how to mend it, in our words and not in Go's, and
-// none repeats what may be a secret.
+// message must have the line and a correction, in the words of the manual and not in
+// Go's, and must not repeat a possible secret.
 func TestMessagesOfACaddyfile(t *testing.T) {
 	const secret = "sk-proj-0123456789abcdef"
 	for _, test := range []struct{ mistake, want string }{
@@ -70,7 +72,7 @@ func TestMessagesOfACaddyfile(t *testing.T) {
 		{"definitions a b", "definitions takes <directory>"},
 		{"keys", "keys takes <file>"},
 		{"log", "log takes none, metadata or content"},
-		{"redact", "redact takes card, email, phone, or several of them"},
+		{"redact", "redact takes card, email, or several of them"},
 		{"trace_key", "trace_key takes {env.NAME} or {file.PATH}"},
 		{"api_key " + secret, "api_key takes <name> {env.NAME} or <name> {file.PATH}"},
 		{"api_key app {env.A} " + secret, "api_key takes <name> {env.NAME}"},
@@ -148,21 +150,54 @@ func TestMessagesOfACaddyfile(t *testing.T) {
 	}
 }
 
-// TestOwnModulesNameTheirPackages holds the paths of modules that a build may lack
-// against the packages that register them.
-func TestOwnModulesNameTheirPackages(t *testing.T) {
-	linked := 0
-	for id, path := range caddymodule.OwnModules {
-		info, err := caddy.GetModule(id)
-		if err != nil {
-			continue // bedrock, which is linked by those who want it
-		}
-		linked++
-		if got := reflect.TypeOf(info.New()).Elem().PkgPath(); got != "github.com/cadenza-gateway/cadenza/"+path {
-			t.Errorf("%s is in %s", id, got)
-		}
+// TestModulesAreDescribed compares the tables of modules with the linked modules: each has
+// a row, with its package and its host. Only bedrock is not linked.
+func TestModulesAreDescribed(t *testing.T) {
+	described := make(map[string]string)
+	for _, m := range providers.Modules() {
+		described["cadenza.providers."+m.Name] = m.Package
 	}
-	if linked != len(caddymodule.OwnModules)-1 {
-		t.Errorf("%d of %d are linked", linked, len(caddymodule.OwnModules))
+	for name, path := range caddymodule.OwnSinks {
+		described["cadenza.sinks."+name] = path
+	}
+	linked := append(caddy.GetModules("cadenza.providers"), caddy.GetModules("cadenza.sinks")...)
+	for _, info := range linked {
+		path, own := strings.CutPrefix(reflect.TypeOf(info.New()).Elem().PkgPath(), "github.com/cadenza-gateway/cadenza/")
+		if own && strings.HasSuffix(path, "_test") {
+			continue // a module of these tests
+		}
+		if id := string(info.ID); described[id] != path {
+			t.Errorf("%s of %s is described as %q", id, path, described[id])
+		}
+		delete(described, string(info.ID))
+	}
+	if diff := cmp.Diff(map[string]string{"cadenza.providers.bedrock": "providers/bedrock"}, described); diff != "" {
+		t.Errorf("described and not linked (-want +got):\n%s", diff)
+	}
+}
+
+// TestModulesCallTheirHosts compares the hosts of modules with the hosts of their requests.
+func TestModulesCallTheirHosts(t *testing.T) {
+	t.Setenv("MODULES_TEST_KEY", "0123456789")
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	defer cancel()
+	for _, m := range providers.Modules() {
+		config := `{"api_key":"{env.MODULES_TEST_KEY}"}`
+		switch m.Name {
+		case "bedrock":
+			continue // it is not linked; its own test checks its host
+		case "azure":
+			config = `{"api_key":"{env.MODULES_TEST_KEY}","endpoint":"https://x.openai.azure.com"}`
+		case "canned":
+			config = `{}`
+		}
+		module, err := ctx.LoadModuleByID("cadenza.providers."+m.Name, []byte(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, _ := providers.Host(module.(providers.Provider))
+		if host, _, _ := strings.Cut(host, ":"); host != m.Host && m.Name != "azure" {
+			t.Errorf("%s calls %s, and is described with %s", m.Name, host, m.Host)
+		}
 	}
 }

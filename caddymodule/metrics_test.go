@@ -19,10 +19,9 @@ var updateScrape = flag.Bool("update-scrape", false, "write examples/grafana/tes
 // exposed matches a series of the text format, without a timestamp.
 var exposed = regexp.MustCompile(`^(cadenza_\w+)(?:\{(.*)\})? \S+$`)
 
-// TestMetricsPage compares docs/metrics.md with the metrics of a gateway that has
-// everything configured, name by name and label by label. It also holds
-// examples/grafana/testdata/scrape.txt, against which the queries of the dashboard and
-// of the alerts are tested, to be a scrape of that gateway.
+// TestMetricsPage compares docs/metrics.md with the metrics of a gateway with all features, by
+// name and label. It also checks that examples/grafana/testdata/scrape.txt, which tests of the
+// dashboard and of the alerts query, is a scrape of such a gateway.
 func TestMetricsPage(t *testing.T) {
 	u := newUpstream(t, func(n int64, w http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
@@ -36,9 +35,7 @@ func TestMetricsPage(t *testing.T) {
 	options := fakeProvider(u.URL) + "sink file {dir}/copied.jsonl\nlimit fair {\nrequests 100/1m\n}\nprice canned/last 0 0 {\nshutdown 2027-01-14\n}\n"
 	g := startGateway(t, files, options)
 	g.site(options, "cadenza /v1/*\nmetrics /metrics\n")
-	if a := g.post("/v1/endpoints", ask("?", false)); a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
+	g.post("/v1/endpoints", ask("?", false)).ok(t)
 	g.post("/v1/prompts", `{"keys":["nothing"]}`)
 	g.do("POST", "/v1/prompts", `{}`, nil)
 
@@ -49,7 +46,7 @@ func TestMetricsPage(t *testing.T) {
 		line = regexp.MustCompile(`127.0.0.1:\d+`).ReplaceAllString(line, "api.example.com")
 		m := exposed.FindStringSubmatch(line)
 		if m == nil || strings.Contains(m[2], `workspace=""`) && !strings.Contains(m[2], `code="invalid_api_key",definition="",route="prompts"`) {
-			continue // what other tests had refused
+			continue // other tests had refusals
 		}
 		var own []string
 		for _, label := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {

@@ -23,8 +23,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// mistakesDir has a file per mistake that users make, and the folder base, a
-// workspace without mistakes. A file of a mistake is an archive:
+// mistakesDir has a file for each mistake that users make, and the directory base, a
+// workspace without mistakes. The file of a mistake is an archive:
 //
 //	What was meant, and what is wrong.
 //	pending: why it is not found yet (most have no such line)
@@ -34,8 +34,8 @@ import (
 //	-- output --
 //	… (what the command writes)
 //
-// Its files are laid over those of base. "-- NAME (removed) --" takes a file or a
-// folder away, "-- NAME -> TARGET --" makes a symbolic link, and in the content
+// Its files are added to base or replace files of base. "-- NAME (removed) --" removes a
+// file or a directory, "-- NAME -> TARGET --" makes a symbolic link, and in the content
 // of "-- NAME (escaped) --" \r, \t and \xff stand for a byte.
 const mistakesDir = "../testdata/mistakes"
 
@@ -87,7 +87,7 @@ func readMistake(t *testing.T, path string) *mistake {
 	return m
 }
 
-// layOver puts the files of a mistake into a directory.
+// layOver writes the files of a mistake into a directory.
 func (m *mistake) layOver(t *testing.T, dir string) {
 	t.Helper()
 	for _, f := range m.files {
@@ -122,18 +122,18 @@ func (m *mistake) layOver(t *testing.T, dir string) {
 	}
 }
 
-// rawWords are those of Go, Caddy and libraries that users do not know.
+// rawWords are words of Go, Caddy and libraries that users do not know.
 var rawWords = regexp.MustCompile(`strconv\.|cannot unmarshal|unknown unit|module not registered|goroutine |\.go:\d|panic|` +
 	`(?m)(?:^|\s)(json|time|jsonschema|hex|url|sql): |parsing time|parsing "|invalid syntax|missing unit|invalid duration|%!|<nil>|` +
 	`extraneous input|mismatched input|no viable alternative|token recognition|Syntax error|` +
 	`path escapes from parent|2006|unexpected EOF|invalid character|invalid header option|found character|not allowed in this context`)
 
-// place finds the place of a mistake: a line of a file, a file, or the part of a
-// configuration that has no lines any more when it is provisioned.
+// place matches the place of a mistake: a line of a file, a file, or a part of the
+// configuration, which has no lines when it is provisioned.
 var place = regexp.MustCompile(`\.(yaml|yml|json):\d+(:\d+)?\b|Caddyfile:\d+|workspace [^:\n]+: |\bdefinitions: |a cadenza block|(?m)^definitions/\S+: |^  (file|workspace): `)
 
-// TestMistakes has the command of each mistake find it, and compares what it
-// writes with the archive.
+// TestMistakes runs the command of each mistake, which must find it, and compares the
+// output with the archive.
 func TestMistakes(t *testing.T) {
 	var all []*mistake
 	err := filepath.WalkDir(mistakesDir, func(path string, entry fs.DirEntry, err error) error {
@@ -181,8 +181,8 @@ func TestMistakes(t *testing.T) {
 		}
 		name := filepath.Base(filepath.Dir(m.path)) + "/" + filepath.Base(m.path)
 		t.Run(name, func(t *testing.T) {
-			// A store that is still closing would say in the log of the next mistake that
-			// its folder is gone.
+			// A store that is still closing would log the missing directory in the log of
+			// the next mistake.
 			dir := mistakeDir(whole)
 			if m.command == "caddy cadenza check definitions" {
 				t.Parallel()
@@ -206,8 +206,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// mistakeDir makes a directory for the time of the test. Unlike that of t.TempDir, it
-// may get files while it is removed: a gateway that was stopped ends in its own time.
+// mistakeDir makes a directory for the test. Unlike t.TempDir's, it may get files while it
+// is removed, because a stopped gateway takes some time to end.
 func mistakeDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cadenza")
@@ -218,8 +218,7 @@ func mistakeDir(t *testing.T) string {
 	return dir
 }
 
-// compare holds what was said of a mistake to what all of them have in common, and
-// to the archive.
+// compare checks the output about a mistake against common rules, and against the archive.
 func (m *mistake) compare(t *testing.T, got string, found bool) {
 	t.Helper()
 	if m.pending != "" {
@@ -231,7 +230,7 @@ func (m *mistake) compare(t *testing.T, got string, found bool) {
 	if !found {
 		t.Errorf("not found:\n%s", got)
 	}
-	// What a report quotes of a file is the file's.
+	// Lines that a report quotes from a file are not checked.
 	said := regexp.MustCompile(`(?m)^ *\d* \|.*\n`).ReplaceAllString(got, "")
 	if word := rawWords.FindString(said); word != "" {
 		t.Errorf("words that users do not know: %q in\n%s", word, said)
@@ -250,8 +249,8 @@ func (m *mistake) compare(t *testing.T, got string, found bool) {
 	}
 }
 
-// checkMistake makes a function that runs `caddy cadenza check`. The function may run
-// beside others. To make it may not: the command keeps the last one that was made.
+// checkMistake returns a function that runs `caddy cadenza check`. The function may run in
+// parallel, but checkMistake may not: the command keeps the last registered one.
 func checkMistake() func(*testing.T, string) (string, error) {
 	var out bytes.Buffer
 	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true, SilenceErrors: true}
@@ -319,8 +318,8 @@ func mistakeLogs(file string) *caddy.Logging {
 	}}}}
 }
 
-// readLogs reads what a gateway logged, a text per entry, in which its members
-// follow its message.
+// readLogs reads the log of a gateway. It returns a text for each entry: the message,
+// then the members.
 func readLogs(t *testing.T, file string) []string {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -338,7 +337,7 @@ func readLogs(t *testing.T, file string) []string {
 			t.Fatalf("%v: %s", err, line)
 		}
 		if entry["msg"] == "admin endpoint disabled" {
-			continue // by the test
+			continue // logged by the test
 		}
 		text := fmt.Sprintf("%s: %s\n", entry["level"], entry["msg"])
 		for _, name := range slices.Sorted(maps.Keys(entry)) {
@@ -351,7 +350,7 @@ func readLogs(t *testing.T, file string) []string {
 	return all
 }
 
-// editMistakes has a gateway with a workspace for each edit refuse all of them.
+// editMistakes checks that a gateway with a workspace for each edit refuses all of them.
 func editMistakes(t *testing.T, edits []*mistake) {
 	dir := mistakeDir(t)
 	t.Setenv("XDG_DATA_HOME", dir)
@@ -359,9 +358,8 @@ func editMistakes(t *testing.T, edits []*mistake) {
 	folder := func(m *mistake) string {
 		return strings.TrimSuffix(filepath.Base(m.path), filepath.Ext(m.path))
 	}
-	// show makes a copy of base, with a mistake or without, what the gateway reads.
-	// The files of an edit become visible at once, by links, so that none is loaded
-	// without the others.
+	// show makes the gateway read a copy of base, with or without a mistake. A link makes all
+	// files of an edit visible at once, so that none is loaded without the others.
 	show := func(m *mistake, version string, mistake bool) {
 		own := filepath.Join(dir, folder(m))
 		if err := os.CopyFS(filepath.Join(own, version), os.DirFS(filepath.Join(mistakesDir, "base"))); err != nil {

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestFilesThatOthersCanReadAreWarnedOf begins with a store and a sink file of
-// mode 0644.
+// TestFilesThatOthersCanReadAreWarnedOf starts with a store and a sink file of mode 0644.
 func TestFilesThatOthersCanReadAreWarnedOf(t *testing.T) {
 	files := map[string]string{"data/cadenza.db": "", "out.jsonl": ""}
 	maps.Copy(files, workspace)

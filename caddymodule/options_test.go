@@ -23,10 +23,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 )
 
-// TestOptionsReachTheGateway gives every option two values, one configuration after the
-// other, and finds them in what the gateway's workspace is made from. The gateway's
-// tests begin there. What is left out here is found by reflection: a new option, and one
-// that is not wired or is wired to another's place.
+// TestOptionsReachTheGateway sets every option to two values in two configurations, and
+// finds them in the configuration of the gateway's workspace, where the gateway's tests
+// begin. By reflection it finds missing options: a new one, one that is not wired, and one
+// that is wired to the wrong member.
 func TestOptionsReachTheGateway(t *testing.T) {
 	t.Setenv("CADENZA_TRACE_KEY", "1f0c9b62d8a74e35b1e2c3d4f5a69788")
 	t.Setenv("CADENZA_OTHER_TRACE_KEY", "2f0c9b62d8a74e35b1e2c3d4f5a69788")
@@ -98,7 +98,7 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		api_key other {env.CADENZA_TEST_KEY}
 		keys {dir}/keys2.json
 		log none
-		redact phone
+		redact card
 		price small 3 11
 		max_body_size 14KiB
 		body_timeout 15s
@@ -123,8 +123,8 @@ func TestOptionsReachTheGateway(t *testing.T) {
 	second := *activeApp(t)
 	two := caddymodule.ConfigOf(&second, "default")
 	for name, test := range map[string]struct {
-		of   func(c *gw.WorkspaceConfig) any
-		want [2]any
+		member func(c *gw.WorkspaceConfig) any
+		want   [2]any
 	}{
 		"Name":            {func(c *gw.WorkspaceConfig) any { return c.Name }, [2]any{"default", "default"}},
 		"Source":          {func(c *gw.WorkspaceConfig) any { return c.Source.Dir() }, [2]any{filepath.Join(g.dir, "definitions"), filepath.Join(g.dir, "others")}},
@@ -135,7 +135,7 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		"KeysFile":        {func(c *gw.WorkspaceConfig) any { return c.KeysFile }, [2]any{filepath.Join(g.dir, "keys.json"), filepath.Join(g.dir, "keys2.json")}},
 		"NoShippedPrices": {func(c *gw.WorkspaceConfig) any { return c.NoShippedPrices }, [2]any{true, false}},
 		"Log":             {func(c *gw.WorkspaceConfig) any { return c.Log }, [2]any{definition.LogContent, definition.LogNone}},
-		"Redact":          {func(c *gw.WorkspaceConfig) any { return c.Redact }, [2]any{redact.Email | redact.Card, redact.Phone}},
+		"Redact":          {func(c *gw.WorkspaceConfig) any { return c.Redact }, [2]any{redact.Email | redact.Card, redact.Card}},
 		"MaxBodySize":     {func(c *gw.WorkspaceConfig) any { return c.MaxBodySize }, [2]any{int64(4 << 10), int64(14 << 10)}},
 		"BodyTimeout":     {func(c *gw.WorkspaceConfig) any { return c.BodyTimeout }, [2]any{5 * time.Second, 15 * time.Second}},
 		"MaxAnswerSize":   {func(c *gw.WorkspaceConfig) any { return c.MaxAnswerSize }, [2]any{int64(6 << 10), int64(16 << 10)}},
@@ -171,24 +171,24 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		}},
 	} {
 		for i, c := range [...]*gw.WorkspaceConfig{&one, &two} {
-			if got := test.of(c); !reflect.DeepEqual(got, test.want[i]) {
+			if got := test.member(c); !reflect.DeepEqual(got, test.want[i]) {
 				t.Errorf("%s of configuration %d: %v, want %v", name, i+1, got, test.want[i])
 			}
 		}
 	}
-	// A value that is the same in both could be that of another option, or a constant.
-	// What runs is not looked into: the table above has those.
+	// An equal value in both could be of another option, or a constant. Running objects
+	// are excluded: the table above checks them.
 	mustDiffer(t, reflect.ValueOf(one), reflect.ValueOf(two), "Name", "Strict", "Memory", "Source", "Store", "Providers", "Sinks")
 	mustDiffer(t, reflect.ValueOf(one.InFlight), reflect.ValueOf(two.InFlight))
 	mustDiffer(t, reflect.ValueOf(first), reflect.ValueOf(second), "Workspaces")
 	w, other := first.Workspaces["default"], second.Workspaces["default"]
-	mustDiffer(t, reflect.ValueOf(*w), reflect.ValueOf(*other), "SinksRaw", "ProvidersRaw") // which Caddy empties
+	mustDiffer(t, reflect.ValueOf(*w), reflect.ValueOf(*other), "SinksRaw", "ProvidersRaw") // Caddy empties these two
 	mustDiffer(t, reflect.ValueOf(*w.Store), reflect.ValueOf(*other.Store), "Module")
 	mustDiffer(t, reflect.ValueOf(*w.InFlight), reflect.ValueOf(*other.InFlight))
 	mustDiffer(t, reflect.ValueOf(*w.CallLimits[0]), reflect.ValueOf(*other.CallLimits[0]))
 }
 
-// activeApp is the app of the configuration that is active.
+// activeApp returns the app of the active configuration.
 func activeApp(t *testing.T) *caddymodule.App {
 	t.Helper()
 	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
@@ -198,34 +198,34 @@ func activeApp(t *testing.T) *caddymodule.App {
 	return app.(*caddymodule.App)
 }
 
-// mustDiffer reports the exported fields of two structs that are equal, but for some.
-func mustDiffer(t *testing.T, a, b reflect.Value, but ...string) {
+// mustDiffer reports the equal exported fields of two structs, except some.
+func mustDiffer(t *testing.T, a, b reflect.Value, except ...string) {
 	t.Helper()
 	for i := range a.NumField() {
 		field := a.Type().Field(i)
-		if field.IsExported() && !slices.Contains(but, field.Name) && reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+		if field.IsExported() && !slices.Contains(except, field.Name) && reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
 			t.Errorf("%s.%s is the same in both configurations: give it two values", a.Type(), field.Name)
 		}
 	}
 }
 
-// TestMaxLargeRequests: the option bounds what large requests hold together. While one
-// comes another is refused, and by default it is not.
+// TestMaxLargeRequests checks that the option bounds the memory of large requests. While
+// one is being read, another one is refused; by default it is not.
 func TestMaxLargeRequests(t *testing.T) {
 	files := map[string]string{"definitions/context.yaml": "fields: {}\n", "definitions/remoteconfigs/a.yaml": "type: number\ndefault: 1\n"}
 	large := `{"keys":["a"],"variables":{"x":"` + strings.Repeat("x", 200_000) + `"}}`
 	for option, want := range map[string]int{"max_large_requests 400KiB": http.StatusServiceUnavailable, "": http.StatusOK} {
 		g := startGateway(t, files, "definitions {dir}/definitions\nstore sqlite {dir}/data/cadenza.db\napi_key test {env.CADENZA_TEST_KEY}\n"+option)
 		last := 0
-		// Which of two requests comes first is for the gateway to say: where it refused the
-		// one that waits, another takes its place.
+		// Either of two requests may be first: if the gateway refused the waiting one, another
+		// one replaces it.
 		for try := 0; try < 40 && last != http.StatusServiceUnavailable; try++ {
 			first, err := net.Dial("unix", g.socket)
 			if err != nil {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(first, "POST /v1/remoteconfigs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(large), large[:len(large)-1])
-			for probe := 0; probe < 5 && last != http.StatusServiceUnavailable; probe++ { // until the gateway has read of the first
+			for probe := 0; probe < 5 && last != http.StatusServiceUnavailable; probe++ { // until the gateway reads the first one
 				time.Sleep(5 * time.Millisecond)
 				last = g.post("/v1/remoteconfigs", large).status
 			}
@@ -240,8 +240,8 @@ func TestMaxLargeRequests(t *testing.T) {
 	}
 }
 
-// TestMaxLimitMemory: the option bounds what a limit counts apart. Beyond it customers share
-// one counter.
+// TestMaxLimitMemory checks that the option bounds the memory of separate counters. After
+// that, new customers share one counter.
 func TestMaxLimitMemory(t *testing.T) {
 	for option, want := range map[string]int{"max_limit_memory 1KiB": http.StatusTooManyRequests, "": http.StatusOK} {
 		g := startGateway(t, single(), fakeProvider("http://localhost:1")+option+`

@@ -25,7 +25,7 @@ func TestOrderOfDirectives(t *testing.T) {
 		g.expect("GET", "/elsewhere", "", http.StatusOK, "the backend")
 	}
 
-	// Without a matcher cadenza has all but what goes before it.
+	// Without a matcher cadenza gets all requests that earlier handlers do not answer.
 	for _, site := range []string{
 		"respond /healthz 200\nmetrics /metrics\ncadenza\nreverse_proxy " + backend.URL,
 		"reverse_proxy " + backend.URL + "\ncadenza\nmetrics /metrics\nrespond /healthz 200",
@@ -37,7 +37,7 @@ func TestOrderOfDirectives(t *testing.T) {
 		g.expect("POST", "/elsewhere", "", http.StatusNotFound, `"error"`)
 	}
 
-	// So have the directives of single routes, which go before cadenza.
+	// So do the directives of single routes, which come before cadenza.
 	for name, route := range map[string]struct{ body, want string }{
 		"cadenza_prompts":       {`{"keys":["hello"]}`, `"hello"`},
 		"cadenza_endpoints":     {`{"key":"chat",` + question + `}`, "one two three"},
@@ -48,7 +48,7 @@ func TestOrderOfDirectives(t *testing.T) {
 		g.site(options, "reverse_proxy "+backend.URL+"\ncadenza\n"+name+" /here*\nmetrics /here/metrics\nrespond /here/healthz 200")
 		status := http.StatusOK
 		if name == "cadenza_metrics" {
-			status = http.StatusBadRequest // it reports nothing
+			status = http.StatusBadRequest // the report is empty
 		}
 		g.expect("GET", "/here/healthz", "", http.StatusOK, "")
 		g.expect("GET", "/here/metrics", "", http.StatusOK, "cadenza_requests_total")
@@ -56,7 +56,7 @@ func TestOrderOfDirectives(t *testing.T) {
 	}
 }
 
-// expect asks with the test's key.
+// expect makes a request with the test's key, and checks the answer.
 func (g *gateway) expect(method, path, body string, status int, want string) {
 	g.t.Helper()
 	a := g.do(method, path, body, bearer(testKey))

@@ -20,21 +20,21 @@ type listener struct {
 	own  bool // of this process
 }
 
-// meets reports whether a connection to one of both addresses may go to the other.
+// meets reports whether a connection to the address of one listener may reach the other.
 func (l listener) meets(ip net.IP, port int) bool {
 	return l.port == port && (l.ip.Equal(ip) || includes(l.ip, ip) || includes(ip, l.ip))
 }
 
-// includes reports whether a socket on an address also gets the connections to another:
-// 0.0.0.0 has those to all of IPv4, and :: those to all.
+// includes reports whether a socket on one address also gets the connections to another:
+// 0.0.0.0 gets the connections to all IPv4 addresses, and :: to all addresses.
 func includes(ip, other net.IP) bool {
 	return ip.IsUnspecified() && (ip.To4() == nil || other.To4() != nil)
 }
 
 func (l listener) String() string { return net.JoinHostPort(l.ip.String(), strconv.Itoa(l.port)) }
 
-// listeners returns the machine's listening TCP sockets, as far as this process sees
-// them. Where it can't read them, it returns none.
+// listeners returns the listening TCP sockets of the machine that this process can see. If
+// it can't read them, it returns nil.
 func listeners() []listener {
 	system, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -42,13 +42,13 @@ func listeners() []listener {
 	}
 	own := make(map[string]bool)
 	if self, err := system.Self(); err == nil {
-		targets, _ := self.FileDescriptorTargets() // those that it could read
+		targets, _ := self.FileDescriptorTargets() // it returns those that it could read
 		for _, target := range targets {
 			own[target] = true
 		}
 	}
 	var all []listener
-	//nolint:staticcheck // What it names in its place would be another dependency.
+	//nolint:staticcheck // Its replacement would be another dependency.
 	for _, read := range []func() (procfs.NetTCP, error){system.NetTCP, system.NetTCP6} {
 		lines, _ := read() // a machine may have no IPv6
 		for _, line := range lines {
@@ -60,10 +60,10 @@ func listeners() []listener {
 	return all
 }
 
-// checkOtherListeners returns an error if another process listens where a server of this
-// one is going to, or where this one listens already: its admin API. Caddy shares a port
-// with other processes (SO_REUSEPORT), so a gateway that somebody forgot would go on
-// answering a part of the requests, with its own definitions.
+// checkOtherListeners returns an error if another process listens at an address of a server
+// of this process, or at the address of its admin API. Caddy shares ports with other
+// processes (SO_REUSEPORT), so a forgotten gateway would still answer a part of the
+// requests, with its own definitions.
 func checkOtherListeners(addresses []string) error {
 	all := listeners()
 	for _, other := range all {
@@ -71,7 +71,7 @@ func checkOtherListeners(addresses []string) error {
 			continue
 		}
 		for _, text := range addresses {
-			// What can't be read, or is no TCP port, is Caddy's to refuse.
+			// Caddy refuses an address that can't be read, or is no TCP port.
 			address, err := caddy.ParseNetworkAddress(text)
 			ip := ipOf(address.Host)
 			if err != nil || ip == nil || !strings.HasPrefix(address.Network, "tcp") {
@@ -92,8 +92,8 @@ func checkOtherListeners(addresses []string) error {
 	return nil
 }
 
-// ipOf returns the address that a server with this host listens on; nil: a name has to
-// be looked up.
+// ipOf returns the IP address that a server with this host listens on. It is nil for a name
+// that has to be looked up.
 func ipOf(host string) net.IP {
 	switch {
 	case host == "":

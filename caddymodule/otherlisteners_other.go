@@ -2,5 +2,6 @@
 
 package caddymodule
 
-// checkOtherListeners finds nothing: only Linux shows what other processes listen on.
+// checkOtherListeners finds nothing: only Linux shows the addresses that other
+// processes listen on.
 func checkOtherListeners([]string) error { return nil }

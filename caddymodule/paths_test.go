@@ -13,8 +13,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// TestPathsAreRelativeToTheirFile adapts Caddyfiles that lie in another folder than
-// the process runs in, and import others.
+// TestPathsAreRelativeToTheirFile adapts Caddyfiles that import others and are not in the
+// working directory of the process.
 func TestPathsAreRelativeToTheirFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATHS_TEST_DATA", "../data")
@@ -79,8 +79,8 @@ func TestPathsAreRelativeToTheirFile(t *testing.T) {
 	}
 }
 
-// TestPathOfJSONIsRelativeToTheProcess loads a configuration in JSON as it is: only
-// a Caddyfile has a folder that its paths are relative to.
+// TestPathOfJSONIsRelativeToTheProcess loads a configuration in JSON: only paths in a
+// Caddyfile are relative to the directory of their file.
 func TestPathOfJSONIsRelativeToTheProcess(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // noPrices is the argument of prices that turns the shipped table off.
 const noPrices = "none"
 
-// allPrices returns the prices that the workspace gives, those of its files too.
+// allPrices returns the workspace's own prices, including those in its files.
 func (w *Workspace) allPrices() (map[string]*price.Price, error) {
 	all, err := price.ReadFiles(w.PriceFiles, resolvePath)
 	if err != nil {
@@ -26,7 +26,8 @@ func (w *Workspace) allPrices() (map[string]*price.Price, error) {
 	return all, nil
 }
 
-// unmarshalPrices reads a file of prices, or that the shipped table is off.
+// unmarshalPrices reads the path of a file of prices, or "none", which turns the shipped
+// table off.
 func (w *Workspace) unmarshalPrices(d *caddyfile.Dispenser) error {
 	var file string
 	if !d.AllArgs(&file) {
@@ -83,7 +84,7 @@ type priceReader struct {
 	given map[string]bool // by the names that price.Price.Set takes
 }
 
-// block reads the members of a block, whose place in the price has the prefix.
+// block reads the members of a block. prefix is the block's place in the price.
 func (r priceReader) block(prefix string, known []string) error {
 	for nesting := r.Nesting(); r.NextBlock(nesting); {
 		name := r.Val()
@@ -98,7 +99,7 @@ func (r priceReader) block(prefix string, known []string) error {
 				return r.Errf("%s: above takes a number of tokens of the prompt, such as 200000, and prices in a block", r.what)
 			}
 			if n, err := strconv.ParseInt(tokens, 10, 64); err != nil || n <= 0 {
-				return r.Errf("%s: above %q is not a number of tokens of the prompt, such as 200000%s", r.what, tokens, document.NumberHintOf(tokens))
+				return r.Errf("%s: above %q is not a number of tokens of the prompt, such as 200000", r.what, tokens)
 			}
 			if err = r.once(prefix + "above." + tokens); err == nil {
 				err = r.some(prefix+"above."+tokens, "prices in a block, such as prompt 2.5 in a line of its own", price.ChangeMembers)
@@ -140,8 +141,8 @@ func (r priceReader) block(prefix string, known []string) error {
 	return nil
 }
 
-// some reads the block of a part of the price, such as above.200000, and refuses a part
-// of which nothing is given.
+// some reads the block of a part of the price, such as above.200000. It refuses a part
+// without members.
 func (r priceReader) some(path, wanted string, known []string) error {
 	opened := *r.Dispenser
 	if err := r.block(path+".", known); err != nil {
@@ -155,7 +156,7 @@ func (r priceReader) some(path, wanted string, known []string) error {
 	return opened.Errf("%s: %s needs %s", r.what, strings.ReplaceAll(path, ".", " "), wanted)
 }
 
-// once refuses what was given before.
+// once refuses an option that was given before.
 func (r priceReader) once(path string) error {
 	if r.given[path] {
 		return r.Errf("%s: %s is given twice", r.what, path)
@@ -180,7 +181,7 @@ func (r priceReader) set(path, text string) error {
 		case strings.HasSuffix(name, "_search"), name == "code_execution":
 			kind = "US dollars per thousand uses, such as 10"
 		}
-		return r.Errf("%s: %q is not a number of %s%s", r.what, text, kind, document.NumberHintOf(text))
+		return r.Errf("%s: %q is not a number of %s", r.what, text, kind)
 	}
 	if err := r.price.Set(path, number); err != nil {
 		return r.Errf("%s: %w", r.what, err)

@@ -11,9 +11,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// TestProvidersNameTheirHost holds each provider module that is linked in to
-// saying which host it calls: otherwise two of them at one host would not share
-// its ceiling.
+// TestProvidersNameTheirHost checks that each linked provider module reports the host that it
+// calls: otherwise two of them at one host would not share its ceiling.
 func TestProvidersNameTheirHost(t *testing.T) {
 	found := 0
 	for _, module := range caddy.GetModules(providerNamespace) {
@@ -31,7 +30,7 @@ func TestProvidersNameTheirHost(t *testing.T) {
 	}
 }
 
-// TestCeilingsAreProvisioned gives some ceilings and finds the others by those.
+// TestCeilingsAreProvisioned sets some ceilings, and checks the others, which depend on them.
 func TestCeilingsAreProvisioned(t *testing.T) {
 	for _, test := range []struct {
 		name      string

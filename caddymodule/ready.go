@@ -13,14 +13,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// readyDelay has the line about a start come after those that Caddy writes behind the
-// event, so that it is the last one of a start.
+// readyDelay delays the log line about the start, so that it follows the lines that Caddy
+// logs after the event.
 const readyDelay = 50 * time.Millisecond
 
 // readyHandler reacts to Caddy's "started" event.
 type readyHandler struct{ app *App }
 
-// Handle says where callers reach the gateway, once in a process: not at each reload.
+// Handle logs the addresses of the gateway once in a process, not at each reload.
 func (h readyHandler) Handle(context.Context, caddy.Event) error {
 	if cadenzaRuns() { // the former configuration
 		return nil
@@ -34,7 +34,7 @@ func (h readyHandler) Handle(context.Context, caddy.Event) error {
 		}
 	}
 	if len(urls) == 0 {
-		return nil // no site has a handler of ours
+		return nil // no site has a handler of this package
 	}
 	time.AfterFunc(readyDelay, func() {
 		if h.app.stopping.Err() == nil {
@@ -44,7 +44,7 @@ func (h readyHandler) Handle(context.Context, caddy.Event) error {
 	return nil
 }
 
-// urlOf returns the URL of what a server listens on, for someone at this machine.
+// urlOf returns the URL of a server's listening address for a user of this machine.
 func urlOf(server *caddyhttp.Server, listen string) string {
 	address, err := caddy.ParseNetworkAddress(listen)
 	if err != nil || !strings.HasPrefix(address.Network, "tcp") {

@@ -19,8 +19,8 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// patience is how long a test waits for what should come at once. It is far
-// less than the minute after which Caddy gives up on its own.
+// patience is the maximum time that a test waits for an event that should come at
+// once. It is much less than Caddy's own timeout of a minute.
 const patience = 20 * time.Second
 
 // dial opens a connection to the gateway.
@@ -38,9 +38,9 @@ func (g *gateway) dial(t *testing.T) (net.Conn, *bufio.Reader) {
 }
 
 // read reads an answer from a connection.
-func read(t *testing.T, from *bufio.Reader) (a answer, closes bool) {
+func read(t *testing.T, reader *bufio.Reader) (a answer, closes bool) {
 	t.Helper()
-	response, err := http.ReadResponse(from, nil)
+	response, err := http.ReadResponse(reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,16 +52,16 @@ func read(t *testing.T, from *bufio.Reader) (a answer, closes bool) {
 	return answer{status: response.StatusCode, header: response.Header, body: body}, response.Close
 }
 
-// closed waits for the end of a connection that nothing more is sent on.
-func closed(t *testing.T, from *bufio.Reader) {
+// closed waits for the end of a connection, and checks that nothing more comes.
+func closed(t *testing.T, reader *bufio.Reader) {
 	t.Helper()
-	if rest, err := io.ReadAll(from); errors.Is(err, os.ErrDeadlineExceeded) || len(rest) > 0 {
+	if rest, err := io.ReadAll(reader); errors.Is(err, os.ErrDeadlineExceeded) || len(rest) > 0 {
 		t.Errorf("the connection stays: %q, %v", rest, err)
 	}
 }
 
-// TestRefusedBeforeTheBody announces bodies and sends nothing of them: what is
-// wrong without them is said at once, and the connection goes.
+// TestRefusedBeforeTheBody announces bodies and does not send them: mistakes that need
+// no body are answered at once, and the connection is closed.
 func TestRefusedBeforeTheBody(t *testing.T) {
 	g := startGateway(t, workspace, options+"max_body_size 4KiB\n")
 	const (
@@ -94,40 +94,40 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			connection, from := g.dial(t)
+			connection, reader := g.dial(t)
 			fmt.Fprintf(connection, "%s HTTP/1.1\r\nHost: gateway\r\n%s\r\n%s", test.line, test.header, test.body)
-			a, closes := read(t, from)
-			var told struct{ Name string }
-			if err := json.Unmarshal(a.body, &told); err != nil || told.Name != test.code || !closes {
+			a, closes := read(t, reader)
+			var problem struct{ Name string }
+			if err := json.Unmarshal(a.body, &problem); err != nil || problem.Name != test.code || !closes {
 				t.Errorf("%d %s, the connection closes: %t", a.status, a.body, closes)
 			}
-			closed(t, from)
+			closed(t, reader)
 		})
 	}
 }
 
-// TestSmallBodyKeepsTheConnection has requests refused whose bodies came with
-// them: the connection serves the next one.
+// TestSmallBodyKeepsTheConnection checks that after a refused request whose body has
+// come, the connection serves the next request.
 func TestSmallBodyKeepsTheConnection(t *testing.T) {
 	g := startGateway(t, workspace, options)
-	connection, from := g.dial(t)
+	connection, reader := g.dial(t)
 	body := `{"keys":["hello"]}`
 	for _, header := range []string{
 		"Authorization: Bearer " + testKey + "x\r\n",
 		"Authorization: Bearer " + testKey + "\r\nContent-Encoding: br\r\n",
 	} {
 		fmt.Fprintf(connection, "POST /v1/prompts HTTP/1.1\r\nHost: gateway\r\n%sContent-Length: %d\r\n\r\n%s", header, len(body), body)
-		if a, closes := read(t, from); closes || a.status == http.StatusOK {
+		if a, closes := read(t, reader); closes || a.status == http.StatusOK {
 			t.Errorf("%d %s, the connection closes: %t", a.status, a.body, closes)
 		}
 		fmt.Fprintf(connection, "POST /v1/prompts HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(body), body)
-		if a, closes := read(t, from); closes || a.status != http.StatusOK {
+		if a, closes := read(t, reader); closes || a.status != http.StatusOK {
 			t.Errorf("the next one: %d %s, the connection closes: %t", a.status, a.body, closes)
 		}
 	}
 }
 
-// dripping is a body of which a byte comes now and then, for ever.
+// dripping is an endless body that comes slowly, byte by byte.
 type dripping struct{ ctx context.Context }
 
 func (d dripping) Read(p []byte) (int, error) {
@@ -140,8 +140,8 @@ func (d dripping) Read(p []byte) (int, error) {
 	}
 }
 
-// TestDrippingBodyIsCut has bodies drip over every protocol. Each byte would
-// give Caddy's own timeout another minute.
+// TestDrippingBodyIsCut sends dripping bodies over every protocol. Each byte would
+// extend Caddy's own timeout by a minute.
 func TestDrippingBodyIsCut(t *testing.T) {
 	const slow = options + "body_timeout 300ms\n"
 	g := startGateway(t, workspace, slow)
@@ -198,19 +198,19 @@ https://example.com:PORT {
 		})
 	}
 	t.Run("a body of which nothing comes", func(t *testing.T) {
-		connection, from := g.dial(t)
+		connection, reader := g.dial(t)
 		fmt.Fprintf(connection, "POST /v1/prompts HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n", testKey)
-		a, closes := read(t, from)
+		a, closes := read(t, reader)
 		if !closes {
 			t.Error("the connection stays")
 		}
 		checkError(t, a, "invalid_request", "")
-		closed(t, from)
+		closed(t, reader)
 	})
 }
 
-// TestBodyTimeoutEndsWithTheBody has an answer take longer than a body may, and
-// a connection rest for as long: neither is cut.
+// TestBodyTimeoutEndsWithTheBody has an answer that takes longer than the body's
+// timeout, and a connection that is idle as long: neither is cut.
 func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
@@ -218,11 +218,11 @@ func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 		completion(w, "late")
 	})
 	g := startGateway(t, endpointWith(""), fakeProvider(u.URL)+fmt.Sprintf("body_timeout %s\n", timeout))
-	connection, from := g.dial(t)
+	connection, reader := g.dial(t)
 	body := ask("?", false)
 	for range 2 {
 		fmt.Fprintf(connection, "POST /v1/endpoints HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(body), body)
-		if a, closes := read(t, from); closes || a.status != http.StatusOK {
+		if a, closes := read(t, reader); closes || a.status != http.StatusOK {
 			t.Fatalf("%d %s, the connection closes: %t", a.status, a.body, closes)
 		}
 		time.Sleep(2 * timeout)

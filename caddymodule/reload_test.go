@@ -76,12 +76,12 @@ func TestEditUnderLoad(t *testing.T) {
 			late = append(late, took)
 		}
 	}
-	// Other work on the machine may hold one up.
+	// Other work on the machine may delay a request.
 	if len(late) > 2 {
 		t.Errorf("of 8 edits these were served late: %s", late)
 	}
 
-	// A broken edit is refused, with its place, and the old answers stay.
+	// A broken edit is refused with its place, and the old answers stay.
 	g.write("definitions/remoteconfigs/counter.yaml", "type: number\ndefalt: 9\n")
 	eventually(t, "the refusal is logged", func() bool {
 		logs, err := os.ReadFile(g.logs)
@@ -92,15 +92,15 @@ func TestEditUnderLoad(t *testing.T) {
 	}
 	close(stop)
 	wait.Wait()
-	// A reload of Caddy finds the directory as it is, and says why it fails. (No load
-	// during it: Caddy closes idle connections then, whoever uses them.)
+	// A reload of Caddy reads the invalid directory, and returns the error. (The load on
+	// the gateway has stopped: Caddy closes idle connections during a reload.)
 	if err := g.load(options + "log content\n"); err == nil || !strings.Contains(err.Error(), "counter.yaml:2:1: ") {
 		t.Errorf("reload with broken definitions: %v", err)
 	}
 	if n, err := get(); n != 8 || err != nil {
 		t.Errorf("after the reload: %d, %v", n, err)
 	}
-	// An edit is part of a reload that follows it at once, seen by the watcher or not.
+	// A reload right after an edit includes it, whether the watcher has seen it or not.
 	g.write("definitions/remoteconfigs/counter.yaml", config(9))
 	if err := g.load(options + "log content\n"); err != nil {
 		t.Error(err)
@@ -140,7 +140,7 @@ func TestReloadDuringStream(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	id := response.Header.Get("Cadenza-Trace-Id")
-	// The store moves: the stream's own stays open under it until it ends.
+	// The store has another path now; the stream's store stays open until the stream ends.
 	moved := strings.Replace(fakeProvider(u.URL), "data/cadenza.db", "data/other.db", 1) + "trace_key {env.CADENZA_TEST_KEY}\n"
 	for i := range 3 {
 		if err := g.load(moved + fmt.Sprintf("max_body_size %dKiB\n", 10+i)); err != nil {
@@ -156,9 +156,7 @@ func TestReloadDuringStream(t *testing.T) {
 		record, ok := g.trace("data/cadenza.db", id)
 		return ok && record.State == trace.StateEnded && record.Status == http.StatusOK
 	})
-	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
-		t.Errorf("after the reload: %d %s", a.status, a.body)
-	}
+	g.post("/v1/prompts", `{"keys":["hello"]}`).ok(t, "after the reload")
 }
 
 func TestFailedReloadLeavesEverything(t *testing.T) {
@@ -174,9 +172,7 @@ func TestFailedReloadLeavesEverything(t *testing.T) {
 			t.Errorf("%s: the reload succeeded", name)
 		}
 	}
-	if a := g.post("/v1/metrics", `{"trace_id":"`+id+`","score":1}`); a.status != http.StatusOK {
-		t.Errorf("afterwards: %d %s", a.status, a.body)
-	}
+	g.post("/v1/metrics", `{"trace_id":"`+id+`","score":1}`).ok(t, "afterwards")
 }
 
 func TestConfigurationErrorsSayWhatToDo(t *testing.T) {

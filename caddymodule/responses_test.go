@@ -12,12 +12,12 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// TestResponsesLibrary speaks to endpoints through OpenAI's library, by its newer API.
+// TestResponsesLibrary calls endpoints through OpenAI's library, with its Responses API.
 func TestResponsesLibrary(t *testing.T) {
 	g := startGateway(t, documentedAssistant(t), options)
 	client, ctx := g.openaiClient(testKey), t.Context()
 
-	// ask returns a response: whole, or the last one of its stream.
+	// ask returns a whole response, or the last response of a stream.
 	ask := func(t *testing.T, streamed bool, params responses.ResponseNewParams, more ...option.RequestOption) *responses.Response {
 		t.Helper()
 		if !streamed {
@@ -73,7 +73,7 @@ func TestResponsesLibrary(t *testing.T) {
 				t.Errorf("%s", second.RawJSON())
 			}
 
-			// What a model thought goes back to it.
+			// A model's thoughts are sent back to it.
 			thought := ask(t, streamed, responses.ResponseNewParams{Model: "thinker"}, option.WithJSONSet("input", "How many?"))
 			if kind := thought.Output[0]; kind.Type != "reasoning" || kind.Summary[0].Text != "I count." || kind.EncryptedContent == "" || thought.OutputText() != "Four." {
 				t.Errorf("%s", thought.RawJSON())

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// site replaces the gateway's site by one of its own layout.
+// site replaces the gateway's site.
 func (g *gateway) site(options, site string) {
 	g.t.Helper()
 	text := strings.Replace(g.caddyfile(options), "\tcadenza\n}\n", site+"\n}\n", 1)
@@ -50,19 +50,13 @@ func TestRoutesOfOneHandlerEach(t *testing.T) {
 	if d := both.json(t); both.status != http.StatusOK || d["prompts"].(map[string]any)["hello"] == nil || d["remoteconfigs"].(map[string]any)["checkout"] == nil {
 		t.Errorf("decisions: %d %s", both.status, both.body)
 	}
-	if a := g.post("/feedback", `{"decision_id":"`+both.header.Get("Cadenza-Decision-Id")+`","values":{"resolved":1}}`); a.status != http.StatusOK {
-		t.Errorf("metrics of a decision: %d %s", a.status, a.body)
-	}
+	g.post("/feedback", `{"decision_id":"`+both.header.Get("Cadenza-Decision-Id")+`","values":{"resolved":1}}`).ok(t, "metrics of a decision")
 	if a := g.post("/llm/chat", `{"key":"chat","remoteconfigs":["checkout"],`+question+`}`); a.status != http.StatusOK || a.json(t)["remoteconfigs"].(map[string]any)["checkout"] == nil {
 		t.Errorf("an endpoint with configurations: %d %s", a.status, a.body)
 	}
 	id := prompt.header.Get("Cadenza-Trace-Id")
-	if a := g.post("/feedback", `{"trace_id":"`+id+`","score":1}`); a.status != http.StatusOK {
-		t.Errorf("metrics by body: %d %s", a.status, a.body)
-	}
-	if a := g.post("/feedback/prompts/"+id+"/metrics", `{"score":2}`); a.status != http.StatusOK {
-		t.Errorf("metrics by path: %d %s", a.status, a.body)
-	}
+	g.post("/feedback", `{"trace_id":"`+id+`","score":1}`).ok(t, "metrics by body")
+	g.post("/feedback/prompts/"+id+"/metrics", `{"score":2}`).ok(t, "metrics by path")
 	if a := g.post("/feedback/remoteconfigs/"+id+"/metrics", `{"score":2}`); a.status != http.StatusNotFound {
 		t.Errorf("metrics by another kind's path: %d %s", a.status, a.body)
 	}
@@ -90,10 +84,7 @@ func TestMatcherPlaceholdersAndMetrics(t *testing.T) {
 	if a := g.do("GET", "/about", "", nil); string(a.body) != "elsewhere" {
 		t.Errorf("what the matcher does not pass: %d %s", a.status, a.body)
 	}
-	a := g.post("/v1/prompts", `{"keys":["hello"]}`)
-	if a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
+	a := g.post("/v1/prompts", `{"keys":["hello"]}`).ok(t)
 	id := a.header.Get("Cadenza-Trace-Id")
 	eventually(t, "the access log has the placeholders", func() bool {
 		text, err := os.ReadFile(access)

@@ -16,8 +16,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// storeOld puts traces of some age, with answers of a size, into a store's file,
-// which nobody has open.
+// storeOld writes traces of an age, with answers of a size, into a store's file that
+// is not open.
 func storeOld(t *testing.T, path, workspace string, count, size int, age time.Duration) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -49,8 +49,7 @@ func storeOld(t *testing.T, path, workspace string, count, size int, age time.Du
 	}
 }
 
-// sharing configures workspaces by these names, each with options of its own,
-// that share a store.
+// sharing configures workspaces with these names and their own options, which share a store.
 func sharing(t *testing.T, options map[string]string, names ...string) string {
 	t.Helper()
 	var all strings.Builder
@@ -68,9 +67,9 @@ func sharing(t *testing.T, options map[string]string, names ...string) string {
 	return all.String() + "\n"
 }
 
-// TestWaitingRowsOutliveARestart starts workspaces that share a store in which
-// the sink of one of them has much to take that is past the retention. It must
-// be known before anything is deleted, in whatever order they start.
+// TestWaitingRowsOutliveARestart starts workspaces that share a store. The sink of one
+// of them has yet to take many rows that are past the retention. The store must know
+// that before it deletes anything, in whatever order the workspaces start.
 func TestWaitingRowsOutliveARestart(t *testing.T) {
 	const kept = "store sqlite {dir}/shared/cadenza.db {\nretention 1h\n}\n"
 	shared := sharing(t, map[string]string{"a": kept, "b": kept, "c": kept, "d": kept + "sink file {dir}/out.jsonl\n"}, "a", "b", "c", "d")
@@ -78,7 +77,7 @@ func TestWaitingRowsOutliveARestart(t *testing.T) {
 		g := startGateway(t, workspace, options)
 		path := filepath.Join(g.dir, "shared", "cadenza.db")
 		storeOld(t, path, "d", 300, 0, 3*time.Hour)
-		storeOld(t, path, "a", 1, 0, time.Minute) // so that the clock is trusted
+		storeOld(t, path, "a", 1, 0, time.Minute) // so that the store trusts the clock
 		if err := g.load(shared); err != nil {
 			t.Fatal(err)
 		}
@@ -108,13 +107,13 @@ func TestSharedStoreHasOneLimit(t *testing.T) {
 	}
 }
 
-// TestRefusedReloadDeletesNothing has a configuration refused whose retention
-// would delete what the running one keeps.
+// TestRefusedReloadDeletesNothing has a refused configuration whose retention would
+// delete rows that the running configuration keeps.
 func TestRefusedReloadDeletesNothing(t *testing.T) {
 	limited := strings.Replace(options, "cadenza.db", "cadenza.db {\nretention 24h\n}", 1)
 	shorter := strings.Replace(options, "cadenza.db", "cadenza.db {\nretention 1h\n}", 1)
 	g := startGateway(t, workspace, limited)
-	// The store is the same all along, and so is what it was opened with.
+	// The store stays the same, and so does the configuration that opened it.
 	retention := caddymodule.StoreConfig().CurrentRetention
 	for _, refused := range []string{
 		shorter + "sink postgres {env.CADENZA_TEST_KEY}\n", // while it is provisioned

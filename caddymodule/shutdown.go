@@ -12,10 +12,9 @@ import (
 
 type stopHandler struct{ app *App }
 
-// Handle reacts to Caddy's "stopping" event. On a reload streams run to their end on the
-// old configuration. On exit with a grace period, Caddy cuts the streams that are left
-// without a word at its end, so the gateway ends them a little earlier, by their error
-// event.
+// Handle reacts to Caddy's "stopping" event. On a reload, streams run to their end on the
+// old configuration. On exit with a grace period, Caddy cuts the remaining streams when the
+// period ends. So the gateway ends them a little earlier, with their error event.
 func (h stopHandler) Handle(context.Context, caddy.Event) error {
 	h.app.stop()
 	h.app.emitter.stop()
@@ -39,7 +38,7 @@ func (h stopHandler) Handle(context.Context, caddy.Event) error {
 }
 
 // streamGrace returns the part of the grace period that streams may use: all but
-// a quarter of it, and all but two seconds where a quarter is more than that.
+// a quarter of it, but at most all but two seconds.
 func streamGrace(grace time.Duration) time.Duration {
 	return grace - min(grace/4, 2*time.Second)
 }

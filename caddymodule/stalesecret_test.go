@@ -15,8 +15,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
-// TestStaleSecretIsLogged removes the file of a provider's key, and brings it back:
-// calls go on with the last key, over a reload too, and the log has a line of each change.
+// TestStaleSecretIsLogged removes and restores the file of a provider's key: calls continue
+// with the last key, also after a reload, and the log has a line for each change.
 func TestStaleSecretIsLogged(t *testing.T) {
 	refresh := secret.Refresh
 	secret.Refresh = 0
@@ -41,9 +41,7 @@ func TestStaleSecretIsLogged(t *testing.T) {
 	call := func(stale bool) {
 		t.Helper()
 		for range 2 {
-			if a := g.post("/v1/endpoints", ask("?", false)); a.status != http.StatusOK {
-				t.Errorf("%d %s", a.status, a.body)
-			}
+			g.post("/v1/endpoints", ask("?", false)).ok(t)
 		}
 		since, err := providers.Stale(provider)
 		if (err != nil) != stale || since.IsZero() == stale {
@@ -81,8 +79,8 @@ func TestStaleSecretIsLogged(t *testing.T) {
 	}
 }
 
-// TestReloadTriesRefusedKeys has a provider refuse the key, and a reload after the key
-// is mended: the next call tries it, and not only one a minute later.
+// TestReloadTriesRefusedKeys has a provider that refuses the key, and a reload after the
+// key is corrected: the next call uses it, not only a call a minute later.
 func TestReloadTriesRefusedKeys(t *testing.T) {
 	var mended atomic.Bool
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {

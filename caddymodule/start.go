@@ -15,30 +15,30 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// startsAnyway reports whether a configuration that is provisioned now starts with
-// definitions that are invalid, where the store holds others: it is that of `caddy
-// run`, and Cadenza does not run yet. A reload fails, and leaves what runs alone. So
-// does `caddy validate`, which never starts, and a program that has Caddy built in.
+// startsAnyway reports whether the configuration that is being provisioned may start with
+// invalid definitions if the store holds valid ones. Only the first configuration of
+// `caddy run` may. A reload fails instead and leaves the running configuration alone.
+// `caddy validate`, which never starts, and programs that embed Caddy fail too.
 func startsAnyway() bool { return called("run") && !cadenzaRuns() }
 
-// cadenzaRuns reports whether the configuration that runs has Cadenza.
+// cadenzaRuns reports whether the running configuration has Cadenza.
 func cadenzaRuns() bool {
 	running, err := caddy.ActiveContext().AppIfConfigured("cadenza")
 	return err == nil && running != nil
 }
 
-// called reports which of Caddy's commands the process is. `caddy start` starts a `caddy
-// run`. Tests replace it.
+// called reports whether the process is the given command of Caddy. `caddy start` starts a
+// `caddy run`. Tests replace it.
 var called = command.Called
 
-// checkReload loads the definitions of all workspaces, for their providers, where the
-// process is `caddy reload`. An edit of them changes no configuration, and one that is
-// unchanged Caddy does not pass on: nothing would be checked, and the command would
-// succeed. What this process can't see, such as the directory of a gateway on another
-// machine, it leaves to the gateway.
+// checkReload loads the definitions of all workspaces, for their providers, if the process
+// is `caddy reload`. Caddy does not load an unchanged configuration again, so after an edit
+// of the definitions alone the command would succeed without a check. checkReload skips
+// directories that this process can't see, such as those of a gateway on another machine:
+// the gateway checks them.
 //
-// The first directive of a Caddyfile calls it: only when all global options are read
-// are the providers known.
+// The first directive of a Caddyfile calls it, because the providers are known only after
+// all global options have been read.
 func checkReload(h httpcaddyfile.Helper) error {
 	const done = "cadenza.definitions_checked"
 	option, configured := h.Option("cadenza").(httpcaddyfile.App)

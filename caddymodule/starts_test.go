@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestStartNamesWhomItAsks looks at a call's record while the call is under way:
-// it names the first target that can be asked.
+// TestStartNamesWhomItAsks checks the record of a running call: it names the first target
+// that can be called.
 func TestStartNamesWhomItAsks(t *testing.T) {
 	asked, answered := make(chan struct{}), make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {

@@ -23,9 +23,10 @@ var (
 // and need no lease: a request keeps the snapshot that it began with.
 type sharedSource struct{ *definition.Source }
 
-// acquireSource returns the definitions of a directory, as it is now, for a gateway with
-// this configuration, which uses them until leave is called. It fails where they are
-// invalid, unless anyway. Also then the source must be released, unless it is nil.
+// acquireSource returns the definitions that the directory has now, for a gateway with the
+// configuration known, which uses them until it calls leave. It fails if they are invalid,
+// unless anyway is set. The caller must release the source even after a failure, unless it
+// is nil.
 func acquireSource(dir string, known definition.Configuration, anyway bool) (source *sharedSource, leave func(), err error) {
 	value, served, err := sources.LoadOrNew(dir, func() (caddy.Destructor, error) {
 		if anyway {
@@ -54,7 +55,7 @@ func acquireSource(dir string, known definition.Configuration, anyway bool) (sou
 // Destruct stops the watcher.
 func (s *sharedSource) Destruct() error { return s.Close() }
 
-// sharedMemory is what a workspace remembers over reloads.
+// sharedMemory is the state that a workspace keeps over reloads.
 type sharedMemory struct{ *gateway.Memory }
 
 func acquireMemory(workspace string) (*sharedMemory, error) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestStoreModule loads stores whose JSON names a module, none, and one that
+// TestStoreModule loads stores whose JSON names a module, no module, and a module that
 // does not exist.
 func TestStoreModule(t *testing.T) {
 	g := startGateway(t, workspace, options)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestProvidersDecideWhatTargetsNeed has definitions rely on an answer that is in
-// the Caddyfile alone, and loses it by a reload and by an edit.
+// TestProvidersDecideWhatTargetsNeed has definitions that need an answer of the Caddyfile,
+// and removes it with a reload and with an edit.
 func TestProvidersDecideWhatTargetsNeed(t *testing.T) {
 	base := strings.Replace(options, "provider canned\n", "", 1)
 	answering := base + "provider canned {\nanswer \"Call us.\"\n}\nprovider backup canned {\nanswer \"Later.\"\n}\n"
@@ -22,7 +22,7 @@ func TestProvidersDecideWhatTargetsNeed(t *testing.T) {
 		}
 	}
 	says("Call us.")
-	// A reload without the answers is refused, and what runs stays.
+	// A reload without the answers is refused, and the running configuration stays.
 	err := g.load(base + "provider canned\nprovider backup openai {\napi_key {env.CADENZA_TEST_KEY}\n}\n")
 	for _, want := range []string{
 		"e.yaml:2:13: this fallback of the endpoint e has no model: name the one that backup is to call",
@@ -33,7 +33,7 @@ func TestProvidersDecideWhatTargetsNeed(t *testing.T) {
 		}
 	}
 	says("Call us.")
-	// The refused one has left no trace: edits are checked for what runs.
+	// The refused one has no effect: edits are checked with the running configuration.
 	g.write("definitions/prompts/p.yaml", "provider: canned\nextra: { echo: true }\nmessages: [ { role: user, content: hello } ]\n")
 	eventually(t, "the echo", func() bool { return g.post("/v1/endpoints", `{"key":"e"}`).json(t)["content"] == "hello" })
 	g.write("definitions/prompts/p.yaml", "provider: canned\nextra: { ehco: true }\nmessages: [ { role: user, content: hello } ]\n")

@@ -20,7 +20,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// span is a span that a receiver got.
+// span is a received span.
 type span struct {
 	*otlp.Span
 	schema string // of its scope
@@ -50,7 +50,7 @@ func attributes(list []*common.KeyValue) map[string]string {
 
 func (s *span) id() string { return hex.EncodeToString(s.SpanId) }
 
-// check compares attributes of the span. An empty text means that there is none.
+// check compares attributes of the span. An empty text means that it is absent.
 func (s *span) check(t *testing.T, want map[string]string) {
 	t.Helper()
 	got := attributes(s.Attributes)
@@ -61,7 +61,7 @@ func (s *span) check(t *testing.T, want map[string]string) {
 	}
 }
 
-// events returns the attributes of the span's events of a name.
+// events returns the attributes of the span's events with a name.
 func (s *span) events(name string) (all []map[string]string) {
 	for _, e := range s.Span.Events {
 		if e.Name == name {
@@ -77,7 +77,7 @@ type receiver struct {
 	spans []span
 }
 
-// startReceiver starts a receiver, and has Caddy's `tracing` send to it.
+// startReceiver starts a receiver, and makes Caddy's `tracing` send spans to it.
 func startReceiver(t *testing.T) *receiver {
 	r := new(receiver)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
@@ -104,9 +104,9 @@ func startReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// of returns the spans of a distributed trace, in the order in which they began, once
-// that of the request has come, which is the last one to end.
-func (r *receiver) of(t *testing.T, traceID string) (server span, others []span) {
+// spansOf waits for the request's span, which ends last, and returns the spans of a distributed
+// trace in the order of their start.
+func (r *receiver) spansOf(t *testing.T, traceID string) (server span, others []span) {
 	t.Helper()
 	eventually(t, "the request's span has come", func() bool {
 		r.mu.Lock()
@@ -142,7 +142,7 @@ func (g *gateway) tracing(options string) string {
 	return strings.Replace(g.caddyfile(options), "\tcadenza\n}", "\ttracing\n\tcadenza\n}", 1)
 }
 
-// Trace contexts of a caller, the second of which is sampled out.
+// Trace contexts of a caller. The second one is not sampled.
 const (
 	tracedID, sampledOutID = "0af7651916cd43dd8448eb211c80319c", "5bd66ef5095369c7b0d1f8f4bd33716a"
 	tracedCaller           = "00-" + tracedID + "-b7ad6b7169203331-01"
@@ -157,14 +157,14 @@ func (g *gateway) postTraced(parent, path, body string) answer {
 	})
 }
 
-// heard are the headers of trace contexts that an upstream got.
+// heard records the trace context headers that an upstream got.
 type heard struct {
 	mu      sync.Mutex
 	parents []string
 	others  []string
 }
 
-// add returns how many requests came before.
+// add records a request, and returns the number of earlier ones.
 func (h *heard) add(r *http.Request) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,7 +173,7 @@ func (h *heard) add(r *http.Request) int {
 	return len(h.parents) - 1
 }
 
-// clear forgets what was heard.
+// clear deletes the recorded headers.
 func (h *heard) clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -227,7 +227,7 @@ func TestTracing(t *testing.T) {
 
 	t.Run("a call", func(t *testing.T) {
 		a, trace := call("/v1/endpoints", `{"key":"chat","context":{"locale":"nl-BE"},"remoteconfigs":["limits"],`+question+`}`)
-		_, spans := r.of(t, trace)
+		_, spans := r.spansOf(t, trace)
 		if a.status != http.StatusOK || len(spans) != 2 || spans[0].Name != "cadenza.decide" || spans[1].Name != "chat small" {
 			t.Fatalf("%d, spans %v", a.status, spans)
 		}
@@ -244,9 +244,9 @@ func TestTracing(t *testing.T) {
 			evaluated[0]["cadenza.row"] != "row 1" || evaluated[0]["cadenza.trace_id"] != traceID || evaluated[0]["feature_flag.provider.name"] != "Cadenza" {
 			t.Errorf("%v", evaluated)
 		}
-		beside := a.json(t)["remoteconfigs"].(map[string]any)["limits"].(map[string]any)
-		if len(evaluated) == 2 && (evaluated[1]["feature_flag.key"] != "limits" || evaluated[1]["cadenza.trace_id"] != beside["trace_id"] || evaluated[1]["feature_flag.result.variant"] != "default") {
-			t.Errorf("%v, answered %v", evaluated[1], beside)
+		entry := a.json(t)["remoteconfigs"].(map[string]any)["limits"].(map[string]any)
+		if len(evaluated) == 2 && (evaluated[1]["feature_flag.key"] != "limits" || evaluated[1]["cadenza.trace_id"] != entry["trace_id"] || evaluated[1]["feature_flag.result.variant"] != "default") {
+			t.Errorf("%v, answered %v", evaluated[1], entry)
 		}
 		if spans[1].Kind != otlp.Span_SPAN_KIND_CLIENT || spans[1].Status.GetCode() != otlp.Status_STATUS_CODE_UNSET {
 			t.Errorf("kind %v, status %v", spans[1].Kind, spans[1].Status)
@@ -264,7 +264,7 @@ func TestTracing(t *testing.T) {
 
 	t.Run("retry and fallback", func(t *testing.T) {
 		a, trace := call("/v1/endpoints", ask("refuse", false))
-		_, spans := r.of(t, trace)
+		_, spans := r.spansOf(t, trace)
 		if a.status != http.StatusOK || len(spans) != 4 || len(h.parents) != 2 || h.parents[0] != parent(&spans[1]) || h.parents[1] != parent(&spans[2]) {
 			t.Fatalf("%d, spans %v, the upstream got %q", a.status, spans, h.parents)
 		}
@@ -278,7 +278,7 @@ func TestTracing(t *testing.T) {
 
 	t.Run("a repeat of the HTTP client", func(t *testing.T) {
 		a, trace := call("/v1/endpoints", ask("cut once", false))
-		_, spans := r.of(t, trace)
+		_, spans := r.spansOf(t, trace)
 		if a.status != http.StatusOK || len(spans) != 3 || len(h.parents) != 2 || h.parents[0] != parent(&spans[1]) || h.parents[1] != parent(&spans[2]) {
 			t.Fatalf("%d, spans %v, the upstream got %q", a.status, spans, h.parents)
 		}
@@ -293,7 +293,7 @@ func TestTracing(t *testing.T) {
 			t.Errorf("%d, the upstream got %q", a.status, h.parents)
 		}
 		_, trace := call("/v1/prompts", `{"keys":["hello"]}`)
-		r.of(t, trace)
+		r.spansOf(t, trace)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, s := range r.spans {
@@ -305,7 +305,7 @@ func TestTracing(t *testing.T) {
 
 	t.Run("content", func(t *testing.T) {
 		_, trace := call("/v1/endpoints", strings.Replace(ask("my key is "+testKey, false), `"chat"`, `"open"`, 1))
-		_, spans := r.of(t, trace)
+		_, spans := r.spansOf(t, trace)
 		spans[len(spans)-1].check(t, map[string]string{
 			"gen_ai.input.messages":  `[{"role":"system","parts":[{"type":"text","content":"You answer for Acme."}]},{"role":"user","parts":[{"type":"text","content":"my key is [redacted:api_key]"}]}]`,
 			"gen_ai.output.messages": `[{"role":"assistant","parts":[{"type":"text","content":"Hello."}],"finish_reason":"stop"}]`,
@@ -314,7 +314,7 @@ func TestTracing(t *testing.T) {
 
 	t.Run("keys and a report", func(t *testing.T) {
 		a, trace := call("/v1/decisions", `{"prompts":["hello"],"remoteconfigs":["checkout","limits"],"context":{"tags":"employee"}}`)
-		_, spans := r.of(t, trace)
+		_, spans := r.spansOf(t, trace)
 		if len(spans) != 1 || len(spans[0].events("feature_flag.evaluation")) != 3 {
 			t.Fatalf("%v", spans)
 		}
@@ -326,7 +326,7 @@ func TestTracing(t *testing.T) {
 		}
 		decision := a.header.Get("Cadenza-Decision-Id")
 		_, trace = call("/v1/metrics", `{"decision_id":"`+decision+`","score":90,"values":{"helpful":0.5}}`)
-		server, spans := r.of(t, trace)
+		server, spans := r.spansOf(t, trace)
 		scores := server.events("gen_ai.evaluation.result")
 		if len(spans) != 0 || len(scores) != 2 || scores[0]["gen_ai.evaluation.name"] != "score" || scores[0]["gen_ai.evaluation.score.value"] != "90" ||
 			scores[1]["gen_ai.evaluation.name"] != "helpful" || scores[1]["cadenza.decision_id"] != decision {
@@ -353,16 +353,16 @@ func TestTracing(t *testing.T) {
 			}
 			return response, reader, cancel
 		}
-		// Its caller leaves.
+		// The caller leaves.
 		_, _, cancel := open()
 		cancel()
-		_, spans := r.of(t, id(n))
+		_, spans := r.spansOf(t, id(n))
 		if len(spans) != 2 || spans[1].Status.GetCode() != otlp.Status_STATUS_CODE_UNSET {
 			t.Fatalf("%v", spans)
 		}
 		spans[1].check(t, map[string]string{"error.type": "client_gone", "gen_ai.request.stream": "true"})
 
-		// Caddy's configuration is loaded again.
+		// Caddy reloads its configuration.
 		_, reader, cancel := open()
 		defer cancel()
 		if err := g.loadText(g.tracing(fakeProvider(u.URL) + "max_body_size 10KiB\n")); err != nil {
@@ -372,7 +372,7 @@ func TestTracing(t *testing.T) {
 		if rest := events(t, reader); rest[len(rest)-1] != "[DONE]" {
 			t.Errorf("the rest of the stream is %q", rest)
 		}
-		_, spans = r.of(t, id(n))
+		_, spans = r.spansOf(t, id(n))
 		if len(spans) != 2 || h.parents[0] != parent(&spans[1]) {
 			t.Fatalf("%v", spans)
 		}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRoot: a browser gets a page at /, a program the JSON that it gets everywhere, and
-// neither needs a key.
+// TestRoot checks that a browser gets a page at /, that a program gets the same JSON as
+// everywhere, and that neither needs a key.
 func TestRoot(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

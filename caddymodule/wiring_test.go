@@ -14,11 +14,10 @@ import (
 	"time"
 )
 
-// What follows is done by other packages and tested there. These tests see that
-// the gateway has it done.
+// Other packages do this work and test it. These tests check that the gateway uses them.
 
-// TestBodyIsLeftUnreadWithoutAKey has callers who are nobody send headers only:
-// whoever asks to continue is answered, not told to go on.
+// TestBodyIsLeftUnreadWithoutAKey sends headers without a valid key: a caller with
+// Expect: 100-continue gets the error, not 100.
 func TestBodyIsLeftUnreadWithoutAKey(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	for _, test := range []struct{ name, header, want string }{
@@ -43,22 +42,22 @@ func TestBodyIsLeftUnreadWithoutAKey(t *testing.T) {
 	}
 }
 
-// TestLossOfASinkIsCounted has the store's size delete what a sink could not
-// take yet.
+// TestLossOfASinkIsCounted has a store that deletes rows because of its size before a
+// sink could take them.
 func TestLossOfASinkIsCounted(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	storeOld(t, filepath.Join(g.dir, "full.db"), "losing", 600, 4000, time.Minute)
-	// What is no file takes nothing.
+	// A directory can't be written to.
 	if err := os.Mkdir(filepath.Join(g.dir, "out"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// A workspace of its own: its counter is the process's.
+	// A workspace with its own name, because the counter is the process's.
 	g.site(sharing(t, map[string]string{"losing": "store sqlite {dir}/full.db {\nmax_size 1MiB\n}\nsink file {dir}/out\n"}, "losing"), observed)
 	lost := regexp.MustCompile(`(?m)^cadenza_sink_lost_rows_total\{sink="file",workspace="losing"\} [1-9]`)
 	eventually(t, "the loss is counted", func() bool { return lost.MatchString(g.scrape()) })
 }
 
-// TestTooLargeAPrompt has variables of legal size fill a prompt that is not.
+// TestTooLargeAPrompt has variables of a valid size that make a prompt too large.
 func TestTooLargeAPrompt(t *testing.T) {
 	files := single()
 	files["definitions/prompts/hello.yaml"] = strings.Replace(workspace["definitions/prompts/hello.yaml"], "Say hello.", strings.Repeat("{{name}}", 5), 1) +
@@ -74,8 +73,8 @@ func TestTooLargeAPrompt(t *testing.T) {
 	}
 }
 
-// TestKeysFileThatCannotBeUsed keeps the last keys while the file is gone, or
-// holds a key that is another workspace's.
+// TestKeysFileThatCannotBeUsed checks that the last keys stay valid while the file is
+// missing or contains another workspace's key.
 func TestKeysFileThatCannotBeUsed(t *testing.T) {
 	list := func(key string) string {
 		return fmt.Sprintf(`[{"name":"listed","sha256":"%x"}]`, sha256.Sum256([]byte(key)))
@@ -110,9 +109,7 @@ func TestKeysFileThatCannotBeUsed(t *testing.T) {
 	}
 	valid := func(what string) {
 		t.Helper()
-		if a := g.do("POST", "/v1/prompts", `{"keys":["hello"]}`, bearer(otherKey)); a.status != http.StatusOK {
-			t.Errorf("%s: %d %s", what, a.status, a.body)
-		}
+		g.do("POST", "/v1/prompts", `{"keys":["hello"]}`, bearer(otherKey)).ok(t, what)
 	}
 	valid("at first")
 	if err := os.Remove(filepath.Join(g.dir, "keys.json")); err != nil {

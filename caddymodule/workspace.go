@@ -28,24 +28,24 @@ import (
 // cadenza.providers.NAME must implement providers.Provider.
 const providerNamespace = "cadenza.providers"
 
-// maxMaxBodySize bounds what max_body_size may allow, in bytes.
+// maxMaxBodySize bounds max_body_size, in bytes.
 const maxMaxBodySize = 64 << 20
 
-// maxMaxMetadataSize bounds what max_metadata_size may allow, in bytes: every
-// trace of a request has its metadata, whatever is logged.
+// maxMaxMetadataSize bounds max_metadata_size, in bytes: each trace of a request has the
+// request's metadata.
 const maxMaxMetadataSize = 1 << 20
 
-// maxMaxLargeRequests bounds what max_large_requests may allow, in bytes.
+// maxMaxLargeRequests bounds max_large_requests, in bytes.
 const maxMaxLargeRequests = 64 << 30
 
-// maxMaxLimitMemory bounds what max_limit_memory may allow, in bytes: the file that has
-// it is read whole at a start.
+// maxMaxLimitMemory bounds max_limit_memory, in bytes: a start reads the whole file of the
+// counters.
 const maxMaxLimitMemory = 1 << 30
 
-// maxMaxAnswerSize bounds what max_answer_size may allow, in bytes.
+// maxMaxAnswerSize bounds max_answer_size, in bytes.
 const maxMaxAnswerSize = 64 << 20
 
-// maxBodyTimeout bounds what body_timeout may allow.
+// maxBodyTimeout bounds body_timeout.
 const maxBodyTimeout = 10 * time.Minute
 
 // Workspace is one set of definitions with its API keys, providers and traces.
@@ -57,17 +57,17 @@ type Workspace struct {
 	// Caddyfile it is relative to the folder of the file that it is written in.
 	Definitions string `json:"definitions,omitempty"`
 
-	// Whether `caddy run` and `caddy start` fail where the definitions are invalid.
+	// Makes `caddy run` and `caddy start` fail if the definitions are invalid.
 	// Default: they serve the definitions that the store holds as the ones that were
-	// served last, and fail where it holds none. `caddy validate` and reloads fail in
+	// served last, and fail if it holds none. `caddy validate` and reloads fail in
 	// either case.
 	StrictDefinitions bool `json:"strict_definitions,omitempty"`
 
-	// Where traces and metrics are kept. Default: a SQLite file named after
+	// Keeps traces and metrics. Default: a SQLite file named after
 	// the workspace, in Caddy's data directory.
 	Store *Store `json:"store,omitempty"`
 
-	// Where traces and metrics are copied to: sinks, each by a name of your choice.
+	// Copies traces and metrics to sinks, each by a name of your choice.
 	// Traces and metrics wait in the store until the sink has taken them.
 	SinksRaw caddy.ModuleMap `json:"sinks,omitempty" caddy:"namespace=cadenza.sinks inline_key=module"`
 
@@ -89,18 +89,19 @@ type Workspace struct {
 	// Placeholders are replaced.
 	Keys string `json:"keys,omitempty"`
 
-	// What is recorded of an answer whose definition does not set it: "none",
+	// Sets the record of an answer whose definition does not set it: "none",
 	// "metadata" or "content" (context, variables, messages and answers too).
 	// Default: "metadata".
 	Log string `json:"log,omitempty"`
 
-	// What is redacted from the records beside text that is shaped like a secret,
-	// which is always redacted: "email", "phone", "card". Default: none of them.
+	// Lists the data to redact from the records, in addition to text that is
+	// shaped like a secret, which is always redacted: "email", "card". Default:
+	// none of them.
 	Redact []string `json:"redact,omitempty"`
 
-	// What models cost, in US dollars per million tokens, by the model's name or by
-	// PROVIDER/MODEL. Default: as the prices say that ship with the gateway, and
-	// nothing for what these lack.
+	// Sets the prices of models, in US dollars per million tokens, by the model's
+	// name or by PROVIDER/MODEL. Default: the prices that ship with the gateway,
+	// and none for models that these lack.
 	Prices map[string]*price.Price `json:"prices,omitempty"`
 
 	// Files of prices, YAML or JSON, with the names of the prices above, which count
@@ -119,19 +120,20 @@ type Workspace struct {
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
 	// The largest answer to one request for prompts or remote configurations, in
-	// bytes, all keys together, and what of these goes with an endpoint's answer. It is counted before anything is rendered; a
-	// request for more gets 400 invalid_request. Default: 8388608 (8 MiB).
+	// bytes, all keys together, and the largest part of these in an endpoint's answer.
+	// The size is counted before anything is rendered; a request for more gets 400
+	// invalid_request. Default: 8388608 (8 MiB).
 	MaxAnswerSize int64 `json:"max_answer_size,omitempty"`
 
 	// The largest "metadata" of a request or of a metrics report, in bytes of
 	// compact JSON. Default: 16384 (16 KiB).
 	MaxMetadataSize int64 `json:"max_metadata_size,omitempty"`
 
-	// How many calls of the workspace may be in flight at a time.
+	// Bounds the calls of the workspace in flight at a time.
 	InFlight *InFlight `json:"in_flight,omitempty"`
 
-	// How much callers may use in a window of time: requests, tokens and money, and
-	// requests under way. Default: unlimited.
+	// Bounds the use by callers in a window of time: requests, tokens and money,
+	// and requests under way. Default: unlimited.
 	CallLimits []*Limit `json:"limits,omitempty"`
 
 	// The LLM providers by the name that definitions use for them.
@@ -140,7 +142,7 @@ type Workspace struct {
 	name   string
 	logger *zap.Logger
 	source *sharedSource
-	known  definition.Configuration // what the definitions may rely on
+	known  definition.Configuration // the configuration that the definitions may rely on
 	leave  func()                   // ends the use of source for known
 	store  *sharedStore
 	config gateway.WorkspaceConfig
@@ -149,7 +151,7 @@ type Workspace struct {
 // storeModule is the only store.
 const storeModule = "sqlite"
 
-// Store is where a workspace's traces and metrics are kept.
+// Store keeps a workspace's traces and metrics.
 type Store struct {
 	// The kind of store: "sqlite", which is also the default.
 	Module string `json:"module,omitempty"`
@@ -157,11 +159,11 @@ type Store struct {
 	// Workspaces may share one, with the same limits. Default: a file named
 	// after the workspace in Caddy's data directory. Placeholders are replaced.
 	Path string `json:"path,omitempty"`
-	// How long traces are kept, with their metrics. Default: forever.
+	// The time for which traces are kept, with their metrics. Default: forever.
 	Retention caddy.Duration `json:"retention,omitempty"`
-	// How large the database may be, in bytes; at least 1 MiB. Beyond this size
-	// the oldest traces are deleted with the metrics of their age, also those that
-	// no sink has taken yet. A tenth of the size is reserved for replies to
+	// Bounds the size of the database, in bytes; at least 1 MiB. Beyond this size
+	// the oldest traces are deleted with the metrics of their age, even if no sink
+	// has taken them yet. A tenth of the size is reserved for replies to
 	// idempotency keys. Default: unlimited, and 1 GiB for replies.
 	MaxSize int64 `json:"max_size,omitempty"`
 }
@@ -240,9 +242,9 @@ func (w *Workspace) checkOptions() error {
 
 // checkSize refuses a number of bytes that is out of its bounds. 0 means the
 // default.
-func checkSize(option string, size int64, most uint64) error {
-	if size < 0 || uint64(size) > most {
-		return fmt.Errorf("%s %d: must be between 1 and %s", option, size, humanize.IBytes(most))
+func checkSize(option string, size int64, limit uint64) error {
+	if size < 0 || uint64(size) > limit {
+		return fmt.Errorf("%s %d: must be between 1 and %s", option, size, humanize.IBytes(limit))
 	}
 	return nil
 }
@@ -288,7 +290,7 @@ func (w *Workspace) provisionDefinitions() error {
 	return nil
 }
 
-// configuration returns what definitions may rely on.
+// configuration returns the configuration that definitions may rely on.
 func (w *Workspace) configuration() (definition.Configuration, error) {
 	limits := make([]string, len(w.CallLimits))
 	for i, l := range w.CallLimits {

@@ -46,7 +46,7 @@ func (k ErrorKind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// Advice is what a provider says about trying again, in the header
+// Advice is a provider's advice about trying again, in the header
 // x-should-retry.
 type Advice uint8
 
@@ -67,10 +67,10 @@ type Error struct {
 	Type       string // the provider's error type
 	Param      string // the member of the request that the provider names; empty: none
 	Message    string // the provider's text, capped and without secrets
-	Reason     string // what is wrong, in the gateway's own words, without the provider's
+	Reason     string // the problem, in the gateway's own words, without the provider's
 	Lacks      string // the part of a message that the provider does not take; empty: none
 	Advice     Advice
-	RetryAfter time.Duration // how long the provider asks to wait, 0 where it does not say
+	RetryAfter time.Duration // how long the provider asks to wait, or 0
 	Err        error
 }
 
@@ -120,7 +120,7 @@ type ConnectError struct {
 	Err       error // without URLs: they may carry secrets
 }
 
-// Error returns the cause's text, and what failed where that is known:
+// Error returns the cause's text, and the step that failed if that is known:
 // "no answer (DNS): lookup api.example: no such host".
 func (e *ConnectError) Error() string {
 	if what := e.What(); what != "" {
@@ -129,8 +129,8 @@ func (e *ConnectError) Error() string {
 	return "no answer: " + e.Err.Error()
 }
 
-// What returns what failed: "DNS", "time-out", "TLS", "refused", "reset" or
-// "unreachable". It is empty for anything else.
+// What returns the step that failed: "DNS", "time-out", "TLS", "refused",
+// "reset" or "unreachable". It is empty for anything else.
 func (e *ConnectError) What() string {
 	if _, ok := errors.AsType[*net.DNSError](e.Err); ok {
 		return "DNS"

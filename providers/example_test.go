@@ -14,7 +14,7 @@ type Echo struct{}
 
 // Invoke begins an answer.
 func (Echo) Invoke(_ context.Context, req *providers.Request) (providers.Stream, error) {
-	// Echo has no parameters: those that may be left out are named in the result.
+	// Echo has no parameters: the optional ones are named in the result.
 	leftOut, err := req.Parameters.Lacking("echo")
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (e *echo) Next() (providers.Delta, error) {
 	return providers.Delta{Content: word, More: true}, nil
 }
 
-// Result is what is known of the answer.
+// Result is the answer as far as it is known.
 func (e *echo) Result() providers.Result { return e.result }
 
 // Close ends the call.

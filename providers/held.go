@@ -15,16 +15,17 @@ var errReleased = errors.New("the answer is closed")
 
 const (
 	// maxHeld bounds the memory that all answers of upstreams hold while they are
-	// read, in bytes. It has room for fifty of 200 KB at the same time, or for one
+	// read, in bytes. It suffices for fifty of 200 KB at the same time, or for one
 	// of the largest. An answer that is alone may hold more. Go takes about three
 	// times as much from the system.
 	maxHeld = 32 << 20
-	// freeHeld is what each answer may hold beside that, in bytes. Most answers
-	// never need more, so large ones do not keep them from being read.
+	// freeHeld is the memory that each answer may hold uncounted, in bytes.
+	// Most answers never need more, so large ones do not keep them from being
+	// read.
 	freeHeld = 64 << 10
 )
 
-// held is the sum of what each answer holds beyond freeHeld, in bytes.
+// held is the memory that the answers hold, each beyond freeHeld, in bytes.
 var held atomic.Int64
 
 // Held is the memory that one answer holds while it is read. The zero value
@@ -36,7 +37,7 @@ type Held struct {
 }
 
 // Take takes further bytes; it is called before they are allocated. A negative
-// number gives bytes back. The error is ErrNoRoom where there is no memory, and
+// number gives bytes back. The error is ErrNoRoom if there is no memory, and
 // another one after Release.
 func (h *Held) Take(bytes int) error {
 	h.mu.Lock()
@@ -64,6 +65,6 @@ func (h *Held) Release() {
 
 func counted(bytes int) int64 { return int64(max(bytes-freeHeld, 0)) }
 
-// HeldBytes returns the memory that all answers hold at present beyond what each
-// has for free, in bytes.
+// HeldBytes returns the memory that all answers hold at present beyond the part
+// that each has for free, in bytes.
 func HeldBytes() int64 { return held.Load() }

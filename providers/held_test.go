@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// checkNothingHeld fails where an answer did not give back what it took.
+// checkNothingHeld fails if an answer did not release its memory.
 func checkNothingHeld(t *testing.T) {
 	t.Helper()
 	if n := HeldBytes(); n != 0 {

@@ -7,11 +7,11 @@ import (
 )
 
 // Lacking returns the parameters of p that are set and that a provider does not
-// have. has are those that it has, by their names in definitions. The error is for
-// a parameter that must not be left out, because the answer would not be what was
-// asked for: stop, a response_format other than text, and tools unless none may be
-// called. It is an *Error with the given name of the provider, after which the
-// next target is tried.
+// have. has are the ones that it has, by their names in definitions. The error is
+// for a parameter that must not be left out, because the answer would not be what
+// was asked for: stop, a response_format other than text, and tools unless none
+// may be called. It is an *Error with the given name of the provider, after which
+// the next target is tried.
 func (p *Parameters) Lacking(provider string, has ...string) (leftOut []string, err error) {
 	noTools := p.ToolChoice != nil && p.ToolChoice.Mode == ToolsNone
 	for _, parameter := range [...]struct {

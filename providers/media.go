@@ -7,8 +7,8 @@ import (
 
 // ParseMedia reads the address of an image, a sound or a file: a URL with the scheme
 // https or http, or a data: URI, which is split into its type and its data. It neither
-// decodes nor copies the data. problem is what is wrong, as the end of a sentence; "":
-// nothing.
+// decodes nor copies the data. problem describes the mistake, as the end of a
+// sentence; "": nothing.
 func ParseMedia(address string) (m Media, problem string) {
 	switch {
 	case hasPrefixFold(address, "data:"):

@@ -27,10 +27,10 @@ const (
 	PartFile           // of a user: a document such as a PDF
 	// PartToolCall is a call that the model made, in a message of the assistant.
 	PartToolCall
-	// PartToolResult is what a call came to, in a message of the role tool: one part
-	// for each call.
+	// PartToolResult is the result of a call, in a message of the role tool: one
+	// part for each call.
 	PartToolResult
-	// PartThinking is what the model thought before its answer, in a message of the
+	// PartThinking is the model's thinking before its answer, in a message of the
 	// assistant, before its other parts.
 	PartThinking
 )
@@ -48,13 +48,13 @@ func (k PartKind) String() string {
 	return "unknown"
 }
 
-// Part is one part of a message. The members beside Kind that its kind does not name
-// are empty. A request's texts may be views of the caller's body, so a provider keeps
-// none of them after its stream was closed.
+// Part is one part of a message. The members other than Kind that its kind does not
+// name are empty. A request's texts may be views of the caller's body, so a provider
+// keeps none of them after its stream was closed.
 type Part struct {
 	Kind PartKind
-	// Text is that of PartText. Of PartThinking it is what the provider showed of the
-	// thought, which may be nothing.
+	// Text is the text of PartText. For PartThinking it is the part that the provider
+	// showed of the thought, which may be nothing.
 	Text string
 	// Media is that of PartImage, PartAudio and PartFile.
 	Media Media
@@ -78,19 +78,19 @@ type Media struct {
 	Data string
 	// Type is the media type, such as image/png. It is never empty with Data.
 	Type string
-	// Name is a file's name; empty where the caller gave none.
+	// Name is a file's name, or empty if the caller gave none.
 	Name string
 	// Detail is how closely a model looks at an image: auto, low or high; empty: its
 	// default.
 	Detail string
 }
 
-// ToolResult is what a call of a tool came to.
+// ToolResult is the result of a tool call.
 type ToolResult struct {
-	// Call is the id of the call, and Name its tool's name, empty where the history
+	// Call is the id of the call, and Name its tool's name, empty if the history
 	// does not have the call.
 	Call, Name string
-	// Content are the parts of the result: texts, and images where the provider takes
+	// Content are the parts of the result: texts, and images if the provider takes
 	// them there.
 	Content []Part
 	// Failed reports that the tool failed, and that Content says how.
@@ -148,7 +148,8 @@ func (m *Message) EscapedSize() (size, data int) {
 	return size, data
 }
 
-// PartSize is about what a part takes as JSON beside its text and data, in bytes.
+// PartSize estimates the size of a part as JSON without its text and data, in
+// bytes.
 const PartSize = 96
 
 func (p *Part) escapedSize() (size, data int) {

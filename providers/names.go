@@ -7,11 +7,11 @@ import (
 
 // MaxName bounds every name that an upstream gives, in bytes: of the model, of tool
 // calls and tools, and the words of its errors. Names are kept with traces, shown
-// in lists and logged, and a service that sends megabytes must not fill those.
+// in lists and logged, and a service that sends megabytes must not fill them.
 const MaxName = 256
 
 // ShortName cuts a name to MaxName bytes, between two characters. It copies the
-// name where it cuts, so that the rest can be freed.
+// name if it cuts, so that the original can be freed.
 func ShortName(name string) string {
 	if len(name) <= MaxName {
 		return name

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Parameters are what a request sets beside its messages. A member that is nil or
-// empty is left to the provider. Requests share parameters, so they must not be
-// changed.
+// Parameters are the members of a request other than its messages. A member that
+// is nil or empty is left to the provider. Requests share parameters, so they
+// must not be changed.
 type Parameters struct {
 	Temperature      *float64
 	MaxTokens        *int64
@@ -28,7 +28,8 @@ type Parameters struct {
 	// high, xhigh or max.
 	ReasoningEffort string
 	ResponseFormat  *ResponseFormat
-	// Tools are what the model may call in place of, or beside, its answer.
+	// Tools are the tools that the model may call in place of its answer, or in
+	// addition.
 	Tools      []Tool
 	ToolChoice *ToolChoice
 	// ParallelToolCalls is whether the model may call several tools at once.
@@ -50,14 +51,15 @@ type Request struct {
 	Extra map[string]json.RawMessage
 	// Stream asks the provider to stream its answer.
 	Stream bool
-	// Prepared is what Prepare returned for a request with the same Model, Parameters
+	// Prepared is the result of Prepare for a request with the same Model, Parameters
 	// and Extra, and the same provider; nil where nothing was prepared.
 	Prepared any
 }
 
 // Delta is a piece of an answer. A delta without content is a sign of life:
 // the provider is working (it thinks, or names its role) but has said nothing
-// yet. What a delta has was said in the order Thinking, Thought, Content, Calls.
+// yet. The members of a delta were said in the order Thinking, Thought, Content,
+// Calls.
 type Delta struct {
 	Content string
 	// Thinking is a piece of the text of a thought. A delta has Content or Thinking,
@@ -69,7 +71,7 @@ type Delta struct {
 	// Calls are pieces of tool calls. The whole calls are in the result.
 	Calls []CallPiece
 	// Logprobs is the list of the log probabilities of the tokens of Content, as
-	// OpenAI's API has it in choices[].logprobs.content; nil where there are none.
+	// OpenAI's API has it in choices[].logprobs.content, or nil.
 	Logprobs json.RawMessage
 	// More reports whether the next call of Next returns without waiting, so that
 	// a writer may delay its flush.
@@ -77,7 +79,7 @@ type Delta struct {
 }
 
 // CallPiece is a piece of a tool call as it arrives. Pieces of different calls don't
-// mix: all of a call come before those of the next.
+// mix: all pieces of a call come before the pieces of the next.
 type CallPiece struct {
 	// Index counts the calls of the answer from 0, without gaps.
 	Index int
@@ -89,28 +91,31 @@ type CallPiece struct {
 	Opaque string
 }
 
-// Thought is what a model thought before its answer, or before one of its tool calls.
+// Thought is a model's thinking before its answer, or before one of its tool calls.
 type Thought struct {
-	// Text is what the provider shows of it; may be empty.
+	// Text is the part that the provider shows, which may be empty.
 	Text string
 	// Opaque is the provider's own data of the thought, see Part; may be empty.
 	Opaque string
 }
 
-// Usage is what an answer took. Zero means that the provider did not say. Members that
-// are parts of others say so, also where the provider's own API counts them apart.
+// Usage counts the tokens of an answer. Zero means that the provider did not say.
+// Members that are parts of others say so, even if the provider's own API counts them
+// apart.
 type Usage struct {
 	PromptTokens     int64 // all of the prompt, whatever they cost
 	CompletionTokens int64 // all of the answer, thoughts too
 	TotalTokens      int64
 
-	// Of PromptTokens: those that the provider read from its cache, and those that it
-	// wrote to it, for some minutes and for an hour. No token is two of these.
+	// Of PromptTokens: the tokens that the provider read from its cache, and the ones
+	// that it wrote to it, for some minutes and for an hour. No token is two of
+	// these.
 	CachedTokens, CacheWriteTokens, CacheWriteHourTokens int64
-	// Of PromptTokens: those of sounds and images. They may be cached tokens too.
+	// Of PromptTokens: the tokens of sounds and images. They may be cached tokens
+	// too.
 	PromptAudioTokens, PromptImageTokens int64
 
-	// Of CompletionTokens: those that the model thought with, and those of sounds and
+	// Of CompletionTokens: the tokens of the model's thinking, and of sounds and
 	// images that it made.
 	ReasoningTokens, CompletionAudioTokens, CompletionImageTokens int64
 
@@ -121,7 +126,7 @@ type Usage struct {
 	// "flex" or "priority"; empty: the usual one.
 	Tier string
 
-	// Cost is what the provider says that the answer costs, in US dollars. HasCost
+	// Cost is the answer's price in US dollars, as the provider says. HasCost
 	// reports that it says so: an answer may cost nothing.
 	Cost    float64
 	HasCost bool
@@ -147,8 +152,8 @@ const (
 // Whole reports whether the model said all that it meant to say.
 func (r FinishReason) Whole() bool { return r == FinishStop || r == FinishToolCalls }
 
-// Result is what is known of a complete answer. The gateway cuts names in it to
-// MaxName bytes.
+// Result is a complete answer as far as it is known. The gateway cuts names in
+// it to MaxName bytes.
 type Result struct {
 	Model        string // the model the provider says it used
 	FinishReason FinishReason
@@ -158,7 +163,7 @@ type Result struct {
 	ToolCalls []ToolCall
 	// Thoughts are in the order of the answer, for the caller's history.
 	Thoughts []Thought
-	// Refusal reports that Content is the model's own refusal, where the provider
+	// Refusal reports that Content is the model's own refusal, if the provider
 	// tells it apart from an answer.
 	Refusal bool
 	// Logprobs is the list of all of the answer's log probabilities, as in Delta. Only
@@ -166,14 +171,14 @@ type Result struct {
 	Logprobs json.RawMessage
 	// LeftOut are the parameters of the request that the provider does not
 	// have, by their names in definitions. Leaving them out does not change
-	// what the request means; where it would, the call fails instead.
+	// the meaning of the request; if it would, the call fails instead.
 	LeftOut []string
 }
 
 // Provider calls models. It is safe for concurrent use.
 type Provider interface {
 	// Invoke sends the request. The error, as that of Stream.Next, is an
-	// *Error where the provider answered, a *ConnectError where no answer
+	// *Error if the provider answered, a *ConnectError if no answer
 	// began, or the context's own. Cancelling ctx ends the call at any time
 	// until the stream is closed.
 	Invoke(ctx context.Context, req *Request) (Stream, error)
@@ -187,9 +192,9 @@ type Stream interface {
 	// *Error of kind Truncated. Once it has returned an error it returns the
 	// same one again.
 	Next() (Delta, error)
-	// Result is valid after io.EOF; before, it holds what is known so far.
+	// Result is valid after io.EOF; before, it holds the answer so far.
 	Result() Result
-	// Close ends the call and frees what it holds. It may be called again.
+	// Close ends the call and releases its resources. It may be called again.
 	Close() error
 }
 
@@ -226,11 +231,11 @@ func Stale(p Provider) (since time.Time, err error) {
 	return time.Time{}, nil
 }
 
-// Prepare returns what p makes, once, of all that requests with the Model, Parameters
-// and Extra of req have in common. It goes into their member Prepared, and is nil
-// where p makes nothing. A provider that makes something has a method
+// Prepare returns the form that p makes, once, for all requests with the Model,
+// Parameters and Extra of req have in common. It goes into their member Prepared, and
+// is nil where p makes nothing. A provider that makes something has a method
 // PrepareRequests(*Request) (any, error), and takes requests without it, too. The
-// error is that of every such request: an *Error where the provider lacks what the
+// error is the error of every such request: an *Error if the provider lacks what the
 // answer would be another without.
 func Prepare(p Provider, req *Request) (any, error) {
 	if preparer, ok := p.(interface {
@@ -239,13 +244,4 @@ func Prepare(p Provider, req *Request) (any, error) {
 		return preparer.PrepareRequests(req)
 	}
 	return nil, nil
-}
-
-// ObeysContext reports whether p is known to return when its context ends. A
-// provider that passes the contract of providertest may say so by a method
-// ObeysContext() bool. It is then called without a goroutine of its own, which
-// others need so that a call can end without them.
-func ObeysContext(p Provider) bool {
-	o, ok := p.(interface{ ObeysContext() bool })
-	return ok && o.ObeysContext()
 }

@@ -21,7 +21,7 @@ type ResponseFormat struct {
 }
 
 // Beside returns the JSON that the model reads beside messages and tools: the schema of
-// its answer, where there is one.
+// its answer, if there is one.
 func (p *Parameters) Beside() []json.RawMessage {
 	if f := p.ResponseFormat; f != nil && len(f.Schema) > 0 {
 		return []json.RawMessage{f.Schema}

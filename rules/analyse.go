@@ -2,11 +2,8 @@ package rules
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"time"
-
-	"github.com/valyala/fastjson"
 )
 
 // Analysis says what to look for.
@@ -34,7 +31,7 @@ const maxFindings = 50
 
 // Analyse looks for mistakes in a table: rows that never match, are never
 // reached or have expired, rows to which splits above leave less than it seems,
-// columns that never matter and, on demand, overlaps and gaps. What it reports is
+// columns that never matter and, on demand, overlaps and gaps. Its findings are
 // certain, for texts that are not too long for patterns. Questions that it can't
 // decide, or not within the budget, are findings of the kind Undecided.
 func (t *Table) Analyse(a Analysis) []Finding {
@@ -79,8 +76,6 @@ func (t *Table) ChangesWithin(from, to time.Time) bool {
 }
 
 type analyser struct {
-	*grid         // nil until it is needed
-	noGrid   bool // the grid would cost too much
 	t        *Table
 	a        Analysis
 	left     int // of the budget
@@ -89,8 +84,8 @@ type analyser struct {
 	past     []bool // the rows that have expired
 	reaches  []bool // the rows that are certain to be reached
 
-	// Of groupSplits: the rows whose splits take every unit, and those whose splits
-	// give a unit the same bucket.
+	// Set by groupSplits: the rows whose splits take every unit, and the rows whose
+	// splits give a unit the same bucket.
 	full  []int
 	alike map[unitKey][]int
 }
@@ -156,8 +151,9 @@ func (z *analyser) everything(f *field, c cond) bool {
 	return v == empty
 }
 
-// unreachable finds the rows that match nothing, and those whose contexts are
-// all answered by rows above.
+// unreachable finds the rows that match nothing, and the rows whose contexts are
+// all answered by rows above. It reports nothing if only an expression or another
+// table could tell.
 func (z *analyser) unreachable() {
 	undecided, first, n := 0, -1, 0
 	z.groupSplits()
@@ -172,44 +168,25 @@ func (z *analyser) unreachable() {
 		}
 		b := blocked{row: row, cover: -1}
 		v := z.reach(&b, z.needs(row))
-		if v == open && z.left > 0 && z.needGrid() {
-			// The conditions are too many ways at once for the solver, which
-			// the classes of all values may still decide.
-			var reached, decided bool
-			reached, b.cover, decided = z.reached(row)
-			switch {
-			case decided && reached:
-				v = met
-			case decided:
-				v = empty
-			}
-		}
 		z.reaches[row] = v == met
 		switch {
-		case v == empty && len(b.by) == 0 && b.cover < 0:
+		case v == empty && len(b.by) == 0:
 			report(z.contradiction(row))
 		case v == empty:
 			report(z.blockedBy(&b))
-		case v == open:
+		case v == open && !z.solver.opaque:
 			if undecided++; first < 0 {
 				first = row
 			}
 		}
 	}
 	if undecided > 0 {
-		z.found(Finding{Kind: Undecided, Row: first, Other: -1, Pos: z.t.rows[first].Pos,
-			Message: fmt.Sprintf("not decided whether %d rows from %s on are reached: the work bound is exhausted", undecided, z.t.rows[first].ID)})
+		message := fmt.Sprintf("not decided whether %d rows from %s on are reached", undecided, z.t.rows[first].ID)
+		if z.left < 0 {
+			message += ": the work bound is exhausted"
+		}
+		z.found(Finding{Kind: Undecided, Row: first, Other: -1, Pos: z.t.rows[first].Pos, Message: message})
 	}
-}
-
-// needGrid makes the grid if there is none yet. It reports whether there is
-// one now.
-func (z *analyser) needGrid() bool {
-	if z.grid == nil && !z.noGrid {
-		z.grid = newGrid(z.t, z.a.Now, &z.left)
-		z.noGrid = z.grid == nil
-	}
-	return z.grid != nil
 }
 
 // blocked is a row with the rows above that were found to answer in its place.
@@ -219,9 +196,12 @@ type blocked struct {
 	cover int // a row above that matches all that the row matches, or -1
 }
 
+// stepTime is about what a step takes, in the unit of [Table.Cost].
+const stepTime = 100
+
 // blocker is a row above that leaves nothing to a row, with a context that both
 // match. first is the row that answers that context: a row further above may do so
-// by a split. It is -1 where no row above does, as for a unit that neither takes.
+// by a split. It is -1 if no row above does, as for a unit that neither takes.
 type blocker struct {
 	row, first int
 	context    string
@@ -282,6 +262,7 @@ func (z *analyser) reach(b *blocked, own []atom) verdict {
 // example.
 func (z *analyser) blocker(row int) (blocker, bool) {
 	t, s := z.t, z.solver
+	z.left -= t.Cost() / stepTime
 	first := t.Evaluate(&s.b).Row
 	if first >= row {
 		first = -1
@@ -317,7 +298,7 @@ func (z *analyser) findCover(b *blocked, own [][]atom) {
 	}
 }
 
-// blockedBy says what answers in place of a row.
+// blockedBy returns the finding that other rows answer in place of a row.
 func (z *analyser) blockedBy(b *blocked) Finding {
 	t := z.t
 	f := Finding{Kind: Unreachable, Row: b.row, Other: b.cover, Pos: t.rows[b.row].Pos}
@@ -333,8 +314,8 @@ func (z *analyser) blockedBy(b *blocked) Finding {
 		return f
 	}
 	f.Message += "rows above together match all that it matches"
-	const most = 3
-	for i, other := range b.by[:min(len(b.by), most)] {
+	const limit = 3
+	for i, other := range b.by[:min(len(b.by), limit)] {
 		f.Message += []string{", among them ", ", "}[min(i, 1)] + t.rows[other.row].ID
 	}
 	return f
@@ -370,129 +351,46 @@ func (z *analyser) contradiction(row int) Finding {
 	return f
 }
 
-func has(words []uint64, row int) bool { return words[row>>6]&(1<<(row&63)) != 0 }
-
-// reached reports whether the grid has a point that a row could match and that
-// no row above is certain to match, and whether that was decided. cover is a
-// single row above that covers all of the row, -1 for none. For row 2 of the
-// example at grid, rows 0 and 1 are in question:
-//
-//	plan pro           leaves 0 and 1 in question
-//	seats 5..<10       leaves 0
-//	seats 10..20       leaves 0 and 1
-//
-// No choice of one class from each axis leaves none of them, so that row 2 is
-// never reached; and as every class leaves row 0, that row is the cover.
-func (z *analyser) reached(row int) (reached bool, cover int, decided bool) {
-	if z.left < 0 {
-		return false, -1, false
-	}
-	if z.left -= len(z.axes) * (1 + z.words/64); z.left < 0 {
-		return false, -1, false
-	}
-	s := search{analyser: z, path: make([]*class, len(z.axes))}
-	alive := z.above(row)
-	for w := range alive {
-		alive[w] &= z.certain[w]
-	}
-	covering := slices.Clone(alive)
-	for i := range z.axes {
-		x := &z.axes[i]
-		c := choice{axis: i}
-		implied := z.impliedBy(x, row)
-		for j := range x.classes {
-			if !has(x.classes[j].may, row) {
-				continue
-			}
-			rows := x.classes[j].must[:len(alive)]
-			if implied != nil && !has(x.classes[j].must, row) {
-				rows = slices.Clone(rows)
-				for w := range rows {
-					rows[w] |= implied[w]
-				}
-			}
-			c.add(&x.classes[j], rows)
-			for w := range covering {
-				covering[w] &= rows[w]
-			}
-		}
-		if len(c.classes) == 0 {
-			return false, -1, true // nothing the model allows meets the row
-		}
-		z.left -= len(c.classes) * (1 + len(alive)/64)
-		s.order = append(s.order, c)
-	}
-	for w, rows := range covering {
-		if rows != 0 {
-			return false, w<<6 + bits.TrailingZeros64(rows), true
-		}
-	}
-	reached, decided = s.run(alive)
-	return reached, -1, decided
-}
-
-// impliedBy returns the rows above a row whose cell on an axis matches every
-// value that the row's own cell matches, where classes can't show that:
-// "*@acme.com" matches all that "*sales@acme.com" does. It is nil for none.
-func (z *analyser) impliedBy(x *axis, row int) []uint64 {
-	own := x.atomOf(row)
-	if own == nil || !x.fuzzy || own.op != atomPred {
-		return nil
-	}
-	words := make([]uint64, (row+63)/64)
-	for _, e := range x.entries {
-		if int(e.row) >= row {
-			break
-		}
-		z.left--
-		if e.atom.op == atomPred && implies(own.more.pred, e.atom.more.pred) {
-			set1(words, e.row)
-		}
-	}
-	return words
-}
-
-// gap looks for a context that only the default answers.
+// gap looks for a context that only the default answers: as reach does, with each
+// row that matches an example excluded. Rows are not written for contexts without
+// a required field, so these contexts have the required fields that the cells
+// name.
 func (z *analyser) gap() {
-	t := z.t
-	undecided := func() {
-		z.found(Finding{Kind: Undecided, Row: -1, Other: -1, Pos: t.rows[0].Pos,
-			Message: "not decided whether the rows leave a gap: the work bound is exhausted"})
+	t, s := z.t, z.solver
+	var given []atom
+	for i := range t.atoms {
+		slot := t.atoms[i].slot
+		named := slices.ContainsFunc(given, func(a atom) bool { return a.slot == slot })
+		if int(slot) < t.model.declared && t.model.fields[slot].required && !named {
+			given = append(given, atom{op: atomAlways, slot: slot})
+		}
 	}
-	if !z.needGrid() {
-		undecided()
-		return
-	}
-	s := search{analyser: z, path: make([]*class, len(z.axes))}
-	for i := range z.axes {
-		c := choice{axis: i}
-		for j := range z.axes[i].classes {
-			cl := &z.axes[i].classes[j]
-			if !cl.known && !z.axes[i].unknown {
+	var fail [][]atom
+	for len(fail) < maxBlockers {
+		switch s.find([][]atom{given}, fail) {
+		case empty:
+			return
+		case met:
+			if row := t.firstMatch(&s.b); row >= 0 {
+				fail = append(fail, t.rowAtoms(row))
 				continue
 			}
-			if slot := int(z.axes[i].slot); cl.known && cl.witness == "" && slot < t.model.declared && t.model.fields[slot].required {
-				continue // that a required field is missing is not what the rows are made for
-			}
-			c.add(cl, cl.may)
-		}
-		if len(c.classes) == 0 {
+			z.found(Finding{Kind: Gap, Row: -1, Other: -1, Pos: t.rows[len(t.rows)-1].Pos,
+				Message: "no row matches " + s.context + ": the default answers", Witness: s.context, At: s.at})
 			return
 		}
-		s.order = append(s.order, c)
+		break
 	}
-	found, decided := s.run(z.above(len(t.rows)))
-	if !decided {
-		undecided()
+	z.found(Finding{Kind: Undecided, Row: -1, Other: -1, Pos: t.rows[0].Pos, Message: "not decided whether the rows leave a gap"})
+}
+
+// firstMatch returns the first row whose cells a binding meets, with or without a
+// split, or -1.
+func (t *Table) firstMatch(b *Binding) int {
+	for row := range t.rows {
+		if matchAll(t.rowAtoms(row), b) {
+			return row
+		}
 	}
-	if !found {
-		return
-	}
-	context, at := z.context(s.path)
-	var b Binding
-	if v, err := fastjson.Parse(context); err != nil || t.model.Simulate(&b, v, at) != nil || t.Evaluate(&b).Row >= 0 {
-		return
-	}
-	z.found(Finding{Kind: Gap, Row: -1, Other: -1, Pos: t.rows[len(t.rows)-1].Pos,
-		Message: "no row matches " + context + ": the default answers", Witness: context, At: at})
+	return -1
 }

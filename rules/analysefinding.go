@@ -6,7 +6,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// FindingKind is what an analysis found.
+// FindingKind is the kind of a finding.
 type FindingKind uint8
 
 // The kinds of findings.
@@ -32,8 +32,8 @@ const (
 	// WithoutUnit: a row that is only reached without a field, because a split
 	// above that divides by it takes all units.
 	WithoutUnit
-	// SameUnits: a row whose split gets no unit of what a row above matches, too,
-	// because the splits of both have the same salt.
+	// SameUnits: a row whose split gets no unit of the contexts that a row above
+	// matches, too, because the splits of both have the same salt.
 	SameUnits
 )
 
@@ -59,8 +59,8 @@ type Finding struct {
 	Row, Other int
 	Pos        document.Position
 	Message    string
-	// Witness is a context (a JSON object) that shows what was found at the
-	// instant At; empty where there is none.
+	// Witness is a context (a JSON object) that proves the finding at the
+	// instant At, or empty.
 	Witness string
 	At      time.Time
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// MissingLists finds cells that only say what a list must not have. As no
+// MissingLists finds cells that only exclude elements of a list. As no
 // condition matches a missing field, such a cell does not match a context
 // without the list: tags: not beta fails for a caller without tags. Each cell is
 // found once. A cell that covers the case, such as [missing, not beta] or
@@ -42,9 +42,9 @@ func (t *Table) MissingLists() []Finding {
 // onlyNegative reports whether a list can meet a predicate only by elements that
 // it does not have.
 func onlyNegative(p *pred) bool {
-	ways, ok := listWays(p, false)
+	ways, ok := listWays(p)
 	return ok && slices.ContainsFunc(ways, func(w listWay) bool {
-		return len(w.some) == 0 && len(w.none) > 0 && intDomain.isAll(w.sizes)
+		return len(w.some) == 0 && len(w.excluded) > 0 && intDomain.isAll(w.sizes)
 	})
 }
 

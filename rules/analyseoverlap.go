@@ -2,8 +2,8 @@ package rules
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 )
@@ -52,256 +52,127 @@ func (z *analyser) overlaps() {
 	}
 }
 
-// rowGroup is rows that name a single value of the same fields.
-type rowGroup struct {
-	slots []int32 // sorted
-	rows  []int32
+// keyedRow is a row with the span of keys that it allows in one slot.
+type keyedRow struct {
+	row int
+	span[string]
 }
-
-// maxGroups is how many groups of rows there are at most.
-const maxGroups = 64
 
 // candidates returns the pairs of rows that no pair of cells keeps apart, in the
 // order of the second, then the first. It reports whether they are all.
 //
-// Comparing every pair of rows takes too long for a list of 100,000 customers,
-// so rows that name single values are joined by these as a database joins
-// tables by a key. For example,
+// Comparing every pair of rows takes too long for a list of 100,000 customers or of
+// 10,000 ranges. So rows are sorted by the beginnings of their spans in one slot, and
+// each is compared with those whose spans have not ended. With the slot of seats,
 //
-//	row 0: { customer: c1, plan: pro }
-//	row 1: { customer: c2, plan: pro }
-//	row 2: { customer: c1 }
-//	row 3: { seats: 10.. }
+//	row 0: { seats: 10..20 }
+//	row 1: { seats: 30, plan: pro }
+//	row 2: { seats: 15..25 }
+//	row 3: { plan: team }
 //
-// are three groups by the fields of which they name a single value: rows 0 and 1
-// (customer and plan), row 2 (customer), row 3 (none). Within the first, the
-// keys "c1 pro" and "c2 pro" differ: no pair. The first and the second have
-// customer in common: c1 joins rows 0 and 2. The last group has nothing in
-// common with others and is compared with every row: (0,3), (1,3), (2,3). The
-// solver is asked about four pairs in place of six, and in a list of customers
-// about none.
+// has the pair (0,2), since row 1 begins behind the end of both. Row 3 has no span and
+// is compared with every row.
 func (z *analyser) candidates() (pairs [][2]int, complete bool) {
 	t := z.t
-	groups := make(map[string]*rowGroup)
-	var list []*rowGroup
+	slot := t.widestSlot()
+	var keyed, active, rest []keyedRow
 	for row := range t.rows {
-		if z.past[row] {
-			continue
-		}
-		slots := t.pointSlots(row)
-		if len(list) >= maxGroups-1 && groups[slotsKey(slots)] == nil {
-			slots = nil
-		}
-		key := slotsKey(slots)
-		if groups[key] == nil {
-			groups[key] = &rowGroup{slots: slots}
-			list = append(list, groups[key])
-		}
-		groups[key].rows = append(groups[key].rows, int32(row))
-	}
-	j := joiner{z: z}
-	for i, a := range list {
-		for _, b := range list[i:] {
-			if !j.join(a, b) {
-				return nil, false
-			}
+		s, ok := t.spanOf(row, slot)
+		switch r := (keyedRow{row, s}); {
+		case z.past[row]:
+		case ok:
+			keyed = append(keyed, r)
+		default:
+			rest = append(rest, r)
 		}
 	}
-	slices.SortFunc(j.pairs, func(a, b [2]int) int { return cmp.Or(cmp.Compare(a[1], b[1]), cmp.Compare(a[0], b[0])) })
-	return j.pairs, true
-}
-
-// pointSlots returns the fields of which a row names a single value.
-func (t *Table) pointSlots(row int) []int32 {
-	var slots []int32
-	atoms := t.rowAtoms(row)
-	for i := range atoms {
-		if _, ok := atoms[i].point(); ok && !slices.Contains(slots, atoms[i].slot) {
-			slots = append(slots, atoms[i].slot)
-		}
-	}
-	slices.Sort(slots)
-	return slots
-}
-
-// point returns the single value that meets an atom, where there is one.
-func (a *atom) point() (string, bool) {
-	switch {
-	case a.onMissing:
-	case a.op == atomEqual:
-		return a.text, true
-	case a.op == atomSpan && a.span.hi == a.span.lo+1:
-		return strconv.FormatInt(a.span.lo, 36), true
-	}
-	return "", false
-}
-
-func slotsKey(slots []int32) string {
-	var b []byte
-	for _, s := range slots {
-		b = strconv.AppendInt(append(b, ','), int64(s), 10)
-	}
-	return string(b)
-}
-
-// joiner collects pairs of rows.
-type joiner struct {
-	z     *analyser
-	pairs [][2]int
-}
-
-// join adds the pairs of two groups, or of a group with itself.
-func (j *joiner) join(a, b *rowGroup) bool {
-	var common []int32
-	for _, slot := range a.slots {
-		if slices.Contains(b.slots, slot) {
-			common = append(common, slot)
-		}
-	}
-	if len(common) == 0 {
-		return j.compare(a.rows, b.rows, a == b)
-	}
-	j.z.left -= len(a.rows) + len(b.rows)
-	Buckets := make(map[string][]int32, len(a.rows))
-	for _, row := range a.rows {
-		key := j.key(row, common)
-		Buckets[key] = append(Buckets[key], row)
-	}
-	if a == b {
-		for _, rows := range Buckets {
-			if !j.compare(rows, rows, true) {
-				return false
-			}
-		}
-		return j.z.left >= 0
-	}
-	with := make(map[string][]int32)
-	for _, row := range b.rows {
-		if key := j.key(row, common); Buckets[key] != nil {
-			with[key] = append(with[key], row)
-		}
-	}
-	for key, rows := range with {
-		if !j.compare(Buckets[key], rows, false) {
+	slices.SortStableFunc(keyed, func(a, b keyedRow) int { return cmp.Compare(a.lo, b.lo) })
+	compare := func(row keyedRow, others []keyedRow) bool {
+		if z.left -= 1 + len(others)/pairsPerStep; z.left < 0 {
 			return false
 		}
-	}
-	return j.z.left >= 0
-}
-
-// key returns the values a row has of some fields.
-func (j *joiner) key(row int32, slots []int32) string {
-	var b []byte
-	atoms := j.z.t.rowAtoms(int(row))
-	for _, slot := range slots {
-		for i := range atoms {
-			if text, ok := atoms[i].point(); ok && atoms[i].slot == slot {
-				b = append(strconv.AppendInt(b, int64(len(text)), 10), ':')
-				b = append(b, text...)
-				break
+		for _, other := range others {
+			if !t.apart(row.row, other.row) {
+				pairs = append(pairs, [2]int{min(row.row, other.row), max(row.row, other.row)})
 			}
 		}
+		return true
 	}
-	return string(b)
-}
-
-// compare adds the pairs of a row of each list that cells don't keep apart.
-func (j *joiner) compare(a, b []int32, same bool) bool {
-	if len(a)*len(b) > 10_000 {
-		if slot, ok := j.spanned(a, b); ok {
-			return j.sweep(a, b, same, slot)
-		}
-	}
-	if j.z.left -= len(a)*len(b)/pairsPerStep + 1; j.z.left < 0 {
-		return false
-	}
-	for i, x := range a {
-		rest := b
-		if same {
-			rest = b[i+1:]
-		}
-		for _, y := range rest {
-			j.pair(x, y)
-		}
-	}
-	return true
-}
-
-func (j *joiner) pair(x, y int32) {
-	t := j.z.t
-	first, second := t.rowAtoms(int(x)), t.rowAtoms(int(y))
-	for i := range first {
-		for k := range second {
-			if first[i].slot == second[k].slot && apart(&first[i], &second[k]) {
-				return
-			}
-		}
-	}
-	j.pairs = append(j.pairs, [2]int{int(min(x, y)), int(max(x, y))})
-}
-
-// spanned finds a field of which all rows have a range of numbers or dates.
-func (j *joiner) spanned(lists ...[]int32) (int32, bool) {
-	t := j.z.t
-	for _, first := range t.rowAtoms(int(lists[0][0])) {
-		slot := first.slot
-		all := true
-		for _, rows := range lists {
-			for _, row := range rows {
-				all = all && j.spanOf(row, slot) != nil
-			}
-		}
-		if all && j.spanOf(lists[0][0], slot) != nil {
-			return slot, true
-		}
-	}
-	return 0, false
-}
-
-func (j *joiner) spanOf(row, slot int32) *atom {
-	atoms := j.z.t.rowAtoms(int(row))
-	i := slices.IndexFunc(atoms, func(a atom) bool { return a.slot == slot && a.op == atomSpan && !a.onMissing })
-	if i < 0 {
-		return nil
-	}
-	return &atoms[i]
-}
-
-// sweep is compare for rows with a range each. It goes through the ranges by
-// their lower ends and pairs each with those that have not ended: of 0..10,
-// 5..15 and 20..30 only the first two, as both have ended where the third
-// begins.
-func (j *joiner) sweep(a, b []int32, same bool, slot int32) bool {
-	type side struct {
-		row    int32
-		second bool
-		span[int64]
-	}
-	var all []side
-	for _, row := range a {
-		all = append(all, side{row, same, j.spanOf(row, slot).span})
-	}
-	if !same {
-		for _, row := range b {
-			all = append(all, side{row, true, j.spanOf(row, slot).span})
-		}
-	}
-	j.z.left -= len(all) * bits.Len(uint(len(all))) / pairsPerStep
-	slices.SortFunc(all, func(x, y side) int { return cmp.Compare(x.lo, y.lo) })
-	var active []side
-	for _, next := range all {
-		active = slices.DeleteFunc(active, func(s side) bool { return s.hi <= next.lo })
-		if j.z.left -= 1 + len(active)/pairsPerStep; j.z.left < 0 {
-			return false
-		}
-		for _, s := range active {
-			if same || s.second != next.second {
-				j.pair(s.row, next.row)
-			}
+	for _, next := range keyed {
+		active = slices.DeleteFunc(active, func(r keyedRow) bool { return r.hi != strDomain.open && r.hi <= next.lo })
+		if !compare(next, active) {
+			return nil, false
 		}
 		active = append(active, next)
 	}
-	return true
+	for i, row := range rest {
+		if !compare(row, keyed) || !compare(row, rest[:i]) {
+			return nil, false
+		}
+	}
+	slices.SortFunc(pairs, func(a, b [2]int) int { return cmp.Or(cmp.Compare(a[1], b[1]), cmp.Compare(a[0], b[0])) })
+	return pairs, true
+}
+
+// widestSlot returns the slot in which the spans of rows have the most different
+// beginnings.
+func (t *Table) widestSlot() int32 {
+	type beginning struct {
+		slot int32
+		key  string
+	}
+	seen := make(map[beginning]bool)
+	counts := make([]int, t.model.nowSlot()+1)
+	for i := range t.atoms {
+		s, ok := t.atoms[i].keys()
+		if b := (beginning{t.atoms[i].slot, s.lo}); ok && !seen[b] {
+			seen[b] = true
+			counts[b.slot]++
+		}
+	}
+	return int32(slices.Index(counts, slices.Max(counts)))
+}
+
+// spanOf returns the span of keys that a row allows in a slot, if it is one.
+func (t *Table) spanOf(row int, slot int32) (span[string], bool) {
+	atoms := t.rowAtoms(row)
+	for i := range atoms {
+		if s, ok := atoms[i].keys(); ok && atoms[i].slot == slot {
+			return s, true
+		}
+	}
+	return span[string]{}, false
+}
+
+// keys returns the span of keys that an atom allows, if it is one. The bytes of
+// integer keys sort as the keys do.
+func (a *atom) keys() (span[string], bool) {
+	text := func(key int64) string {
+		return string(binary.BigEndian.AppendUint64(nil, uint64(key)^1<<63))
+	}
+	switch {
+	case a.onMissing:
+	case a.op == atomEqual:
+		return point(a.text), true
+	case a.op == atomSpan:
+		return span[string]{text(a.span.lo), text(a.span.hi)}, true
+	case a.op == atomPred && a.more.pred.op == inStrs && len(a.more.pred.strs) == 1:
+		return a.more.pred.strs[0], true
+	}
+	return span[string]{}, false
+}
+
+// apart reports whether cells of two rows on the same field keep the rows apart.
+func (t *Table) apart(x, y int) bool {
+	first, second := t.rowAtoms(x), t.rowAtoms(y)
+	for i := range first {
+		for k := range second {
+			if first[i].slot == second[k].slot && apart(&first[i], &second[k]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // apart reports whether no value meets two cells on the same field. It only
@@ -337,18 +208,6 @@ func (a *atom) matchesText(key string) bool {
 		return a.more.pred.matchText(key)
 	}
 	return a.op != atomNever
-}
-
-// above returns the bitmap of the rows above a row.
-func (z *analyser) above(row int) []uint64 {
-	words := make([]uint64, (row+63)/64)
-	for i := range words {
-		words[i] = ^uint64(0)
-	}
-	if row&63 != 0 {
-		words[row>>6] = 1<<(row&63) - 1
-	}
-	return words
 }
 
 // equal reports whether two rows always answer the same.

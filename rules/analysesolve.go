@@ -33,10 +33,11 @@ type solver struct {
 	now  time.Time
 	left *int // steps of the budget
 
-	ways int // that were tried for the question
-	meet [][]atom
-	fail [][]atom
-	high bool // whether to prefer high numbers and dates
+	ways   int  // that were tried for the question
+	opaque bool // whether an expression or another table decided against an example
+	meet   [][]atom
+	fail   [][]atom
+	high   bool // whether to prefer high numbers and dates
 
 	// The last example.
 	members []string // values of the declared fields
@@ -51,8 +52,8 @@ func newSolver(t *Table, now time.Time, left *int) *solver {
 	return &solver{m: t.model, t: t, now: now, left: left}
 }
 
-// goal is what a context must meet: a cell, or with negate its negation, or,
-// where atom is nil, that a row does not match.
+// goal is a requirement of a context: to meet a cell, or with negate its
+// negation, or, if atom is nil, not to match a row.
 type goal struct {
 	atom   *atom
 	negate bool
@@ -72,7 +73,8 @@ const (
 	// make all of them fail, so that its default answers. With more rows it
 	// tries contexts without regard to that.
 	maxNegated = 16
-	// wayCost is what trying a way takes, in steps, beside exampleCost.
+	// wayCost is the cost of trying a way, in steps, in addition to
+	// exampleCost.
 	wayCost = 4
 	// maxExamples is how many contexts are tried for one way.
 	maxExamples = 200
@@ -83,15 +85,13 @@ const (
 // find looks for a context that meets all rows of meet and none of fail. After
 // met, context and at are the example, and b is bound to it.
 func (s *solver) find(meet, fail [][]atom) verdict {
-	s.ways, s.meet, s.fail = 0, meet, fail
+	s.ways, s.opaque, s.meet, s.fail = 0, false, meet, fail
 	if s.opposed() {
 		return empty
 	}
 	var goals []goal
 	for _, row := range meet {
-		for i := range row {
-			goals = append(goals, goal{atom: &row[i]})
-		}
+		goals = append(goals, goalsOf(row)...)
 	}
 	for _, row := range fail {
 		goals = append(goals, goal{row: row})
@@ -110,7 +110,7 @@ func (g *goal) branches(m *Model) int {
 		return 1000
 	case g.atom.op == atomEither:
 		return 1 + len(g.atom.more.either)
-	case int(g.atom.slot) >= len(m.fields) && g.atom.slot != m.nowSlot():
+	case m.isSegment(g.atom.slot):
 		return 2 + len(m.segments[int(g.atom.slot)-len(m.fields)].rows)
 	}
 	return 0
@@ -181,7 +181,7 @@ func (s *solver) search(goals []goal, conds []slotCond) verdict {
 		return w.result
 	case a.op == atomConfig:
 		return s.config(a.more.config, g.negate, rest, conds)
-	case int(a.slot) >= len(s.m.fields) && a.slot != s.m.nowSlot():
+	case s.m.isSegment(a.slot):
 		return s.segment(a, g.negate, rest, conds)
 	}
 	c := condOf(a)
@@ -203,7 +203,7 @@ type ways struct {
 	result verdict
 }
 
-// try takes the goals of a way before the rest. It reports whether that ends
+// try takes the goals of a way before the others. It reports whether that ends
 // the search.
 func (w *ways) try(first ...goal) bool {
 	w.result = max(w.result, w.s.search(slices.Concat(first, w.rest), w.conds))
@@ -272,8 +272,8 @@ func (s *solver) config(p *Prerequisite, negate bool, rest []goal, conds []slotC
 }
 
 // with adds a condition on a slot, and reports whether that leaves a value. For
-// texts and lists, which take more work, it only sees that nothing is left where
-// the predicate is never; example finds the rest.
+// texts and lists, which take more work, it only sees that nothing is left if
+// the predicate is never; example decides the others.
 func (s *solver) with(conds []slotCond, slot int32, c cond) ([]slotCond, bool) {
 	conds = slices.Clone(conds)
 	i := slices.IndexFunc(conds, func(c slotCond) bool { return c.slot == slot })
@@ -333,6 +333,7 @@ func (s *solver) example(conds []slotCond) verdict {
 	if s.try(members, at) || len(computed) > 0 && s.guess(computed, conds, members, at) {
 		return met
 	}
+	s.opaque = true
 	return open
 }
 
@@ -397,6 +398,9 @@ func (s *solver) guess(computed []int32, conds []slotCond, members []string, at 
 		c := anyCond
 		if j := slices.IndexFunc(conds, func(c slotCond) bool { return c.slot == slot }); j >= 0 {
 			c = conds[j].cond
+		}
+		if value, v := s.value(&s.m.fields[slot], c.pred); v == met {
+			values[i] = append(values[i], value)
 		}
 		slices.Sort(values[i][1:])
 		values[i] = slices.Compact(values[i])

@@ -1,8 +1,11 @@
 package rules
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
@@ -99,9 +102,7 @@ func TestUniqueClean(t *testing.T) {
 		"email: \"*@acme.com\"||email: { not: \"*.com\" }",
 		"name: a*||name: { matches: '^b' }",
 		"name: { matches: '^v[0-9]+$' }||name: { matches: '^w' }",
-		"name: { matches: '^[a-c]+$' }||name: \"*d*\"",
 		"name: \"*foo*\"||name: { none: [\"*fo*\"] }",
-		"email: { matches: '^ADMIN' }||email: { not: Admin* }",
 		"plan: free||plan: [pro, team]",
 		"plan: \"*e\"||plan: p*||plan: team",
 		"segment: staff||segment: not staff",
@@ -123,6 +124,22 @@ func TestUniqueClean(t *testing.T) {
 				t.Errorf("%s: %s %s", f.Kind, f.Message, f.Witness)
 			}
 		})
+	}
+}
+
+// TestPatternsNotDecided are patterns that exclude each other by what repeats or by
+// letters of either case, which is said not to be decided.
+func TestPatternsNotDecided(t *testing.T) {
+	m := model(t, solveModel)
+	for _, rows := range [][2]string{
+		{"name: { matches: '^[a-c]+$' }", "name: \"*d*\""},
+		{"email: { matches: '^ADMIN' }", "email: { not: Admin* }"},
+	} {
+		tab := table(t, m, "hit: unique\nrules:\n  - { when: { "+rows[0]+" }, value: a }\n  - { when: { "+rows[1]+" }, value: b }\n")
+		const want = "not decided whether row 1 and row 2 match the same context with different values"
+		if findings := tab.Analyse(Analysis{Now: noon, Equal: equalText(tab)}); len(findings) != 1 || findings[0].Message != want {
+			t.Errorf("%s: %v", rows, findings)
+		}
 	}
 }
 
@@ -167,5 +184,55 @@ func TestContradictions(t *testing.T) {
 				t.Errorf("got %v", findings)
 			}
 		})
+	}
+}
+
+// TestFindTextAgainstAllTexts asks for texts that meet random trees of tests, and holds
+// the answers against all short texts of three letters.
+func TestFindTextAgainstAllTexts(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	g := generator{Rand: rand.New(rand.NewPCG(seed, 0))}
+	m := model(t, "fields:\n  name: string\n")
+	texts := []string{"a", "b", "c"}
+	for from := 0; len(texts) < 1000; from++ {
+		texts = append(texts, texts[from]+"a", texts[from]+"b", texts[from]+"c")
+	}
+	cells := []string{"a*", "b*", "ab*", "\"*a\"", "\"*b\"", "\"*ab\"", "\"*bc*\"", "\"*a*\"", "ab", "abc", "[a, b]", "{ matches: '^a' }", "{ matches: '^ab?$' }",
+		"{ matches: 'b' }", "{ matches: '^[ab]+$' }", "{ matches: '(ab|bc)$' }", "{ matches: 'a.c' }", "{ matches: '^b{2}' }"}
+	var cell func(depth int) string
+	cell = func(depth int) string {
+		if depth == 0 || g.IntN(3) == 0 {
+			return pick(g, cells)
+		}
+		if g.IntN(3) == 0 {
+			return "{ not: " + cell(depth-1) + " }"
+		}
+		return "{ " + pick(g, []string{"all", "any", "none"}) + ": [ " + cell(depth-1) + ", " + cell(depth-1) + " ] }"
+	}
+	count := make(map[verdict]int)
+	for range 3000 {
+		var errs document.Errors
+		written := "{ all: [ " + cell(2) + ", " + cell(2) + " ] }"
+		r := &cellReader{m: m, errs: &errs}
+		f := &m.fields[0]
+		c := r.cell(f, parseYAML(t, "cell.yaml", written), false)
+		left := DefaultBudget
+		text, v := findText(f, c.pred, &left)
+		count[v]++
+		switch v {
+		case met:
+			if !c.pred.matchText(text) {
+				t.Errorf("%s: %q does not meet it", written, text)
+			}
+		case empty:
+			if i := slices.IndexFunc(texts, c.pred.matchText); i >= 0 {
+				t.Errorf("%s: %q meets it, which was said of none", written, texts[i])
+			}
+		}
+	}
+	t.Logf("%d found, %d impossible, %d not decided", count[met], count[empty], count[open])
+	if count[empty] < 100 || count[open] > 300 {
+		t.Error("too few are decided")
 	}
 }

@@ -16,25 +16,6 @@ const (
 	met                  // an example does
 )
 
-// condOf returns the condition of an atom on a field or on the time.
-func condOf(a *atom) cond {
-	c := cond{onMissing: a.onMissing}
-	switch a.op {
-	case atomAlways:
-		c.pred = alwaysPred
-	case atomSpan:
-		c.pred = intPred(intSet{a.span})
-	case atomEqual, atomIn, atomNotIn:
-		s, _ := strsOf(a)
-		c.pred = strPred(s)
-	case atomPred:
-		c.pred = a.more.pred
-	default:
-		c.pred = neverPred
-	}
-	return c
-}
-
 // not returns the condition that a value, or its absence, does not meet c. Unlike
 // not X in a cell, it is met by a missing value where c is not.
 func (c cond) not() cond { return cond{onMissing: !c.onMissing, pred: notPred(c.pred)} }
@@ -162,7 +143,7 @@ const maxWays = 256
 
 // list finds a list that meets a condition, by one of the ways to meet it.
 func (s *solver) list(f *field, p *pred) (string, verdict) {
-	ways, ok := listWays(p, false)
+	ways, ok := listWays(p)
 	result := empty
 	if !ok {
 		result = open
@@ -191,66 +172,87 @@ func (s *solver) list(f *field, p *pred) (string, verdict) {
 //
 //	sizes any             none a, none b
 type listWay struct {
-	sizes intSet
-	some  []*pred // each is met by an element
-	none  []*pred // each is met by no element
+	sizes    intSet
+	some     []*pred // each is met by an element
+	excluded []*pred // each is met by no element
 }
 
-// listWays returns all ways to meet a tree of tests, or with negate not to. It
-// reports whether there are few enough.
-func listWays(p *pred, negate bool) ([]listWay, bool) {
-	all := intDomain.all()
-	switch op := p.op; {
-	case op == always && !negate, op == never && negate:
-		return []listWay{{sizes: all}}, true
-	case op == always, op == never:
-		return nil, true
-	case op == negation:
-		return listWays(p.args[0], !negate)
-	case op == inInts && negate:
-		return []listWay{{sizes: intDomain.complement(p.ints)}}, true
-	case op == inInts:
-		return []listWay{{sizes: p.ints}}, true
-	case op == some && negate:
-		return []listWay{{sizes: all, none: p.args}}, true
-	case op == some:
-		return []listWay{{sizes: all, some: p.args}}, true
-	case op == oneOf && !negate, op == allOf && negate:
-		var ways []listWay
-		for _, arg := range p.args {
-			more, ok := listWays(arg, negate)
-			if ways = append(ways, more...); !ok || len(ways) > maxWays {
-				return ways, false
+// listWays returns all ways to meet a tree of tests. It reports whether there are few
+// enough.
+func listWays(p *pred) ([]listWay, bool) {
+	all, ok := waysOf(p, false)
+	ways := make([]listWay, len(all))
+	for i, tests := range all {
+		w := listWay{sizes: intDomain.all()}
+		for _, test := range tests {
+			switch test.op {
+			case always:
+			case inInts:
+				w.sizes = intDomain.intersect(w.sizes, test.ints)
+			case some:
+				w.some = append(w.some, test.args[0])
+			case negation:
+				w.excluded = append(w.excluded, test.args[0].args[0])
+			default:
+				return nil, false
 			}
 		}
-		return ways, true
-	case op == allOf, op == oneOf:
-		ways := []listWay{{sizes: all}}
-		for _, arg := range p.args {
-			more, ok := listWays(arg, negate)
+		ways[i] = w
+	}
+	return ways, ok
+}
+
+// waysOf returns all ways to meet a tree of tests, or with negate not to: tests, each
+// negated or not, that hold together. {all: [[a*, b*], not: "*z"]} is two ways:
+//
+//	a*   not *z
+//	b*   not *z
+//
+// It reports whether there are few enough.
+func waysOf(p *pred, negate bool) ([][]*pred, bool) {
+	switch {
+	case p.op == negation:
+		return waysOf(p.args[0], !negate)
+	case p.op != allOf && p.op != oneOf:
+		if negate {
+			p = notPred(p)
+		}
+		if p.op == never {
+			return nil, true
+		}
+		return [][]*pred{{p}}, true
+	}
+	together := (p.op == allOf) != negate
+	var ways [][]*pred
+	if together {
+		ways = [][]*pred{nil}
+	}
+	for _, arg := range p.args {
+		more, ok := waysOf(arg, negate)
+		if together {
 			if !ok || len(ways)*len(more) > maxWays {
 				return nil, false
 			}
-			var next []listWay
+			var both [][]*pred
 			for _, a := range ways {
 				for _, b := range more {
-					next = append(next, listWay{
-						sizes: intDomain.intersect(a.sizes, b.sizes),
-						some:  slices.Concat(a.some, b.some), none: slices.Concat(a.none, b.none),
-					})
+					both = append(both, slices.Concat(a, b))
 				}
 			}
-			ways = next
+			ways = both
+			continue
 		}
-		return ways, true
+		if ways = append(ways, more...); !ok || len(ways) > maxWays {
+			return ways, false
+		}
 	}
-	return nil, false
+	return ways, true
 }
 
 // elements finds the elements of a list.
 func (s *solver) elements(f *field, way listWay) ([]string, verdict) {
-	forbidden := make([]*pred, len(way.none))
-	for i, p := range way.none {
+	forbidden := make([]*pred, len(way.excluded))
+	for i, p := range way.excluded {
 		forbidden[i] = notPred(p)
 	}
 	g := grouping{s: s, f: f, tests: way.some, forbidden: forbidden}
@@ -285,10 +287,10 @@ func (s *solver) elements(f *field, way listWay) ([]string, verdict) {
 //
 //	a*   a new element           "a"
 //	*z   a new element           "a", "z"
-//	b*   no room; with a*: no text begins with both
+//	b*   full; with a*: no text begins with both
 //	     with *z                 "a", "bz"
 //
-// Where no choice is left for a test, the one before is taken back.
+// If no choice is left for a test, the choice for the test before is undone.
 type grouping struct {
 	s         *solver
 	f         *field
@@ -392,6 +394,8 @@ func leastSize(sizes intSet, from int) (int, bool) {
 func (s *solver) instantIn(p *pred) (time.Time, verdict) {
 	keys := intSet{{dateKey(s.now), maxKey}}
 	switch p.op {
+	case never:
+		return s.now, empty
 	case always:
 	case inInts:
 		keys = intDomain.intersect(p.ints, keys)

@@ -11,8 +11,8 @@ type unitKey struct {
 	salt string
 }
 
-// groupSplits finds the rows whose splits take every unit, and those whose splits
-// give a unit the same bucket.
+// groupSplits finds the rows whose splits take every unit, and the rows whose
+// splits give a unit the same bucket.
 func (z *analyser) groupSplits() {
 	z.reaches, z.alike = make([]bool, len(z.t.rows)), make(map[unitKey][]int)
 	for row := range z.t.rows {
@@ -39,8 +39,8 @@ func (z *analyser) sharing(row int) []int {
 	return rows[:n]
 }
 
-// needs returns what a context must meet for a row to answer it: the conditions
-// and, where the row has a split, that there is a unit.
+// needs returns the conditions that a context must meet for a row to answer it.
+// If the row has a split, one of them is that the context has a unit.
 func (z *analyser) needs(row int) []atom {
 	if s := z.t.answers[row].split; s != nil {
 		return withUnit(z.t.rowAtoms(row), s)
@@ -61,7 +61,7 @@ func withUnit(atoms []atom, s *split) []atom {
 //	row 2: { by: id, of: [ {value: c, share: 40%}, {value: d, share: 60%} ] }
 //
 // row 0 leaves nothing to row 1, whose units have the buckets 0..<20000, and row 2
-// leaves nothing to any row below where there is an id.
+// leaves nothing to any row below if the context has an id.
 func (z *analyser) takes(other, row int) ([]atom, bool) {
 	s, own, now := z.t.answers[other].split, z.t.answers[row].split, dateKey(z.a.Now)
 	switch {
@@ -73,8 +73,8 @@ func (z *analyser) takes(other, row int) ([]atom, bool) {
 	return nil, false
 }
 
-// takesText says how a row takes all that a row below matches, where it does so by
-// its split.
+// takesText describes how a row takes all that a row below matches, if it does so
+// by its split.
 func (z *analyser) takesText(other int) string {
 	switch s := z.t.answers[other].split; {
 	case s == nil:
@@ -85,9 +85,8 @@ func (z *analyser) takesText(other int) string {
 	return ", and its split, which has the same salt, takes all units of this one's"
 }
 
-// least returns the coverage that a split has at least from an instant on, and most
-// what it has at most.
-func (s *split) least(now int64) uint32 {
+// lowest returns the lowest coverage that a split has from an instant on.
+func (s *split) lowest(now int64) uint32 {
 	switch {
 	case s.ramp == nil:
 		return s.coverage
@@ -97,7 +96,8 @@ func (s *split) least(now int64) uint32 {
 	return 0
 }
 
-func (s *split) most() uint32 {
+// highest returns the highest coverage that a split can have.
+func (s *split) highest() uint32 {
 	if s.ramp != nil {
 		return s.ramp.to
 	}
@@ -113,27 +113,27 @@ func (s *split) units(coverage uint32) (n uint32) {
 }
 
 // full reports whether a split takes every unit from an instant on.
-func (s *split) full(now int64) bool { return s.units(s.least(now)) == Buckets }
+func (s *split) full(now int64) bool { return s.units(s.lowest(now)) == Buckets }
 
 // over reports whether a split takes all units of another one from an instant on:
 // both give a unit the same bucket, and the other one's are among its own. each, if
 // it is not nil, gets the outcomes that both have for some unit.
 func (s *split) over(other *split, now int64, each func(own, others int)) bool {
-	least, most := s.least(now), other.most()
-	if s.by != other.by || s.salt != other.salt || other.units(most) == 0 {
+	low, high := s.lowest(now), other.highest()
+	if s.by != other.by || s.salt != other.salt || other.units(high) == 0 {
 		return false
 	}
 	for i := range other.shares {
 		sh := &other.shares[i]
-		for at, end := sh.from, sh.from+sh.covered(most); at < end; {
-			part := s.part(at, least)
+		for at, end := sh.from, sh.from+sh.covered(high); at < end; {
+			part := s.part(at, low)
 			if part < 0 {
 				return false
 			}
 			if each != nil {
 				each(s.shares[part].outcome, sh.outcome)
 			}
-			at = s.shares[part].from + s.shares[part].covered(least)
+			at = s.shares[part].from + s.shares[part].covered(low)
 		}
 	}
 	return true
@@ -144,7 +144,7 @@ func (s *split) over(other *split, now int64, each func(own, others int)) bool {
 func (z *analyser) withoutUnit() {
 	t, n := z.t, 0
 	for row := range t.rows {
-		if own := t.answers[row].split; !z.reaches[row] || own != nil && own.units(own.most()) == 0 {
+		if own := t.answers[row].split; !z.reaches[row] || own != nil && own.units(own.highest()) == 0 {
 			continue
 		}
 		var tried []int32
@@ -175,9 +175,9 @@ func (z *analyser) withoutUnit() {
 	}
 }
 
-// sameUnits finds rows whose splits get no unit of what a row above matches, because
-// both have the same salt. It is no mistake where the units get the same value from
-// the row above.
+// sameUnits finds rows whose splits get no unit of the contexts that a row above
+// matches, because both have the same salt. It is no mistake if the units get the
+// same value from the row above.
 func (z *analyser) sameUnits() {
 	t, now, n := z.t, dateKey(z.a.Now), 0
 	for row := range t.rows {
@@ -196,7 +196,7 @@ func (z *analyser) sameUnits() {
 			}
 			z.found(Finding{Kind: SameUnits, Row: row, Other: other, Pos: own.node.Pos, Witness: z.solver.context, At: z.solver.at, Message: fmt.Sprintf(
 				"%s gets no units of what %s above matches too: both have the salt %q, so the %s of the units that it takes are among the %s that %s takes; give it another salt",
-				t.rows[row].ID, t.rows[other].ID, own.salt, shareText(own.units(own.most())), shareText(s.units(s.least(now))), t.rows[other].ID)})
+				t.rows[row].ID, t.rows[other].ID, own.salt, shareText(own.units(own.highest())), shareText(s.units(s.lowest(now))), t.rows[other].ID)})
 			n++
 		}
 	}

@@ -82,6 +82,30 @@ func (a atom) withTexts(op atomOp, texts []string) atom {
 	return a
 }
 
+// condOf returns the condition of an atom on a field or on the time: newAtom back.
+func condOf(a *atom) cond {
+	c := cond{onMissing: a.onMissing, pred: neverPred}
+	switch a.op {
+	case atomAlways:
+		c.pred = alwaysPred
+	case atomSpan:
+		c.pred = intPred(intSet{a.span})
+	case atomEqual:
+		c.pred = strPred(strSet{point(a.text)})
+	case atomIn, atomNotIn:
+		s := make(strSet, len(a.more.texts))
+		for i, t := range a.more.texts {
+			s[i] = point(t)
+		}
+		if c.pred = strPred(strDomain.normalize(s)); a.op == atomNotIn {
+			c.pred = notPred(c.pred)
+		}
+	case atomPred:
+		c.pred = a.more.pred
+	}
+	return c
+}
+
 // points returns the strings of a set, when it has finitely many.
 func points(s strSet) ([]string, bool) {
 	texts := make([]string, len(s))

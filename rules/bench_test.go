@@ -221,33 +221,27 @@ func BenchmarkComputed(b *testing.B) {
 	}
 }
 
-// BenchmarkEvaluatePatterns are tables of the ends of e-mail addresses, and of
-// parts of user agents.
-func BenchmarkEvaluatePatterns(b *testing.B) {
+// BenchmarkEvaluateEnds are tables of the ends of e-mail addresses.
+func BenchmarkEvaluateEnds(b *testing.B) {
 	m := model(b, benchModel)
-	for _, c := range []struct{ name, cell, value string }{
-		{"suffix", `"*@company-%d.example.com"`, "first.last@company-%d.example.com"},
-		{"contains", `"*Browser/%d.*"`, "Mozilla/5.0 (X11; Linux x86_64) Engine/20100101 Browser/%d.0"},
-	} {
-		for _, rows := range []int{10, 100, 1000, 10_000} {
-			var text strings.Builder
-			text.WriteString("columns: [environment, customer_id, value]\nmatrix:\n")
-			for i := range rows {
-				fmt.Fprintf(&text, "  - [any, "+c.cell+", x]\n", i)
-			}
-			tab := table(b, m, text.String())
-			contexts := make([]*Binding, 64)
-			for i := range contexts {
-				contexts[i] = bind(b, m, fmt.Sprintf(`{"customer_id":"`+c.value+`"}`, (i*7919)%(rows+rows/8)))
-			}
-			b.Run(fmt.Sprintf("%s/rows=%d", c.name, rows), func(b *testing.B) {
-				b.ReportAllocs()
-				i := 0
-				for b.Loop() {
-					tab.Evaluate(contexts[i&63])
-					i++
-				}
-			})
+	for _, rows := range []int{10, 100, 1000, 10_000} {
+		var text strings.Builder
+		text.WriteString("columns: [environment, customer_id, value]\nmatrix:\n")
+		for i := range rows {
+			fmt.Fprintf(&text, "  - [any, \"*@company-%d.example.com\", x]\n", i)
 		}
+		tab := table(b, m, text.String())
+		contexts := make([]*Binding, 64)
+		for i := range contexts {
+			contexts[i] = bind(b, m, fmt.Sprintf(`{"customer_id":"first.last@company-%d.example.com"}`, (i*7919)%(rows+rows/8)))
+		}
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				tab.Evaluate(contexts[i&63])
+				i++
+			}
+		})
 	}
 }

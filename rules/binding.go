@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// valueState is what is known of a slot.
+// valueState is the state of a slot.
 type valueState uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	pending // a field of the gateway, a computed one or a segment that no table has read yet
 )
 
-// value is what a slot holds.
+// value is the value of a slot.
 type value struct {
 	state valueState
 	long  bool     // the text, or an element of the list, is too long for patterns
@@ -44,6 +44,8 @@ type Binding struct {
 	// strings and lists keep the array that they were made on.
 	buf   []byte
 	items []string
+	// unions are the rows that lists find in the tables that are being evaluated.
+	unions []uint64
 	// decisions are the answers of prerequisites, each decided once for all
 	// rows and tables of the request.
 	decisions map[*Table]Decision
@@ -52,14 +54,14 @@ type Binding struct {
 	// hashes are those made for traces, in buf, and inputs the slots recorded last.
 	hashes []hashed
 	inputs []int32
-	// computed is what the computed fields have cost so far.
+	// computed is the cost of the computed fields so far.
 	computed uint64
 	// activation shows the binding to CEL. It is part of the binding so that
 	// it need not be allocated.
 	activation activation
 }
 
-// maxNotes bounds what one context can put into a trace.
+// maxNotes bounds the notes that one context can add to a trace.
 const maxNotes = 32
 
 // Note is one observation of a binding.
@@ -90,9 +92,9 @@ const (
 // BindError is a context that the model refuses.
 type BindError struct {
 	Field   string // the member of context, or the path to it
-	Message string // what is wrong and how to mend it
+	Message string // the problem and how to mend it
 
-	reason string          // one of the Note constants, where it is about a value or a field
+	reason string          // one of the Note constants, if it is about a value or a field
 	of     *field          // of a value
 	value  *fastjson.Value // of a value
 }
@@ -164,6 +166,7 @@ func (b *Binding) reset(m *Model, now time.Time) {
 	b.notes = b.notes[:0]
 	b.buf = b.buf[:0]
 	b.items = b.items[:0]
+	b.unions = b.unions[:0]
 	b.hashes = b.hashes[:0]
 	b.trail = nil // of a request that panicked
 	clear(b.decisions)
@@ -326,7 +329,7 @@ func (b *Binding) resolve(slot int32) {
 	b.values[slot] = v
 }
 
-// decision returns what a table decides for the binding, evaluated once.
+// decision returns a table's decision for the binding, evaluated once.
 func (b *Binding) decision(t *Table) Decision {
 	d, ok := b.decisions[t]
 	if !ok {
@@ -340,7 +343,7 @@ func (b *Binding) decision(t *Table) Decision {
 		b.decisions[t] = d
 	}
 	if b.trail != nil {
-		b.trail.ask(t, b, d)
+		b.trail.ask(t, b)
 	}
 	return d
 }

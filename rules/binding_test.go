@@ -280,7 +280,7 @@ func FuzzBind(f *testing.F) {
 func checkRecord(t *testing.T, tab *Table, b *Binding, d Decision) {
 	t.Helper()
 	var tr Trail
-	tab.AppendTrail(&tr, b, d)
+	tab.AppendTrail(&tr, b)
 	for name, text := range map[string][]byte{"splits": tr.AppendSplits(nil, b, fixedHash), "inputs": tab.AppendInputs(nil, b, tr.Asked, fixedHash)} {
 		if text != nil && fastjson.ValidateBytes(text) != nil {
 			t.Fatalf("%s: %s", name, text)

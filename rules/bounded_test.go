@@ -70,19 +70,6 @@ func TestAnalysisOfManyRanges(t *testing.T) {
 	}
 }
 
-// TestGridIsAffordedFirst makes no grid that costs more than what is left.
-func TestGridIsAffordedFirst(t *testing.T) {
-	tab := customers(t, "first", 2000)
-	left := 10_000
-	if g := newGrid(tab, noon, &left); g != nil || left < 9000 {
-		t.Errorf("a grid was made, or work done for it: %d steps are left", left)
-	}
-	left = DefaultBudget
-	if g := newGrid(tab, noon, &left); g == nil || left == DefaultBudget {
-		t.Errorf("no grid, or one for nothing: %d steps are left", left)
-	}
-}
-
 // TestAnalysisOfManyPatterns ends at its bound, however much there is to
 // compile and compare, and says so.
 func TestAnalysisOfManyPatterns(t *testing.T) {

@@ -24,9 +24,9 @@ func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
 }
 
 // Cacheable reports whether a decision for the binding may be reused for a
-// binding with the same key. It may not where it leaves a note, which would be
-// lost, where an expression reads the instant, and where the table reads a field of
-// the gateway, which AppendKey does not ask for.
+// binding with the same key. It may not if it leaves a note, which would be lost,
+// if an expression reads the instant, or if the table reads a field of the gateway,
+// which AppendKey does not ask for.
 func (t *Table) Cacheable(b *Binding) bool {
 	return b.model == t.model && !t.readsNow && !t.gateway && !slices.ContainsFunc(t.patterned, func(slot int32) bool { return b.values[slot].long })
 }
@@ -115,21 +115,18 @@ func (t *Table) estimate() int {
 // estimateSearch returns the part of Cost that finding a row takes.
 func (t *Table) estimateSearch() int {
 	x := t.index
-	if x == nil {
+	switch {
+	case t.named != nil:
+		return costColumn + costRowToTest*(1+len(t.named.others))
+	case x == nil:
 		return estimateRow(t.atoms)
 	}
-	cost := -x.patterns * costPattern
+	cost := len(x.columns) * (costColumn + x.words/costWords)
 	for i := range t.atoms {
 		if t.atoms[i].looksAtText() {
 			cost += costPattern
 		}
 	}
-	for i := range x.lists {
-		if x.lists[i].kind == partColumn {
-			cost += costPattern
-		}
-	}
-	cost += (len(x.columns) + len(x.lists)) * (costColumn + x.words/costWords)
 	for i := range x.columns {
 		if x.columns[i].shift > 0 {
 			cost += costRowToTest << x.columns[i].shift
@@ -149,7 +146,7 @@ func estimateRow(atoms []atom) int {
 	return cost
 }
 
-// looksAtText reports whether a test takes more than a comparison or a lookup.
+// looksAtText reports whether the time that a test takes grows with the text.
 func (a *atom) looksAtText() bool {
-	return a.op == atomPred && a.more.pred.op != inInts && a.more.pred.op != inStrs
+	return a.op == atomPred && a.more.pattern
 }

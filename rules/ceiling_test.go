@@ -9,7 +9,7 @@ import (
 )
 
 // A data model has a ceiling for its fields, declared and computed together,
-// and for its segments. What is at it is still right.
+// and for its segments. A model at the ceiling is valid.
 func TestModelCeilings(t *testing.T) {
 	list := func(name string, n int, format string) string {
 		var b strings.Builder
@@ -40,7 +40,7 @@ func TestModelCeilings(t *testing.T) {
 }
 
 // The shares of a split meet exactly: the last bucket of one and the first of
-// the next are told apart by evaluation, at full and at part coverage.
+// the next are distinguished by evaluation, at full and at part coverage.
 func TestSplitBoundaries(t *testing.T) {
 	m := model(t, "fields: { u: string }")
 	units := make(map[uint32]string) // by bucket

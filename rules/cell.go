@@ -12,9 +12,10 @@ import (
 // maxPattern is how many bytes a regular expression may have.
 const maxPattern = 1000
 
-// maxPatterns is how many bytes of memory the regular expressions of a table, or
-// those of the segments, may take together, about. A few bytes of text can ask
-// for megabytes: \pL{1000} is a thousand copies of a class of hundreds of ranges.
+// maxPatterns bounds the memory, in bytes and estimated, that the regular
+// expressions of a table, or of all segments, may take together. A few bytes of
+// text can ask for megabytes: \pL{1000} is a thousand copies of a class of
+// hundreds of ranges.
 const maxPatterns = 64 << 20
 
 // cond is a cell's condition on one field.
@@ -47,7 +48,7 @@ type cellReader struct {
 func (r *cellReader) cell(f *field, n *document.Node, negate bool) cond {
 	switch n.Shape {
 	case document.Sequence:
-		return r.oneOf(f, n, negate)
+		return r.several(f, n, false, negate)
 	case document.Mapping:
 		return r.tests(f, n, negate)
 	}
@@ -94,11 +95,6 @@ func joinConds(all bool, conds []cond) cond {
 		return cond{onMissing, allPred(preds)}
 	}
 	return cond{onMissing, anyPred(preds)}
-}
-
-// oneOf decodes a list of cells of which one must match.
-func (r *cellReader) oneOf(f *field, n *document.Node, negate bool) cond {
-	return r.several(f, n, false, negate)
 }
 
 // several decodes a list of cells, all or one of which must match.
@@ -412,7 +408,7 @@ func isLanguageRange(s string) bool {
 	return true
 }
 
-// kind says what a field holds, for messages.
+// kind describes the values of a field, for messages.
 func (f *field) kind() string {
 	switch {
 	case f.format == semverText:

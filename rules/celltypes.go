@@ -112,8 +112,6 @@ func (r *cellReader) badValue(f *field, n *document.Node, text string) {
 		hint = " (a range is written 10..20, 10..<20, 10.. or ..20)"
 	case f.typ == numberField && f != listSize && isDigits(strings.ReplaceAll(strings.TrimLeft(text, "+-"), "_", "")):
 		hint = " as JSON writes it, without leading zeros, + and _"
-	case f.typ == numberField:
-		hint = document.NumberHintOf(text)
 	}
 	r.errs.Add(n, "%s: %q is not %s%s", f.name, shorten(text), f.expected(), hint)
 }
@@ -183,11 +181,11 @@ func (r *cellReader) number(f *field, n *document.Node, text string) *pred {
 		return nil
 	}
 	if f.numbers != nil {
-		none := true
+		empty := true
 		for k := range f.numbers {
-			none = none && !intDomain.contains(s, k)
+			empty = empty && !intDomain.contains(s, k)
 		}
-		if none {
+		if empty {
 			r.errs.Add(n, "%s matches none of the values of %s%s", text, f.name, document.DidYouMean(text, f.allowed))
 			return nil
 		}
@@ -250,7 +248,7 @@ func (r *cellReader) version(f *field, n *document.Node, text string) *pred {
 }
 
 // compatible decodes ^ (the leftmost number that is not zero stays) and ~ (the
-// minor number stays, or the major where it is alone).
+// minor number stays, or the major if it is alone).
 func (r *cellReader) compatible(f *field, n *document.Node, text string) *pred {
 	v, ok := parseVersion(strings.TrimSpace(text[1:]), false)
 	if !ok {
@@ -297,8 +295,8 @@ func (r *cellReader) address(f *field, n *document.Node, text string) *pred {
 	if !ok {
 		return nil
 	}
-	// The keys of IPv4 lie before those of IPv6. A range with one end stays in
-	// the family of that end: 10.0.0.1.. has no IPv6 addresses.
+	// The keys of IPv4 sort before the keys of IPv6. A range with one end stays
+	// in the family of that end: 10.0.0.1.. has no IPv6 addresses.
 	switch lo, hi := s[0].lo, s[0].hi; {
 	case lo != "" && hi != "" && lo[0] != hi[0]:
 		r.errs.Add(n, "the range %s goes from an IPv4 address to one of IPv6: write a list of two ranges", text)

@@ -24,10 +24,9 @@ var celTypos = map[string]string{
 // bracket.
 var celToken = regexp.MustCompile(`'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[A-Za-z_]\w*|[=<>!~]+|[&|]+|['"()\[\]{}?:]`)
 
-// celMistake finds what makes an expression unreadable: a typo that the parser's own
-// words, which are those of its grammar, do not explain. It returns where it is, in
-// bytes, and a message, or "" where it knows none. For example, in seats => 100 it
-// finds => at 6.
+// celMistake finds the typo that makes an expression unreadable, since the parser's
+// own messages speak of its grammar. It returns the typo's offset in bytes and a
+// message, or "" if it knows none. For example, in seats => 100 it finds => at 6.
 func celMistake(text string) (at int, message string) {
 	type bracket struct {
 		sign byte
@@ -79,7 +78,8 @@ func syntaxMistakes(text string, all []*common.Error) []*common.Error {
 	return []*common.Error{&first}
 }
 
-// grammarWords finds what the parser of expressions did not expect.
+// grammarWords matches the parser's messages; its group is the text that was
+// not expected.
 var grammarWords = regexp.MustCompile(`(?s)(?:mismatched input|extraneous input|token recognition error at:|no viable alternative at input) '(.*?)'(?: expecting .*)?$`)
 
 // syntaxMessage puts a message of the parser into words for people.

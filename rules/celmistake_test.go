@@ -7,7 +7,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// Each expression with what is wrong with it and where, in characters.
+// Each expression has its mistake and the mistake's position in characters.
 func TestExpressionMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		`seats => 100`:                    `character 7: unexpected =>: write >=`,
@@ -45,12 +45,12 @@ func TestExpressionMistakes(t *testing.T) {
 	}
 }
 
-// A field whose type is a mistake, or whose expression is one, has no mistakes in its
-// cells beside it.
+// A field whose type is a mistake, or whose expression is one, has no further
+// mistakes in its cells.
 func TestNoMistakesOfUnknownFields(t *testing.T) {
 	model := "fields: { seats: { type: integer }, plan: {} }\ncomputed: { big: seats >, huge: big && seats > 1 && plan == 'x' }\nsegments: { s: [ { seats: 10.., big: true } ] }\n"
 	_, err := rules.ParseModel("context.yaml", []byte(model))
-	want := `context.yaml:1:26: the type of the field "seats" must be one of boolean, date, list, number, string, this is "integer": did you mean "number"?
+	want := `context.yaml:1:26: the type of the field "seats" must be one of boolean, date, list, number, string, this is "integer"
 context.yaml:1:43: the field "plan" needs a type: boolean, date, list, number or string
 context.yaml:2:18: the expression of the computed field "big", character 8: the expression ends too early`
 	if err == nil || err.Error() != want {

@@ -12,7 +12,7 @@ import (
 )
 
 // bindValue binds a JSON value to a field's slot by lossless coercions. It
-// returns a reason for a note where it left the slot missing or left out an
+// returns a reason for a note if it left the slot missing or left out an
 // element of a list, otherwise "".
 func (b *Binding) bindValue(f *field, slot int32, v *fastjson.Value) string {
 	if f.typ == listField {
@@ -56,8 +56,8 @@ func (b *Binding) bindNumber(f *field, slot int32, v *fastjson.Value) string {
 			return b.setDate(slot, int64(whole)*1000+int64(part*1000))
 		}
 	case stringField:
-		// A version or an address is not a number, even where it looks like
-		// one: 1.10 would become 1.1.
+		// A version or an address is not a number, even if it looks like one:
+		// 1.10 would become 1.1.
 		if f.coerce && f.format == plainText {
 			start = len(b.buf)
 			var ok bool
@@ -255,7 +255,7 @@ func nearestField(m *Model, path string) string {
 	return document.Nearest(path, members)
 }
 
-// appendValue appends what a slot holds as people read it.
+// appendValue appends the value of a slot in a readable form.
 func (b *Binding) appendValue(dst []byte, slot int32) []byte {
 	v := &b.values[slot]
 	if v.state != present {
@@ -293,11 +293,12 @@ func appendTime(dst []byte, key int64, loc *time.Location) []byte {
 	return time.UnixMicro(key).In(loc).AppendFormat(dst, time.RFC3339Nano)
 }
 
-// shorten cuts a text from a request or a file to what a message has room for.
+// shorten cuts a text from a request or a file to a length that suits a
+// message.
 func shorten(s string) string {
-	const most = 80
-	if len(s) <= most {
+	const limit = 80
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }

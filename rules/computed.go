@@ -193,7 +193,7 @@ func (m *Model) program(env *cel.Env, f *field, checked *cel.Ast, expr *document
 	for _, ident := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
 		slot, ok := m.slots[strings.TrimPrefix(ident.AsIdent(), presencePrefix)]
 		if !ok {
-			// What is no field is a variable of a loop, or the instant.
+			// Any other identifier is a variable of a loop, or the instant.
 			f.readsNow = f.readsNow || ident.AsIdent() == nowName
 			continue
 		}

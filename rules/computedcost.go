@@ -15,8 +15,8 @@ import (
 const (
 	// maxCost bounds one expression.
 	maxCost = 100_000
-	// maxRequestCost bounds those of a request together: once it is reached,
-	// no further expression is evaluated.
+	// maxRequestCost bounds the cost of all expressions of a request together:
+	// once it is reached, no further expression is evaluated.
 	maxRequestCost = 2 * maxCost
 	// maxFixedCost is the greatest cost that is not counted: an expression
 	// that takes at most this, for any context, is taken to take all of it.
@@ -51,8 +51,9 @@ func celCosts() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CostLimit(maxCost), cel.CostTrackerOptions(trackers...)}
 }
 
-// estimateCost bounds what an expression takes. sizes returns the greatest size
-// of a field's text or list; its name is empty for other values of unknown size.
+// estimateCost returns an upper bound of an expression's cost. sizes returns the
+// greatest size of a field's text or list; its name is empty for other values of
+// unknown size.
 func estimateCost(env *cel.Env, checked *cel.Ast, sizes func(name string) uint64) (checker.CostEstimate, error) {
 	e := costEstimator{sizes}
 	read := func(estimator checker.CostEstimator, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
@@ -79,7 +80,7 @@ func estimateCost(env *cel.Env, checked *cel.Ast, sizes func(name string) uint64
 // costEstimator knows the sizes of fields.
 type costEstimator struct{ sizes func(name string) uint64 }
 
-// EstimateSize returns the size of what an expression reads.
+// EstimateSize returns the size of a value that an expression reads.
 func (e costEstimator) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
 	name := ""
 	if path := n.Path(); len(path) > 0 {
@@ -93,12 +94,12 @@ func (costEstimator) EstimateCallCost(string, string, *checker.AstNode, []checke
 	return nil
 }
 
-// costOf finds what an expression takes. small is what it takes at most where
-// every text and list of the context has a single character or element. fixed is
-// what it takes at most for any context, or 0 where that exceeds maxFixedCost.
+// costOf returns two upper bounds of an expression's cost: small if every text
+// and list of the context has a single character or element, and fixed for any
+// context, or 0 if that exceeds maxFixedCost.
 func (m *Model) costOf(env *cel.Env, checked *cel.Ast) (small, fixed uint64, err error) {
 	const few = 10 // as the text of a number has
-	least, err := estimateCost(env, checked, func(name string) uint64 {
+	low, err := estimateCost(env, checked, func(name string) uint64 {
 		if slot, ok := m.slots[name]; ok && int(slot) >= m.declared {
 			return max(m.fields[slot].grown, few)
 		} else if !ok {
@@ -109,12 +110,12 @@ func (m *Model) costOf(env *cel.Env, checked *cel.Ast) (small, fixed uint64, err
 	if err != nil {
 		return 0, 0, err
 	}
-	most, err := estimateCost(env, checked, func(string) uint64 { return largestValue })
+	high, err := estimateCost(env, checked, func(string) uint64 { return largestValue })
 	if err != nil {
 		return 0, 0, err
 	}
-	if most.Max <= maxFixedCost {
-		fixed = max(most.Max, 1)
+	if high.Max <= maxFixedCost {
+		fixed = max(high.Max, 1)
 	}
-	return least.Max, fixed, nil
+	return low.Max, fixed, nil
 }

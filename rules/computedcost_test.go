@@ -66,7 +66,7 @@ func TestCostOfTexts(t *testing.T) {
 	}
 }
 
-// What is beyond the work of a request counts as missing, with a note, and the
+// A field beyond the cost of a request counts as missing, with a note, and the
 // next request begins again.
 func TestComputedFieldsShareTheirWork(t *testing.T) {
 	const loop = "l.all(x, l.all(y, x == y || x != y))"
@@ -95,9 +95,9 @@ func TestComputedFieldsShareTheirWork(t *testing.T) {
 	}
 }
 
-// An expression whose cost does not depend on what is sent is not counted in
+// An expression whose cost does not depend on the context is not counted in
 // each request, which would take more than the expression; any other is.
-func TestWhatIsCounted(t *testing.T) {
+func TestCountedExpressions(t *testing.T) {
 	for expr, fixed := range map[string]bool{
 		"s == 'a' && n > 10.0": true, "s.startsWith('abc')": true, "s in ['a', 'b', 'c']": true, "n * 2.0 + 1.0": true, "present(s)": true,
 		"now > timestamp('2026-01-01T00:00:00Z')": true, "s == '' ? 1.0 : n": true,

@@ -7,9 +7,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// split decodes what a row with a split, a ramp or both answers with, and
-// returns its outcomes: the values of the split's shares, or the row's own.
-// Outcomes are counted from those the table has.
+// split decodes the answer of a row with a split, a ramp or both, and returns
+// its outcomes: the values of the split's shares, or the row's own. Outcomes
+// are counted from those the table has.
 func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
 	var (
 		values    = []*document.Node{row.value}
@@ -95,7 +95,7 @@ func (r *tableReader) unitField(by, reference *document.Node, what string) (int3
 	return slot, true
 }
 
-// shares decodes the outcomes of a split, and what traces call them.
+// shares decodes the outcomes of a split, and their names in traces.
 func (r *tableReader) shares(n *document.Node) ([]*document.Node, []share, []string) {
 	of := n.Get("of")
 	if of == nil || of.Shape != document.Sequence || len(of.Items) == 0 {
@@ -143,7 +143,8 @@ func (r *tableReader) shares(n *document.Node) ([]*document.Node, []share, []str
 	return values, shares, arms
 }
 
-// arm returns what traces call part i of a split: its name, else its number.
+// arm returns the name in traces of part i of a split: its name, else its
+// number.
 func (r *tableReader) arm(name *document.Node, i int, before []string) string {
 	number := strconv.Itoa(i + 1)
 	if name == nil {

@@ -16,17 +16,17 @@ var TableMembers = []string{"columns", "matrix", "rules", "hit"}
 // MaxRows is how many rows a table may have.
 const MaxRows = 100_000
 
-// Options are what a table needs to know of the definition it is part of.
+// Options describe the definition that a table is part of.
 type Options struct {
-	// Key is the definition's key. It is part of what splits hash.
+	// Key is the definition's key, which splits hash with the unit.
 	Key string
-	// Name is what traces call the definition, such as remoteconfigs/new_checkout.
+	// Name is the definition's name in traces, such as remoteconfigs/new_checkout.
 	Name string
 	// Variants is set where the values are the keys of variants, which traces then
 	// call the arms by. A share of a split has no name there.
 	Variants bool
 	// Config resolves a config: cell: the value another configuration must
-	// have. It reports what is wrong with key or value to errs, and then
+	// have. It reports mistakes of key or value to errs, and then
 	// returns nil. A nil Config means that such cells are not possible.
 	Config func(key, value *document.Node, errs *document.Errors) *Prerequisite
 }
@@ -124,6 +124,9 @@ func (r *tableReader) checkRows(n *document.Node, what string) bool {
 	switch {
 	case n.IsNull():
 		return false
+	case n.Shape == document.Scalar && what == "matrix":
+		r.errs.Add(n, "matrix must be a list of rows or the name of a CSV file, such as limits.csv, this is %s", n.Describe())
+		return false
 	case n.Shape != document.Sequence:
 		r.errs.Add(n, "%s must be a list of rows, this is %s", what, n.Shape)
 		return false
@@ -140,6 +143,9 @@ const valueColumn = "value"
 // rowColumns are the columns of a matrix that are about the row itself.
 var rowColumns = []string{"id", "from", "until", "ramp", valueColumn}
 
+// IsRowColumn reports whether a column of a matrix is about the row itself.
+func IsRowColumn(name string) bool { return slices.Contains(rowColumns, name) }
+
 // matrix decodes the layout with one line a row.
 func (r *tableReader) matrix(columns, n *document.Node) {
 	if !r.checkColumns(columns) || !r.checkRows(n, "matrix") {
@@ -147,7 +153,7 @@ func (r *tableReader) matrix(columns, n *document.Node) {
 	}
 	r.t.grow(len(n.Items), len(columns.Items))
 	for _, column := range columns.Items {
-		if !slices.Contains(rowColumns, column.Text) {
+		if !IsRowColumn(column.Text) {
 			r.t.columns = append(r.t.columns, column)
 		}
 	}
@@ -181,9 +187,9 @@ func (r *tableReader) matrix(columns, n *document.Node) {
 
 // badRow reports a row that does not have a cell for each column.
 func (r *tableReader) badRow(row, columns *document.Node) {
-	const most = 12
+	const limit = 12
 	names := "one for each column"
-	if len(columns.Items) <= most {
+	if len(columns.Items) <= limit {
 		words := make([]string, len(columns.Items))
 		for i, column := range columns.Items {
 			words[i] = column.Text
@@ -223,7 +229,7 @@ func (r *tableReader) checkColumns(columns *document.Node) bool {
 	for i, column := range columns.Items {
 		name := column.Text
 		_, isField := r.m.slots[name]
-		isRow := slices.Contains(rowColumns, name)
+		isRow := IsRowColumn(name)
 		last := i == len(columns.Items)-1
 		switch {
 		case column.Shape != document.Scalar:
@@ -257,7 +263,7 @@ func (r *tableReader) row(row *rowSource) {
 		t.atoms = append(t.atoms, a)
 		t.cells = append(t.cells, ref)
 	}
-	// Prerequisites are last, so that a row asks only where it depends on them.
+	// Prerequisites are last, so that a row asks only if it depends on them.
 	r.cells(row, true)
 	ans := answer{outcome: len(t.outcomes)}
 	if row.split != nil || !row.ramp.IsNull() {

@@ -2,10 +2,12 @@
 // context bound to it, and configuration matrices compiled so that the first
 // row that meets the context is found without allocating.
 //
-// A Model (ParseModel) binds the context of a request once (Model.Bind, into a
-// Binding); any number of Tables (ParseTable) then decide by the binding
-// (Table.Evaluate) and say why (Table.Explain). Table.Analyse finds mistakes in
-// a table without any context. Models and tables are immutable.
+// A Model binds the context of a request once (Model.Bind, into a Binding); any
+// number of Tables then decide by the binding (Table.Evaluate) and say why
+// (Table.Explain). Table.Analyse finds mistakes in a table without any context, and
+// a Finder contexts for the rows of several. Models and tables are immutable. The
+// gateway decodes them from the nodes of a workspace's files (DecodeModel and
+// DecodeTable), other programs and tests from a text (ParseModel and ParseTable).
 //
 // # Data model
 //

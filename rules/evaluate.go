@@ -17,8 +17,11 @@ func (t *Table) Evaluate(b *Binding) Decision {
 			b.noteLong(slot)
 		}
 	}
-	if t.index != nil {
+	switch {
+	case t.index != nil:
 		return t.index.evaluate(t, b)
+	case t.named != nil:
+		return t.named.evaluate(t, b)
 	}
 	start := int32(0)
 rows:

@@ -30,7 +30,7 @@ type Failure struct {
 	Field string
 	// Cell is the condition as it was written.
 	Cell string
-	// Value is what it was compared with.
+	// Value is the value that it was compared with.
 	Value string
 	// Pos is the position of the cell.
 	Pos document.Position
@@ -115,7 +115,7 @@ func (b *Binding) appendSegment(dst []byte, slot int32, why bool) []byte {
 	return append(dst, ')')
 }
 
-// appendValue appends what the atom was compared with.
+// appendValue appends the value that the atom was compared with.
 func (a *atom) appendValue(dst []byte, b *Binding, why bool) []byte {
 	switch a.op {
 	case atomEither:
@@ -153,10 +153,7 @@ func (a *atom) appendValue(dst []byte, b *Binding, why bool) []byte {
 
 // explain says why a split left a unit to the rows below.
 func (s *split) explain(b *Binding) *Failure {
-	f := &Failure{Field: "split", Pos: s.node.Pos, Cell: cellText(s.node)}
-	if s.ramp != nil {
-		f.Field = "ramp"
-	}
+	f := &Failure{Field: s.kind(), Pos: s.node.Pos, Cell: cellText(s.node)}
 	name := b.model.fields[s.by].name
 	bucket, ok := s.bucket(b)
 	if !ok {

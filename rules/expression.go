@@ -17,7 +17,7 @@ import (
 //
 // A whole number in an expression is an int to CEL, and a number of the context
 // a double. CEL orders the two (n < 3), but refuses n == 3 and n * 2. So an int
-// beside a double is made a double.
+// becomes a double if the other operand is one.
 func (m *Model) compileExpression(env *cel.Env, text string) (*cel.Ast, []*common.Error) {
 	parsed, issues := env.Parse(text)
 	if issues.Err() != nil {
@@ -48,7 +48,7 @@ var widened = []string{
 	operators.Equals, operators.NotEquals, operators.Conditional, operators.In,
 }
 
-// arithmetic are those of them whose result has the type of the operands.
+// arithmetic are the operators whose result has the type of the operands.
 var arithmetic = widened[:4]
 
 // widen makes doubles of the int operands for which an operator beside doubles

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Whole numbers in an expression are what a field's numbers can be compared
+// Whole numbers in an expression are numbers that a field's can be compared
 // and reckoned with.
 func TestWholeNumbersInExpressions(t *testing.T) {
 	const context = `{"n":3,"tags":["a","b"]}`

@@ -29,7 +29,7 @@ func (t fieldType) String() string { return fieldTypes[t-1] }
 // article returns the type's name as messages use it.
 func (t fieldType) article() string { return "a " + t.String() }
 
-// textFormat is what the text of a string field must be.
+// textFormat is the format of a string field's text.
 type textFormat uint8
 
 const (
@@ -51,18 +51,19 @@ type field struct {
 	required bool
 	trace    traceMode // of a declared field
 	unknown  bool      // its type is not known
-	// broken reports whether the declaration has a mistake, from which those of
-	// cells on the field may follow: they are not decoded.
+	// broken reports whether the declaration has a mistake, from which mistakes
+	// of cells on the field may follow: they are not decoded.
 	broken   bool
 	min, max float64
 	allowed  []string // the closed values as written, nil when open
 	texts    map[string]struct{}
 	numbers  map[int64]struct{}
-	// gateway is what the name of one of the gateway's fields means, else nil.
+	// gateway is the meaning of the name of one of the gateway's fields, else
+	// nil.
 	gateway *GatewayField
 	// program computes the field; nil for a declared one.
 	program cel.Program
-	// cost is what the program takes at most, 0 where that depends on the
+	// cost is an upper bound of the program's cost, or 0 if that depends on the
 	// context and is counted. grown is about how long a text it makes from
 	// texts of one character.
 	cost, grown uint64
@@ -146,7 +147,7 @@ func newField(name string, n *document.Node, coerce bool) field {
 	return field{name: name, node: n, typ: stringField, coerce: coerce, min: math.Inf(-1), max: math.Inf(1)}
 }
 
-// decodeOptions reads what a field has beside its type.
+// decodeOptions reads the members of a field other than its type.
 func (f *field) decodeOptions(n *document.Node, what string, errs *document.Errors) {
 	known := fieldMembers[f.typ]
 	for _, m := range n.Members {
@@ -293,7 +294,7 @@ func (f *field) textKey(s string) (string, bool) {
 	return s, true
 }
 
-// expected says what a value of the field must be, for messages.
+// expected describes the values that the field takes, for messages.
 func (f *field) expected() string {
 	switch {
 	case f.format == semverText:

@@ -6,7 +6,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// traceMode is what a trace records of a field that a decision read.
+// traceMode is the form in which a trace records a field that a decision read.
 type traceMode uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 // traceModes are the modes' words, in the order of the constants.
 var traceModes = []string{"value", "hash", "none"}
 
-// decodeTrace reads what a trace records of the field.
+// decodeTrace reads the form in which a trace records the field.
 func (f *field) decodeTrace(n *document.Node, errs *document.Errors) {
 	if n == nil {
 		return
@@ -29,7 +29,7 @@ func (f *field) decodeTrace(n *document.Node, errs *document.Errors) {
 }
 
 // defaultTrace returns the mode of a field that gives none. Only values that the
-// data model itself lists can't be what identifies a person.
+// data model itself lists can't identify a person.
 func (f *field) defaultTrace() traceMode {
 	if f.typ == booleanField || f.typ == stringField && f.allowed != nil {
 		return traceValue

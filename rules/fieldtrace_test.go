@@ -6,7 +6,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// What is recorded of a field follows from its type unless it says so.
+// The form in which a field is recorded follows from its type unless the field
+// sets it.
 func TestTraceModes(t *testing.T) {
 	m := model(t, `
 fields:

@@ -1,14 +1,13 @@
 package rules
 
 import (
-	"iter"
 	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// Gateway is what the gateway knows of itself at the instant of a request. A binding
+// Gateway is the state of the gateway at the instant of a request. A binding
 // asks for each value once at most, and only where a table reads it; for budgets again
 // after AskAgain.
 type Gateway interface {
@@ -16,7 +15,7 @@ type Gateway interface {
 	// percent, and false where the request has no such subject.
 	Budget(limit string) (percent int, ok bool)
 	// Down reports whether the calls of a provider, or of one model of it, are
-	// left alone, and false for ok where no definition calls it.
+	// left alone, and false for ok if no definition calls it.
 	Down(provider, model string) (down, ok bool)
 }
 
@@ -32,12 +31,12 @@ const (
 	healthDown = "down"
 )
 
-// GatewayField is what the name of a field of the gateway means.
+// GatewayField is the meaning of the name of a field of the gateway.
 type GatewayField struct {
 	// Limit is the name of a limit; empty for the others.
 	Limit string
-	// Provider and Model are those whose health it is. Without a model, it is that
-	// of all models of the provider.
+	// Provider and Model are the target whose health it is. Without a model, it is
+	// that of all models of the provider.
 	Provider, Model string
 }
 
@@ -75,47 +74,34 @@ func isLimit(s string) bool {
 
 // GatewayFields returns the names of the gateway's fields in a definition's table, or
 // in the segments of a data model, each time that it occurs.
-func GatewayFields(def *document.Node) iter.Seq[*document.Node] {
-	return func(yield func(*document.Node) bool) {
-		each := func(names ...*document.Node) bool {
-			for _, name := range names {
-				if _, ok := ParseGatewayField(name.Text); ok && name.Shape == document.Scalar && !yield(name) {
-					return false
-				}
-			}
-			return true
-		}
-		keys := func(cells *document.Node) bool {
-			if cells == nil {
-				return true
-			}
+func GatewayFields(def *document.Node) []*document.Node {
+	var names []*document.Node
+	keys := func(cells *document.Node) {
+		if cells != nil {
 			for _, m := range cells.Members {
-				if !each(m.Key) {
-					return false
-				}
-			}
-			return true
-		}
-		if columns := def.Get("columns"); columns != nil && !each(columns.Items...) {
-			return
-		}
-		if rules := def.Get("rules"); rules != nil {
-			for _, rule := range rules.Items {
-				if !keys(rule.Get("when")) {
-					return
-				}
-			}
-		}
-		if segments := def.Get("segments"); segments != nil {
-			for _, segment := range segments.Members {
-				for _, row := range segment.Value.Items {
-					if !keys(row) {
-						return
-					}
-				}
+				names = append(names, m.Key)
 			}
 		}
 	}
+	if columns := def.Get("columns"); columns != nil {
+		names = append(names, columns.Items...)
+	}
+	if rules := def.Get("rules"); rules != nil {
+		for _, rule := range rules.Items {
+			keys(rule.Get("when"))
+		}
+	}
+	if segments := def.Get("segments"); segments != nil {
+		for _, segment := range segments.Members {
+			for _, row := range segment.Value.Items {
+				keys(row)
+			}
+		}
+	}
+	return slices.DeleteFunc(names, func(name *document.Node) bool {
+		_, ok := ParseGatewayField(name.Text)
+		return !ok || name.Shape != document.Scalar
+	})
 }
 
 // addGateway gives the model the gateway's fields that tables name. Fields that the
@@ -147,16 +133,16 @@ func (m *Model) addGateway(names []*document.Node, computed *document.Node, errs
 // isGateway reports whether a slot is that of a field of the gateway.
 func (m *Model) isGateway(slot int32) bool { return int(slot) >= m.sent && int(slot) < m.declared }
 
-// NoteNoContext is what traces note of an answer to a request without a context, where
+// NoteNoContext is the note in traces for an answer to a request without a context, if
 // a table reads a field of the gateway and so was tried.
 const NoteNoContext = "context: none"
 
-// SetGateway gives the binding what tables may ask of the gateway. Bind leaves it as
+// SetGateway gives the binding the state of the gateway. Bind leaves it as
 // it is; without one these fields are missing.
 func (b *Binding) SetGateway(g Gateway) { b.gateway = g }
 
-// AskAgain has the binding forget the budgets and what was decided by them, so that
-// the next table asks the gateway again.
+// AskAgain makes the binding forget the budgets and the decisions based on them, so
+// that the next table asks the gateway again.
 func (b *Binding) AskAgain() {
 	m := b.model
 	for slot := range b.values[:m.nowSlot()] {
@@ -195,7 +181,7 @@ func (t *Table) ReadsGateway() bool { return t.gateway }
 func (t *Table) tries(b *Binding) bool { return (b.hasContext || t.gateway) && b.model == t.model }
 
 // contextJSON is ContextJSON for requests that come to the table: to one that reads a
-// field of the gateway, also those without a context.
+// field of the gateway, requests without a context included.
 func (t *Table) contextJSON(members []string) string {
 	if t.gateway && !isGiven(members) {
 		return "{}"

@@ -32,10 +32,7 @@ func (h *Held) Hold(m *Model, name, text string) error {
 	if f.typ == listField {
 		return &BindError{Field: f.member(), Message: "context." + f.member() + " is a list: only a field with one value can be held to it"}
 	}
-	held := heldField{slot: slot, path: f.path}
-	if held.path == nil {
-		held.path = []string{f.name}
-	}
+	held := heldField{slot: slot, path: f.members()}
 	var arena fastjson.Arena
 	value := arena.NewString(text)
 	if f.typ == numberField || f.typ == booleanField {
@@ -57,15 +54,15 @@ func (h *Held) Hold(m *Model, name, text string) error {
 	return nil
 }
 
-// Bind is Model.Bind for a context whose absent fields are filled in with what is
-// held. It returns the context with them. Another value of such a field is a
-// *BindError.
+// Bind is Model.Bind for a context whose absent fields are filled in with the
+// values that are held. It returns the context with them. Another value of such a
+// field is a *BindError.
 func (h *Held) Bind(m *Model, b *Binding, context *fastjson.Value, now time.Time) (*fastjson.Value, error) {
 	context = h.fill(context)
 	if err := m.Bind(b, context, now); err != nil {
 		return context, err
 	}
-	// What is compared is what tables see: a member may be there twice.
+	// Compare the values that tables see: a member may be there twice.
 	var key []byte
 	for i := range h.fields {
 		f := &h.fields[i]
@@ -77,7 +74,7 @@ func (h *Held) Bind(m *Model, b *Binding, context *fastjson.Value, now time.Time
 	return context, nil
 }
 
-// fill returns the context with the fields that it lacks, in a copy where it lacks any.
+// fill returns the context with the fields that it lacks, in a copy if it lacks any.
 func (h *Held) fill(context *fastjson.Value) *fastjson.Value {
 	copied := false
 	for i := range h.fields {

@@ -59,7 +59,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHoldMistakes names what would be right.
+// TestHoldMistakes checks that the errors name the valid members.
 func TestHoldMistakes(t *testing.T) {
 	m := model(t, heldModel)
 	for _, c := range []struct{ name, value, want string }{

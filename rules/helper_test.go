@@ -83,15 +83,3 @@ func mistakes(errs *document.Errors) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// decodeCells decodes a table of one cell on the first field and reports whether
-// loading refuses it.
-func decodeCells(m *Model, cell string) (*Table, string, bool) {
-	var errs document.Errors
-	def := document.Parse("flag.yaml", []byte("rules: [{ when: { "+m.fields[0].name+": "+cell+" }, value: 1 }]"), &errs)
-	if errs.Len() > 0 {
-		return nil, mistakes(&errs), true
-	}
-	tab := DecodeTable(m, def, Options{Key: "flag"}, &errs)
-	return tab, mistakes(&errs), errs.Len() > 0
-}

@@ -10,16 +10,16 @@ const (
 	// scanRows is up to how many rows scanning is about as fast as the index
 	// (BenchmarkScanOrIndex), which takes memory and time to make.
 	scanRows = 4
-	// maxColumns is how many columns are indexed, those with most cells
-	// first. The cells of others are tested on the rows the index finds.
+	// maxColumns is the number of columns that are indexed, the ones with most
+	// cells first. The cells of others are tested on the rows the index finds.
 	maxColumns = 16
 	// maxElements is how many known elements of bound lists are looked up.
 	// With more of them the rows the index finds are tested.
 	maxElements = 16
-	// columnBudget is how many bytes the bitmaps of one column may take. A
-	// column of single texts that needs more lists the rows of each text
-	// instead. In other columns that need more, neighbouring classes share a
-	// bitmap, and the rows that it finds are tested.
+	// columnBudget is how many bytes the bitmaps of one column may take. In a
+	// column that needs more, neighbouring classes share a bitmap, and the rows
+	// that it finds are tested. A table with so many texts gets namedRows instead
+	// if few rows name each of them.
 	columnBudget = 2 << 20
 )
 
@@ -30,10 +30,8 @@ const (
 	intColumn     columnKind = iota // by the interval an integer key lies in
 	strColumn                       // by the interval a string key lies in
 	pointColumn                     // by hashing a string key
-	postingColumn                   // as pointColumn, but with lists of rows
 	elementColumn                   // by hashing each element of a list
 	endColumn                       // by the interval a string key read backwards lies in
-	partColumn                      // by finding all parts that a string key contains
 )
 
 // The first bitmaps of every column.
@@ -79,18 +77,14 @@ const (
 type index struct {
 	words  int // of 64 rows
 	budget int
-	// maps are the bitmaps of all columns. Each column's begin at its start,
-	// and each class has one.
-	maps []uint64
-	// columns have one bitmap for a value, lists may have several.
+	// maps are the bitmap of all rows and those of all columns. Each column's begin
+	// at its start, and each class has one.
+	maps    []uint64
 	columns []column
-	lists   []column
+	hasList bool // whether one of columns is of lists
 	// verify are the rows that have cells that the bitmaps don't decide.
 	verify []uint64
-	// patterns is how many cells with patterns the bitmaps decide.
-	patterns int
-	// live are all rows.
-	live []uint64
+	live   []uint64 // all rows
 }
 
 // column is the index of one slot.
@@ -102,12 +96,7 @@ type column struct {
 	strs     []string
 	texts    textClasses
 	elements map[string]uint32 // class
-	postings map[string][]int32
-	parts    *partFinder
-	// sparse is set for a posting column where a value that no cell names
-	// matches no row.
-	sparse bool
-	start  uint32
+	start    uint32
 }
 
 // class returns the class of a value.
@@ -121,7 +110,7 @@ func (c *column) class(v *value) uint32 {
 	case strColumn:
 		return otherClass + uint32(above(c.strs, v.str)>>c.shift)
 	case endColumn:
-		var end [maxEnd + 2]byte // longer than any bound
+		var end [maxEnd]byte // no bound is longer
 		n := min(len(v.str), len(end))
 		for i := range n {
 			end[i] = v.str[len(v.str)-1-i]
@@ -133,16 +122,11 @@ func (c *column) class(v *value) uint32 {
 
 // above returns how many of the sorted bounds are at most key.
 func above[K cmp.Ordered](bounds []K, key K) int {
-	lo, hi := 0, len(bounds)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if bounds[mid] <= key {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+	n, found := slices.BinarySearch(bounds, key)
+	if found {
+		n++ // bounds are different
 	}
-	return lo
+	return n
 }
 
 // intsAbove is above without a branch that depends on the key, because the
@@ -220,15 +204,12 @@ func (x *index) assemble(columns []*columnBuilder) {
 		size += len(b.maps)
 	}
 	slices.SortStableFunc(columns, func(a, b *columnBuilder) int { return cmp.Compare(a.passes, b.passes) })
-	x.maps = make([]uint64, 0, size)
+	x.maps = append(make([]uint64, 0, len(x.live)+size), x.live...)
 	for _, b := range columns {
 		b.start = uint32(len(x.maps))
 		x.maps = append(x.maps, b.maps...)
-		if b.kind == elementColumn || b.kind == postingColumn || b.kind == partColumn {
-			x.lists = append(x.lists, b.column)
-		} else {
-			x.columns = append(x.columns, b.column)
-		}
+		x.columns = append(x.columns, b.column)
+		x.hasList = x.hasList || b.kind == elementColumn
 	}
 }
 

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// columnsOf returns the columns of one slot. Its cells are divided among them by
-// how they can be looked up: "*.com" goes into a column of ends, "*acme*" into
-// one of parts, all others into the first. In the columns without its cell, a row
-// is in the bitmaps of all classes.
+// columnsOf returns the columns of one slot. Cells such as "*.com" go into a column
+// of ends if there are some, all others into the first. In the column without its
+// cell, a row is in the bitmaps of all classes.
 func (x *index) columnsOf(m *Model, slot int32, entries []entry) []*columnBuilder {
 	if len(entries) == 0 {
 		return nil
@@ -20,29 +19,23 @@ func (x *index) columnsOf(m *Model, slot int32, entries []entry) []*columnBuilde
 		}
 		return []*columnBuilder{rest}
 	}
-	rest.kind = pointColumn
 	columns := []*columnBuilder{rest}
-	for _, special := range []struct {
-		kind   columnKind
-		least  int // cells for which a column of their own pays
-		serves func(*atom) bool
-	}{{endColumn, 4, isEnds}, {partColumn, 8, isParts}} {
-		mine := slices.DeleteFunc(slices.Clone(rest.entries), func(e entry) bool { return !special.serves(e.atom) })
-		if len(mine) < special.least {
-			continue
+	var ends, others []entry
+	for _, e := range entries {
+		if _, ok := endsOf(e.atom); ok {
+			ends = append(ends, e)
+		} else {
+			others = append(others, e)
 		}
-		b := &columnBuilder{index: x, column: column{slot: slot, kind: special.kind}, entries: mine}
-		if special.kind == partColumn {
-			if b.parts = newPartFinder(mine, x.budget); b.parts == nil {
-				continue
-			}
+	}
+	if len(ends) >= leastEnds {
+		rest.entries = others
+		columns = append(columns, &columnBuilder{index: x, column: column{slot: slot, kind: endColumn}, entries: ends})
+		if len(others) == 0 {
+			return columns[1:]
 		}
-		columns = append(columns, b)
-		rest.entries = slices.DeleteFunc(slices.Clone(rest.entries), func(e entry) bool { return special.serves(e.atom) })
 	}
-	if len(rest.entries) == 0 {
-		return columns[1:]
-	}
+	rest.kind = pointColumn
 	if slices.ContainsFunc(rest.entries, hasSpans) {
 		rest.kind = strColumn
 	}
@@ -55,10 +48,6 @@ func (b *columnBuilder) build() {
 	switch b.kind {
 	case endColumn:
 		b.strs = buildSpans(b, strDomain, endsOf)
-		b.patterns += len(b.entries)
-	case partColumn:
-		b.buildParts()
-		b.patterns += len(b.entries)
 	case intColumn:
 		b.ints = buildSpans(b, intDomain, intsOf)
 	case strColumn:
@@ -113,12 +102,12 @@ func (b *columnBuilder) opaque(e entry) {
 	set1(b.verify, e.row)
 }
 
-// allocate makes room for the bitmaps of n classes behind the first ones. Where
+// allocate allocates the bitmaps of n classes behind the first ones. Where
 // they would exceed the budget, 2, 4, 8, ... neighbours share a bitmap, and all
 // rows with a cell in the column are tested when found.
 func (b *columnBuilder) allocate(first, n int) {
-	most := max(b.budget/(8*b.words)-first, 1)
-	for (n+(1<<b.shift)-1)>>b.shift > most {
+	limit := max(b.budget/(8*b.words)-first, 1)
+	for (n+(1<<b.shift)-1)>>b.shift > limit {
 		b.shift++
 	}
 	classes := first + (n+(1<<b.shift)-1)>>b.shift
@@ -132,41 +121,58 @@ func (b *columnBuilder) allocate(first, n int) {
 
 // intsOf returns the set of integer keys a cell matches.
 func intsOf(a *atom) (intSet, bool) {
-	switch a.op {
-	case atomNever:
+	switch p := condOf(a).pred; p.op {
+	case never:
 		return nil, true
-	case atomAlways:
+	case always:
 		return intDomain.all(), true
-	case atomSpan:
-		return intSet{a.span}, true
-	case atomPred:
-		return a.more.pred.ints, a.more.pred.op == inInts
+	case inInts:
+		return p.ints, true
 	}
 	return nil, false
 }
 
 // strsOf returns the set of string keys a cell matches.
 func strsOf(a *atom) (strSet, bool) {
-	switch a.op {
-	case atomNever:
+	switch p := condOf(a).pred; p.op {
+	case never:
 		return nil, true
-	case atomAlways:
+	case always:
 		return strDomain.all(), true
-	case atomEqual:
-		return strSet{point(a.text)}, true
-	case atomIn, atomNotIn:
-		s := make(strSet, len(a.more.texts))
-		for i, t := range a.more.texts {
-			s[i] = point(t)
-		}
-		if a.op == atomNotIn {
-			s = strDomain.complement(strDomain.normalize(s))
-		}
-		return s, true
-	case atomPred:
-		return a.more.pred.strs, a.more.pred.op == inStrs
+	case inStrs:
+		return p.strs, true
 	}
 	return nil, false
+}
+
+const (
+	// maxEnd is how many bytes a text may have to be looked up by its end.
+	maxEnd = 64
+	// leastEnds is the number of cells from which on a column of ends pays.
+	leastEnds = 4
+)
+
+// endsOf returns the set of string keys, read backwards, that a cell with an end or
+// with one of several matches. An end is a beginning there, and texts with a common
+// beginning are a span: "*.com" becomes the texts from "moc." up to "moc/".
+func endsOf(a *atom) (strSet, bool) {
+	if a.op != atomPred {
+		return nil, false
+	}
+	ends := []*pred{a.more.pred}
+	if ends[0].op == oneOf {
+		ends = ends[0].args
+	}
+	var s strSet
+	for _, p := range ends {
+		if p.op != suffix || len(p.text) > maxEnd {
+			return nil, false
+		}
+		backwards := []byte(p.text)
+		slices.Reverse(backwards)
+		s = append(s, startingWith(string(backwards)))
+	}
+	return strDomain.normalize(s), true
 }
 
 // elementsOf returns the texts of which a list must have one to match a cell.
@@ -285,10 +291,6 @@ func (b *columnBuilder) buildPoints() {
 		}
 	}
 	b.number((*atom).literals)
-	if (firstLiteral+len(b.literals))*b.words*8 > b.budget {
-		b.buildPostings()
-		return
-	}
 	b.classify(firstLiteral)
 	b.texts = newTextClasses(b.literals)
 	copy(b.bitmap(missingClass), b.missing)
@@ -297,31 +299,12 @@ func (b *columnBuilder) buildPoints() {
 	}
 	for _, e := range b.entries {
 		for _, s := range e.atom.literals() {
-			if m := b.bitmap(b.literals[s]); e.atom.op == atomNotIn {
-				clear1(m, e.row)
-			} else {
+			switch m := b.bitmap(b.literals[s]); {
+			case e.atom.op != atomNotIn:
 				set1(m, e.row)
+			case b.shift == 0: // else the row may match another text of the class
+				clear1(m, e.row)
 			}
-		}
-	}
-}
-
-// buildPostings lists the rows of each text, for a column of very many texts:
-// a thousand customers in a table of a thousand rows need a thousand lists of
-// one row in place of a thousand bitmaps of a thousand bits. The rows of cells
-// such as not acme are in no list: base finds them, and they are tested.
-func (b *columnBuilder) buildPostings() {
-	b.kind = postingColumn
-	b.postings = make(map[string][]int32)
-	b.maps = slices.Concat(b.missing, b.base)
-	b.sparse = !slices.ContainsFunc(b.base, func(w uint64) bool { return w != 0 })
-	for _, e := range b.entries {
-		if e.atom.op == atomNotIn {
-			set1(b.verify, e.row)
-			continue
-		}
-		for _, s := range e.atom.literals() {
-			b.postings[s] = append(b.postings[s], e.row)
 		}
 	}
 }
@@ -338,7 +321,7 @@ func (a *atom) literals() []string {
 }
 
 // buildElements makes the bitmaps of a column of lists. The bitmap of an
-// element has only the rows that ask for it; evaluation adds those of the
+// element has only the rows that ask for it; evaluation adds the rows of the
 // other class, which need no element. With row 0 asking for tags a, row 1 for
 // [b, c] and row 2 for nothing, the list [b, x] finds the rows {1} of b and the
 // rows {2} of the other class.
@@ -354,15 +337,9 @@ func (b *columnBuilder) buildElements() {
 			b.opaque(e)
 		}
 	}
-	b.buildMembers(texts)
-	b.elements = b.literals
-}
-
-// buildMembers makes the bitmaps of a column whose values have several of the
-// texts that its cells ask for. That of anyClass has the rows of all of them.
-func (b *columnBuilder) buildMembers(texts func(*atom) []string) {
 	b.number(texts)
 	b.classify(firstElement)
+	b.elements = b.literals
 	copy(b.bitmap(missingClass), b.missing)
 	copy(b.bitmap(otherClass), b.base)
 	whole := b.bitmap(anyClass)

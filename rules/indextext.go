@@ -18,7 +18,7 @@ func hashText(s string) uint64 { return maphash.String(textSeed, s) }
 // used instead of a map because the hash is known already.
 type textClasses []textClass
 
-// textClass is a text and its class, missingClass where there is none.
+// textClass is a text and its class, or missingClass.
 type textClass struct {
 	hash  uint64
 	text  string

@@ -22,16 +22,16 @@ type hashed struct {
 }
 
 // AppendInputs appends, as a JSON object, the values of the declared fields and of the
-// gateway's that the table and those in also read: by their cells, segments, computed fields and
-// splits, but not by prerequisites, which belong into also where they were
-// consulted ([Trail.Asked]). Fields come in the order of the data model. A field
-// without a value, or with trace: none, is left out, and one with trace: hash is
+// gateway's that the table and the tables in also read: by their cells, segments,
+// computed fields and splits, but not by prerequisites, which belong into also where
+// they were consulted ([Trail.Asked]). Fields come in the order of the data model. A
+// field without a value, or with trace: none, is left out, and one with trace: hash is
 // {"hash": …}, as is a value whose JSON is longer than 256 bytes.
 //
 // It appends nothing where the tables read no field, and without a context unless one
 // reads a field of the gateway. All
-// calls for one binding must give the same hash function: the binding keeps what it
-// returns, since several answers often record the same field. It does not allocate
+// calls for one binding must give the same hash function: the binding keeps its
+// results, since several answers often record the same field. It does not allocate
 // once the binding has grown.
 func (t *Table) AppendInputs(dst []byte, b *Binding, also []*Table, hash HashFunc) []byte {
 	if !t.tries(b) && !slices.ContainsFunc(also, func(other *Table) bool { return other.tries(b) }) {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shownHash is a hash that shows what it is of.
+// shownHash is a hash that shows its text.
 func shownHash(dst []byte, field, text string) []byte {
 	return append(append(append(append(dst, field...), '~'), strings.NewReplacer(`"`, "'", "\n", "¶").Replace(shorten(text))...), '~')
 }
@@ -64,7 +64,7 @@ rules:
 		{`{}`, ``},
 	} {
 		b := bind(t, m, tt.context)
-		for range 2 { // again from what the binding keeps
+		for range 2 { // again from the binding's cache
 			got := string(all.AppendInputs([]byte("x"), b, nil, shownHash))
 			if diff := cmp.Diff("x"+tt.want, got); diff != "" {
 				t.Errorf("%s: %s", tt.context, diff)
@@ -79,7 +79,7 @@ rules:
 	}
 }
 
-// A prerequisite's fields are inputs where it was asked, each field once.
+// A prerequisite's fields are inputs if it was asked, each field once.
 func TestInputsOfPrerequisites(t *testing.T) {
 	m := model(t, inputsModel)
 	asked := named(t, m, "asked", "rules: [{ when: { seats: 1, plan: pro }, value: on }]")
@@ -95,7 +95,7 @@ func TestInputsOfPrerequisites(t *testing.T) {
 }
 
 // The unit of a split has the hash of the same field in the inputs, is left out
-// where the field is not to be recorded, and with it what is computed from it.
+// if the field is not to be recorded, as are the fields computed from it.
 func TestSplitsJSON(t *testing.T) {
 	m := model(t, inputsModel)
 	other := model(t, "fields: { a: string }")
@@ -105,7 +105,7 @@ func TestSplitsJSON(t *testing.T) {
 	tab := named(t, m, `n"1`, "rules: ["+split("id", "0%")+","+split("cents", "10%")+","+split("secret", "0%")+","+split("masked", "100%")+"]")
 	b := bind(t, m, `{"id":"C-2","cents":1.50,"secret":"q"}`)
 	var tr Trail
-	tab.AppendTrail(&tr, b, tab.Evaluate(b))
+	tab.AppendTrail(&tr, b)
 	experiment := func(rule string) string {
 		return `{"experiment":{"definition":"n\"1","rule":"` + rule + `","salt":"s\""},`
 	}
@@ -119,7 +119,7 @@ func TestSplitsJSON(t *testing.T) {
 	}
 	foreign := bind(t, other, `{"a":"b"}`)
 	tr.Reset()
-	tab.AppendTrail(&tr, foreign, tab.Evaluate(foreign))
+	tab.AppendTrail(&tr, foreign)
 	if got := tr.AppendSplits(nil, foreign, shownHash); got != nil || tab.AppendInputs(nil, foreign, nil, shownHash) != nil {
 		t.Errorf("of a context of another model: %s", got)
 	}
@@ -147,7 +147,7 @@ func TestValuesAreHashedOnce(t *testing.T) {
 		d := tab.Evaluate(&b)
 		for range 3 {
 			tr.Reset()
-			tab.AppendTrail(&tr, &b, d)
+			tab.AppendTrail(&tr, &b)
 			inputs, splits := string(tab.AppendInputs(nil, &b, nil, hash)), string(tr.AppendSplits(nil, &b, hash))
 			if !strings.Contains(inputs, `{"hash":"`+want[0]+`"}`) || !strings.Contains(inputs, `{"hash":"`+want[1]+`"}`) || !strings.Contains(splits, `"unit":"`+want[0]+`"`) {
 				t.Errorf("%s: %s, %s", context, inputs, splits)

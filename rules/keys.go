@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// minDate and maxDate bound the dates that can be bound: those of the years 0 to
-// 9999, which RFC 3339 can write.
+// minDate and maxDate bound the dates that can be bound: the years 0 to 9999,
+// which RFC 3339 (https://www.rfc-editor.org/rfc/rfc3339) can write.
 var (
 	minDate = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	maxDate = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() - 1
@@ -159,7 +159,7 @@ func isFolded(s string) bool {
 }
 
 // appendFolded appends s with each character replaced by the same one of all
-// those that differ only by case (Unicode's simple folding, as in
+// characters that differ from it only by case (Unicode's simple folding, as in
 // strings.EqualFold): K, k and the Kelvin sign become k.
 func appendFolded(dst []byte, s string) []byte {
 	for _, r := range s {
@@ -175,14 +175,14 @@ func foldRune(r rune) rune {
 		}
 		return r
 	}
-	least := r
+	folded := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-		least = min(least, next)
+		folded = min(folded, next)
 	}
-	if 'A' <= least && least <= 'Z' { // U+212A, the Kelvin sign, is a k
-		least += 'a' - 'A'
+	if 'A' <= folded && folded <= 'Z' { // U+212A, the Kelvin sign, is a k
+		folded += 'a' - 'A'
 	}
-	return least
+	return folded
 }
 
 // fold is appendFolded for definitions.

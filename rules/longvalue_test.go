@@ -59,7 +59,7 @@ segments: { odd: [ { s: /x$/ } ], even: [ { s: "not /x$/" } ] }
 	}
 }
 
-// What a pattern did not look at is noted, once, by the tables that have one,
+// A value too long for a pattern is noted, once, by the tables that have one,
 // and not hidden by a remembered decision.
 func TestLongValuesAreNoted(t *testing.T) {
 	m := model(t, "fields: { s: { type: string }, l: { type: list } }\nsegments: { odd: [ { s: /x$/ } ] }")

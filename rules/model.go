@@ -41,7 +41,7 @@ const (
 type Model struct {
 	fields    []field
 	sent      int // the fields before are declared, and sent by callers
-	declared  int // those from sent on, before this one, are the gateway's; the rest is computed
+	declared  int // fields from sent on, before this one, are the gateway's; the others are computed
 	segments  []segment
 	slots     map[string]int32 // of fields
 	nested    map[string]*member

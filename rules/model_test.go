@@ -84,7 +84,8 @@ func TestModelMistakes(t *testing.T) {
 			if !strings.HasPrefix(got, tt.want) || errs.Len() != 1 {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
-			// What is left must be fit for finding the mistakes of other files.
+			// The model must still be fit for finding the mistakes of other
+			// files.
 			var more document.Errors
 			DecodeTable(m, parseYAML(t, "flag.yaml", "rules: [{ when: { a: x, segment: a }, value: 1 }]"), Options{}, &more)
 		})

@@ -68,7 +68,7 @@ segments: { fresh: [ { early: true } ] }
 	}
 }
 
-// A field that is called now is what a data model means by it.
+// A field called now has the data model's meaning.
 func TestFieldCalledNow(t *testing.T) {
 	for _, text := range []string{
 		"fields: { now: number }\ncomputed: { late: now > 5.0 }",

@@ -169,8 +169,8 @@ func successor(prefix string) string {
 }
 
 // numberKey maps a number to a key: the bits of an IEEE 754 number sort as
-// integers, once those of the negative ones are inverted. The key after that of
-// a number is the key of the next number that a double can hold.
+// integers, once the bits of negative numbers are inverted. The key after a
+// number's key belongs to the next number that a double can hold.
 func numberKey(f float64) int64 {
 	k := int64(math.Float64bits(f + 0)) // -0 becomes 0
 	if k < 0 {

@@ -34,13 +34,16 @@ func decodePath(n *document.Node, errs *document.Errors) []string {
 	return path
 }
 
-// member returns where in the context the field is, as people write it.
-func (f *field) member() string {
+// members returns the members that lead to the field in the context.
+func (f *field) members() []string {
 	if f.path == nil {
-		return f.name
+		return []string{f.name}
 	}
-	return strings.Join(f.path, ".")
+	return f.path
 }
+
+// member returns where in the context the field is, as people write it.
+func (f *field) member() string { return strings.Join(f.members(), ".") }
 
 // nestFields builds the tree of the paths of fields.
 func (m *Model) nestFields() {
@@ -125,11 +128,7 @@ func (m *Model) ContextJSON(values []string) string {
 		if v == "" {
 			continue
 		}
-		path := m.fields[i].path
-		if path == nil {
-			path = []string{m.fields[i].name}
-		}
-		root.set(path, v)
+		root.set(m.fields[i].members(), v)
 	}
 	if root.members == nil {
 		return NoField

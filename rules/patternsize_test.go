@@ -8,8 +8,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// The regular expressions of a table, and those of the segments, have a ceiling
-// for what they become together, which a few bytes of text can ask for.
+// The compiled regular expressions of a table, and of all segments, have a
+// ceiling for their memory together, which a few bytes of text can exceed.
 func TestCeilingOfPatterns(t *testing.T) {
 	cells := func(n int) string {
 		var list []string
@@ -24,8 +24,8 @@ func TestCeilingOfPatterns(t *testing.T) {
 	if one < 100_000 || one > 300_000 {
 		t.Fatalf("one takes %d", one)
 	}
-	most := maxPatterns / one
-	for n, want := range map[int]string{most: "", most + 1: "the regular expressions up to here take about 64 MiB, at most 64 MiB are possible"} {
+	limit := maxPatterns / one
+	for n, want := range map[int]string{limit: "", limit + 1: "the regular expressions up to here take about 64 MiB, at most 64 MiB are possible"} {
 		var errs document.Errors
 		tab := DecodeTable(m, parseYAML(t, "t.yaml", "rules: [{ when: { s: "+cells(n)+" }, value: 1 }]"), Options{}, &errs)
 		if got := mistakes(&errs); (got == "") != (want == "") || !strings.Contains(got, want) {

@@ -182,7 +182,7 @@ const maxPatternValue = 8 << 10
 func isLong(s string) bool { return len(s) > maxPatternValue }
 
 // hasPattern reports whether the time that the predicate takes grows with the
-// text. Beginnings and ends are compared without reading the rest.
+// text. Prefixes and suffixes are compared without reading the whole text.
 func (p *pred) hasPattern() bool {
 	return p.op == contains || p.op == matches || slices.ContainsFunc(p.args, (*pred).hasPattern)
 }

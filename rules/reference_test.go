@@ -30,7 +30,8 @@ type (
 		split  func(c refContext, now time.Time) (s refSplit, ok bool)
 		value  string
 	}
-	// refSplit is what a split does with a unit: without an arm it passes it on.
+	// refSplit is the result of a split for a unit: without an arm it passes it
+	// on.
 	refSplit struct {
 		field, arm, outcome string
 		bucket, share       int
@@ -232,8 +233,8 @@ func (g generator) context() (string, refContext) {
 	return "{" + strings.Join(members, ",") + "}", c
 }
 
-// request makes a random request: its context, what the gateway knows of itself, and
-// the values of both. A context may have members that look like the gateway's fields.
+// request makes a random request: its context, the state of the gateway, and the
+// values of both. A context may have members that look like the gateway's fields.
 func (g generator) request() (string, *fakeGateway, refContext) {
 	if !g.aware {
 		text, c := g.context()
@@ -469,7 +470,7 @@ func (g generator) table(rows int) (string, []refRow) {
 	return text.String(), refs
 }
 
-// split makes what a row with a split, a ramp or both answers with.
+// split makes the answer of a row with a split, a ramp or both.
 func (g generator) split(text *strings.Builder, ref *refRow, by string) {
 	a, b, coverage := 1000*(1+g.IntN(50)), 1000*(1+g.IntN(50)), 1000*(1+g.IntN(100))
 	covers := func(time.Time) int { return coverage }
@@ -551,10 +552,11 @@ func checkAgainstReference(t *testing.T, seed uint64) {
 	if len(tab.Rows()) != len(refs) {
 		t.Fatalf("%d rows for %d", len(tab.Rows()), len(refs))
 	}
-	scan, indexed, tight := *tab, *tab, *tab
-	scan.index = nil
+	scan, indexed, tight, named := *tab, *tab, *tab, *tab
+	scan.index, named.index = nil, nil
 	indexed.index = newIndex(tab, columnBudget)
 	tight.index = newIndex(tab, 8*indexed.index.words*6)
+	named.named = newNamedRows(tab, 0)
 	keys := make(map[string]string)
 	for range 40 {
 		json, gateway, c := g.request()
@@ -565,7 +567,7 @@ func checkAgainstReference(t *testing.T, seed uint64) {
 		if json == "{}" && !tab.ReadsGateway() {
 			want = "default"
 		}
-		for name, tab := range map[string]*Table{"table": tab, "scan": &scan, "index": &indexed, "tight index": &tight} {
+		for name, tab := range map[string]*Table{"table": tab, "scan": &scan, "index": &indexed, "tight index": &tight, "named rows": &named} {
 			if got := outcome(tab, tab.Evaluate(b)); got != want {
 				t.Errorf("seed %d, %s: got %s, want %s at %s for %s\n%s", seed, name, got, want, now, json, text)
 			}

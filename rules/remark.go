@@ -75,8 +75,8 @@ func (r *cellReader) remarkOperator(f *field, n *document.Node, text string) {
 	}
 }
 
-// looksLikeRange reports whether text is what a range of numbers, dates or
-// versions looks like.
+// looksLikeRange reports whether text looks like a range of numbers, dates or
+// versions.
 func looksLikeRange(text string) bool {
 	lo, hi, _, ok := cutRange(text)
 	digit := func(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }

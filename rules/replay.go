@@ -10,10 +10,10 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// Replay evaluates tables again by what a trace has of a context, which need not be
-// all of it. A value that was recorded as a hash is present and may be any, and one of
-// a field that records nothing may also be missing. So a cell matches, does not, or
-// is in doubt, and the answer is a list of the decisions that are possible:
+// Replay evaluates tables again by the part of a context that a trace has. A value
+// that was recorded as a hash is present and may be any, and one of a field that
+// records nothing may also be missing. So a cell matches, does not, or is in doubt,
+// and the answer is a list of the decisions that are possible:
 //
 //	inputs {"plan": "pro", "seats": {"hash": "…"}}
 //	- { id: team, when: { plan: team, seats: 10.. }, value: a }   no: the plan differs
@@ -21,14 +21,14 @@ import (
 //	- { id: rest, when: { plan: pro },               value: c }   yes
 //	possible: many, rest
 //
-// What is not possible is certain not to have been decided. A unit that is not known
+// A decision that is not possible was certainly not made. A unit that is not known
 // is divided by its bucket, if the trace has that.
 //
 // A Replay is not safe for concurrent use.
 type Replay struct {
 	b       Binding
 	known   []knowledge // of the declared fields
-	Buckets map[experiment]uint32
+	buckets map[experiment]uint32
 	tables  map[*Table]*Verdict
 	// segments are the segments that were decided.
 	segments map[int32]truth
@@ -41,7 +41,7 @@ type Replay struct {
 	allSplits bool // see Evidence
 }
 
-// knowledge is what is known of a field.
+// knowledge is the degree to which a field's value is known.
 type knowledge uint8
 
 const (
@@ -89,14 +89,14 @@ func truthOf(b bool) truth {
 	return no
 }
 
-// Evidence is what a trace has of the context of its decision.
+// Evidence is the part of a decision's context that its trace has.
 type Evidence struct {
-	// Inputs is the trace's object of values and hashes, nil where it has none.
+	// Inputs is the trace's object of values and hashes, or nil.
 	Inputs *fastjson.Value
-	// Context is the context as it was sent, nil where it was not kept.
+	// Context is the context as it was sent, or nil if it was not kept.
 	Context *fastjson.Value
-	// Tables are those whose fields Inputs has: the ones that answered, and the
-	// prerequisites that were consulted.
+	// Tables are the tables whose fields Inputs has: the ones that answered,
+	// and the prerequisites that were consulted.
 	Tables []*Table
 	// At is the instant of the decision.
 	At time.Time
@@ -111,7 +111,7 @@ type Evidence struct {
 // Replay prepares an evaluation by evidence. The values in it must stay as they are
 // while the replay is used. The error says what of the evidence can't be of the model.
 func (m *Model) Replay(e Evidence) (*Replay, error) {
-	r := &Replay{known: make([]knowledge, m.declared), Buckets: make(map[experiment]uint32), tables: make(map[*Table]*Verdict), segments: make(map[int32]truth)}
+	r := &Replay{known: make([]knowledge, m.declared), buckets: make(map[experiment]uint32), tables: make(map[*Table]*Verdict), segments: make(map[int32]truth)}
 	r.b.reset(m, e.At)
 	r.b.hasContext, r.noContext, r.allSplits = true, e.NoContext, e.AllSplits
 	if err := r.inputs(e); err != nil {
@@ -208,11 +208,7 @@ func (r *Replay) context(e Evidence) error {
 	}
 	for i := range r.known[:m.sent] { // the gateway's fields are in no context
 		slot, f := int32(i), &m.fields[i]
-		path := f.path
-		if path == nil {
-			path = []string{f.name}
-		}
-		if v := e.Context.Get(path...); v != nil && isRedactedValue(v) {
+		if v := e.Context.Get(f.members()...); v != nil && isRedactedValue(v) {
 			if r.known[i] == isUncalled || r.known[i] == isNone {
 				r.known[i] = isRedacted
 			}
@@ -235,11 +231,11 @@ func (r *Replay) SetBucket(t *Table, row int, bucket uint32) bool {
 	if row < 0 || row >= len(t.rows) || t.answers[row].split == nil || bucket >= Buckets {
 		return false
 	}
-	r.Buckets[experiment{t, row}] = bucket
+	r.buckets[experiment{t, row}] = bucket
 	return true
 }
 
-// Consulted returns what a record has of a unit in the bucket that came to the split
+// Consulted returns a record's entry for a unit in the bucket that came to the split
 // of a row at the replay's instant. The row must have a split.
 func (r *Replay) Consulted(t *Table, row int, bucket uint32) Consulted {
 	s := t.answers[row].split
@@ -256,12 +252,12 @@ func (r *Replay) Problems() []string { return r.problems }
 // StoodIn reports whether a recorded bucket stood in for a unit that is not known.
 func (r *Replay) StoodIn() bool { return r.stood }
 
-// Verdict is what a table may have decided.
+// Verdict is the set of decisions that a table may have made.
 type Verdict struct {
 	// Possible are the decisions that are possible, top to bottom: one is certain.
 	Possible []Decision
-	// Doubt is the first cell that is in doubt and matters; nil where there is one
-	// decision.
+	// Doubt is the first cell that is in doubt and matters, or nil if only one
+	// decision is possible.
 	Doubt *Doubt
 	// Rows are the rows up to the one that ends the search.
 	Rows []ReplayedRow
@@ -271,8 +267,8 @@ type Verdict struct {
 	asked              []*Table
 }
 
-// Asked are the tables of prerequisites that were certainly consulted, each once, also
-// those that these ask.
+// Asked are the tables of prerequisites that were certainly consulted, each once,
+// including the prerequisites of these.
 func (r *Replay) Asked(t *Table) []*Table {
 	var all []*Table
 	var walk func(t *Table)
@@ -304,7 +300,7 @@ type Doubt struct {
 	Remedy string // a sentence: how later traces can be proved
 }
 
-// String says what is in doubt, and why.
+// String describes the cell in doubt, and the reason.
 func (d *Doubt) String() string {
 	s := d.Row + ": " + d.Field + " must be " + d.Cell
 	if d.Unseen == d.Field {
@@ -413,8 +409,8 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 
 // ask notes the prerequisites that a row consults which is reached for certain, if its
 // other cells match. A row consults them in the order of its file up to the first that
-// does not hold, and a content has another order. So of several, all are certain where
-// all hold, and the one that does not where there is one.
+// does not hold, and a content has another order. So of several, all are certain if
+// all hold, else only the one that does not, if there is exactly one.
 func (r *Replay) ask(v *Verdict, atoms []atom) {
 	first := len(atoms)
 	for first > 0 && atoms[first-1].op == atomConfig { // these are last
@@ -584,8 +580,8 @@ func (r *Replay) segment(slot int32) truth {
 	return in
 }
 
-// slot returns what is known of a field, declared or computed. What is known of a
-// computed field is what is known of the first field behind it that is not known.
+// slot returns the knowledge of a field, declared or computed. That of a computed
+// field is the knowledge of the first field behind it that is not known.
 func (r *Replay) slot(slot int32) knowledge {
 	m := r.b.model
 	if int(slot) < m.declared {
@@ -600,7 +596,7 @@ func (r *Replay) slot(slot int32) knowledge {
 }
 
 // blameSlot says in the doubt which declared field behind a slot is not known, why,
-// and what would make it known.
+// and the setting that would make it known.
 func (r *Replay) blameSlot(d *Doubt, slot int32) {
 	m := r.b.model
 	d.Unseen, d.Reason = m.slotName(slot), isKnown.reason()
@@ -654,7 +650,7 @@ func (r *Replay) blame(d *Doubt, a *atom) {
 // split returns the outcomes that the unit of a row may get, whether it may be passed
 // on, and for people what became of it. unit reports whether it certainly has one.
 func (r *Replay) split(t *Table, row int, s *split, certain bool) (outcomes []int, passes bool, why string, unit bool) {
-	recorded, hasBucket := r.Buckets[experiment{t, row}]
+	recorded, hasBucket := r.buckets[experiment{t, row}]
 	name := r.b.model.fields[s.by].name
 	known := r.slot(s.by)
 	if known == isKnown {
@@ -709,7 +705,7 @@ func (r *Replay) problem(format string, args ...any) {
 	}
 }
 
-// appendSeen appends what a condition that fails was compared with.
+// appendSeen appends the value that a failing condition was compared with.
 func (r *Replay) appendSeen(a *atom) []byte {
 	m := r.b.model
 	switch {

@@ -100,7 +100,7 @@ func (g generator) replayed(m *Model, rows int) (tables []*Table, ok bool) {
 	return tables, true
 }
 
-// recorded is what a trace has of a decision.
+// recorded is a trace's record of a decision.
 type recorded struct {
 	decision  Decision
 	inputs    string
@@ -110,7 +110,7 @@ type recorded struct {
 
 func recordOf(tab *Table, b *Binding) *recorded {
 	r := &recorded{decision: tab.Evaluate(b), noContext: b.NoContext()}
-	tab.AppendTrail(&r.trail, b, r.decision)
+	tab.AppendTrail(&r.trail, b)
 	constant := func(dst []byte, _, _ string) []byte { return append(dst, "hash"...) }
 	r.inputs = string(tab.AppendInputs(nil, b, r.trail.Asked, constant))
 	return r
@@ -238,8 +238,8 @@ func TestReplayOfKnownValues(t *testing.T) {
 	}
 }
 
-// TestReplayAgainstAllContexts: what is possible by the evidence of one context has
-// the decisions of all contexts that give the same evidence.
+// TestReplayAgainstAllContexts checks that the decisions possible by the evidence
+// of one context include the decisions of all contexts with the same evidence.
 func TestReplayAgainstAllContexts(t *testing.T) {
 	certain, doubtful, shared, stood := 0, 0, 0, 0
 	for seed := range uint64(40) {
@@ -265,7 +265,7 @@ func TestReplayAgainstAllContexts(t *testing.T) {
 			if i%10 == 0 {
 				text = randomContext(g)
 			}
-			// Others differ in what is not recorded.
+			// The other context differs in fields that are not recorded.
 			other := mixed(t, g, text, randomContext(g), func(f string) bool { return strings.Contains(modes[f], "value") })
 			b := bindAt(t, m, other, at)
 			_, gateway, _ := g.request()
@@ -308,7 +308,7 @@ func TestReplayAgainstAllContexts(t *testing.T) {
 	}
 }
 
-// TestReplayOfDoubt: the answers by what is known of one field.
+// TestReplayOfDoubt checks the answers by the knowledge of one field.
 func TestReplayOfDoubt(t *testing.T) {
 	m := model(t, `
 fields:

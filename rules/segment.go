@@ -174,7 +174,7 @@ func (m *Model) patternedBy(rows ...[]atom) []int32 {
 				slots = append(slots, m.patternedBy(a.more.either)...)
 			case a.op == atomPred && a.more.pattern:
 				slots = append(slots, a.slot)
-			case int(a.slot) >= len(m.fields) && a.slot != m.nowSlot():
+			case m.isSegment(a.slot):
 				slots = append(slots, m.segments[int(a.slot)-len(m.fields)].patterned...)
 			}
 		}

@@ -69,7 +69,8 @@ func TestAddressRanges(t *testing.T) {
 	}
 }
 
-// What a part of a version, a pre-release and the words for presence match.
+// TestDocumentedMeaning checks the matches of a part of a version, a
+// pre-release and the words for presence.
 func TestDocumentedMeaning(t *testing.T) {
 	m := model(t, "fields: { v: { type: string, format: semver }, s: string, l: list }")
 	for _, tt := range []struct{ cell, yes, no string }{

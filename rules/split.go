@@ -34,7 +34,7 @@ type split struct {
 	salt     string
 	shares   []share
 	first    int      // the outcome of the first of the parts in arms
-	arms     []string // what traces call the parts, also those without buckets
+	arms     []string // the names of the parts in traces, including parts without buckets
 	coverage uint32   // of each share's width, in buckets of buckets
 	ramp     *ramp    // gives the coverage, when there is one
 	node     *document.Node
@@ -169,9 +169,9 @@ func readShare(n *document.Node, what string, errs *document.Errors) (uint32, bo
 
 // Division is how a row divides its units at an instant.
 type Division struct {
-	// By is the field whose values are the units, and Salt what they are hashed
-	// with, beside the key of the definition. Both are empty for a row that divides
-	// nothing: it answers all.
+	// By is the field whose values are the units. Salt is hashed with them and the
+	// key of the definition. Both are empty for a row that divides nothing: it
+	// answers all.
 	By, Salt string
 	// Parts ascend. A unit whose bucket is in none of them is left to the rows below.
 	Parts []Part

@@ -10,8 +10,8 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// CheckContext returns what is wrong with the context of a test: members that are
-// no field, and values that their field does not take. A request with them is
+// CheckContext returns the mistakes in the context of a test: members that are no
+// field, and values that their field does not take. A request with them is
 // answered, unless the model asks for strictness, so a test with them passes and
 // says nothing. A required field may be missing. There is one error at most for
 // each member of the context. The context may have the gateway's fields that tables
@@ -38,7 +38,7 @@ func (m *Model) CheckContext(b *Binding, context *fastjson.Value) []*BindError {
 // Unknown reports whether the error is about a member that is no field.
 func (e *BindError) Unknown() bool { return e.reason == NoteUnknownField }
 
-// explain returns the message of a BindError with what the data model knows to
+// explain returns the message of a BindError with the data model's advice to
 // mend it.
 func (m *Model) explain(e *BindError) string {
 	what := "context." + e.Field
@@ -81,9 +81,9 @@ func (m *Model) explain(e *BindError) string {
 
 // valuesText returns the text for closed values, of which it lists some.
 func valuesText(values []string) string {
-	const most = 12
-	if len(values) > most {
-		return " one of " + strings.Join(values[:most], ", ") + ", …"
+	const limit = 12
+	if len(values) > limit {
+		return " one of " + strings.Join(values[:limit], ", ") + ", …"
 	}
 	return " one of " + strings.Join(values, ", ")
 }

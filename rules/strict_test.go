@@ -7,8 +7,8 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// TestCheckContext holds what a test's context is told of, whatever the model asks
-// of requests.
+// TestCheckContext checks the mistakes found in a test's context, whatever the
+// model asks of requests.
 func TestCheckContext(t *testing.T) {
 	const fields = `
 fields:

@@ -54,7 +54,7 @@ type Table struct {
 	rows     []Row
 	outcomes []*document.Node
 	unique   bool             // hit: unique, rows with different values must not overlap
-	columns  []*document.Node // of a matrix, those with conditions
+	columns  []*document.Node // of a matrix, the ones with conditions
 	remarks  []Remark
 
 	// The conditions of row i are atoms[ends[i-1]:ends[i]].
@@ -62,7 +62,7 @@ type Table struct {
 	ends  []int32
 	// cells says where each atom came from.
 	cells []cellRef
-	// answers are what the rows answer with.
+	// answers are the answers of the rows.
 	answers []answer
 
 	lazy     []int32  // the gateway's and computed fields and the segments the atoms read
@@ -73,23 +73,22 @@ type Table struct {
 	// timed are the tables with a schedule, each once: the table itself and
 	// those it asks, directly or by way of others.
 	timed []*Table
-	// patterned are the fields that patterns look at, also those of segments
-	// and prerequisites.
+	// patterned are the fields that patterns look at, including the patterns of
+	// segments and prerequisites.
 	patterned []int32
 	// readsNow is set where the answer may change at any instant.
 	readsNow bool
-	gateway  bool   // of ReadsGateway
-	depth    int    // of the prerequisites
-	cost     int    // of Cost
-	patterns int    // of PatternSize
-	index    *index // nil where scanning the rows is faster
+	gateway  bool // of ReadsGateway
+	depth    int  // of the prerequisites
+	cost     int  // of Cost
+	patterns int  // of PatternSize
+	// index and named find the rows. At most one is set, none where scanning the
+	// rows is faster.
+	index *index
+	named *namedRows
 
-	own      []int32 // reads without those of prerequisites
-	consults []int32 // the rows with a split or prerequisites, ascending
-	// consultsFew is set where testing these rows one by one is faster than
-	// finding those that match, and consultsLazy are those of lazy they read.
-	consultsFew  bool
-	consultsLazy []int32
+	own      []int32 // reads without the fields of prerequisites
+	consults bool    // whether rows have splits or prerequisites
 }
 
 // cellRef is the source of an atom.
@@ -98,7 +97,7 @@ type cellRef struct {
 	node *document.Node
 }
 
-// answer is what a row that matches gives.
+// answer is the answer of a row that matches.
 type answer struct {
 	outcome int    // index into outcomes
 	split   *split // nil for a plain value; otherwise outcome is unused
@@ -108,7 +107,7 @@ type answer struct {
 // condition of a row.
 type Prerequisite struct {
 	Table *Table
-	// Accept are those of the table's outcomes that meet the condition, in
+	// Accept are the table's outcomes that meet the condition, in
 	// ascending order, and AcceptDefault reports whether its default does.
 	Accept        []int
 	AcceptDefault bool
@@ -133,8 +132,9 @@ func (p *Prerequisite) accepts(outcome int) bool {
 // has it.
 func (t *Table) Name() string { return t.name }
 
-// Salt returns what a row's split or ramp hashes with the unit: the id of the row
-// unless the split gives another. It is empty for a row without either.
+// Salt returns the text that a row's split or ramp hashes with the unit: the id
+// of the row unless the split gives another. It is empty for a row without
+// either.
 func (t *Table) Salt(row int) string {
 	if s := t.answers[row].split; s != nil {
 		return s.salt
@@ -225,7 +225,7 @@ func (t *Table) rowCells(row int) []cellRef {
 	return t.cells[start:t.ends[row]]
 }
 
-// grow makes room for rows of so many cells.
+// grow allocates rows of so many cells.
 func (t *Table) grow(rows, cells int) {
 	t.rows = make([]Row, 0, rows)
 	t.outcomes = make([]*document.Node, 0, rows)
@@ -290,10 +290,12 @@ func (t *Table) finish() {
 		}
 	}
 	if len(t.rows) > scanRows {
-		t.index = newIndex(t, columnBudget)
+		if t.named = newNamedRows(t, columnBudget); t.named == nil {
+			t.index = newIndex(t, columnBudget)
+		}
 	}
 	t.cost = t.estimate()
-	t.findConsults()
+	t.consults = len(t.nested) > 0 || slices.ContainsFunc(t.answers, func(a answer) bool { return a.split != nil })
 }
 
 // ask takes over what follows from the tables of prerequisites, which are

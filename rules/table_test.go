@@ -75,7 +75,7 @@ func TestTableMistakes(t *testing.T) {
 		{"value first", "columns: [value, plan]\nmatrix: []", "flag.yaml:1:11: value must be the last column\nflag.yaml:1:18: the last column must be value, this is \"plan\""},
 		{"cells", "columns: [plan, value]\nmatrix:\n  - [a]\n  - [a, b, c]\n  - x", "flag.yaml:3:5: a row of the matrix must have 2 cells (plan, value), this has 1\nflag.yaml:4:5: a row of the matrix must have 2 cells (plan, value), this has 3\nflag.yaml:5:5: a row of the matrix must be a list of 2 cells (plan, value), this is a single value"},
 		{"decimal comma", "columns: [plan, value]\nmatrix:\n  - [a, 3,95]\n  - [a, 1,000]\n  - [a, 1, 2]", "flag.yaml:3:5: a row of the matrix must have 2 cells (plan, value), this has 3: a comma ends a cell, write 3.95\nflag.yaml:4:5: a row of the matrix must have 2 cells (plan, value), this has 3: a comma ends a cell, write 1.000 or 1000\nflag.yaml:5:5: a row of the matrix must have 2 cells (plan, value), this has 3"},
-		{"matrix", "columns: [value]\nmatrix: x", `flag.yaml:2:9: matrix must be a list of rows, this is a single value`},
+		{"matrix", "columns: [value]\nmatrix: x", `flag.yaml:2:9: matrix must be a list of rows or the name of a CSV file, such as limits.csv, this is "x"`},
 		{"rules", "rules: { a: b }", `flag.yaml:1:8: rules must be a list of rows, this is a mapping`},
 		{"rule", "rules: [a]", `flag.yaml:1:9: a rule must be a mapping, this is "a"`},
 		{"rule member", "rules: [{ wen: {}, value: 1 }]", `flag.yaml:1:11: unknown member "wen" in a rule: did you mean "when"?`},
@@ -493,8 +493,8 @@ func TestConcurrentEvaluation(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFieldsAreThoseThatAreRead: two splits by one field read that field alone.
-func TestFieldsAreThoseThatAreRead(t *testing.T) {
+// TestFieldsRead: two splits by one field read that field alone.
+func TestFieldsRead(t *testing.T) {
 	m := model(t, "fields: { plan: string, u: string }")
 	tab := table(t, m, `
 rules:

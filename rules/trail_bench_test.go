@@ -37,12 +37,13 @@ func recordedDecisions(tb testing.TB) (*Model, []measured) {
 	}
 }
 
-// recording makes what a trace has of one decision, again for each call as if it
+// recording makes a trace's record of one decision, again for each call as if it
 // were another request's.
 func recording(tb testing.TB, m *Model, tab *Table, hash HashFunc) func() (splits, inputs []byte) {
 	tb.Helper()
 	b := bind(tb, m, recordedContext)
-	d, buf := tab.Evaluate(b), len(b.buf)
+	tab.Evaluate(b)
+	buf := len(b.buf)
 	var (
 		trail          Trail
 		splits, inputs []byte
@@ -51,7 +52,7 @@ func recording(tb testing.TB, m *Model, tab *Table, hash HashFunc) func() (split
 		b.buf, b.hashes = b.buf[:buf], b.hashes[:0]
 		trail.Reset()
 		if tab.HasTrail() {
-			tab.AppendTrail(&trail, b, d)
+			tab.AppendTrail(&trail, b)
 		}
 		splits = trail.AppendSplits(splits[:0], b, hash)
 		inputs = tab.AppendInputs(inputs[:0], b, trail.Asked, hash)
@@ -82,18 +83,18 @@ func BenchmarkTrail(b *testing.B) {
 		}
 		b.Run(r.name, func(b *testing.B) {
 			binding := bind(b, m, recordedContext)
-			d := r.table.Evaluate(binding)
+			r.table.Evaluate(binding)
 			var trail Trail
 			b.ReportAllocs()
 			for b.Loop() {
 				trail.Reset()
-				r.table.AppendTrail(&trail, binding, d)
+				r.table.AppendTrail(&trail, binding)
 			}
 		})
 	}
 }
 
-// What is recorded of a decision makes no garbage.
+// TestRecordDoesNotAllocate checks that recording a decision makes no garbage.
 func TestRecordDoesNotAllocate(t *testing.T) {
 	m, decisions := recordedDecisions(t)
 	for _, r := range decisions {

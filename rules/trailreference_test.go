@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// trail appends what the reference consults for a table, and what it asks, as
-// trailText has them.
+// trail appends the splits that the reference consults for a table, and the
+// tables that it asks, as trailText writes them.
 func (r *refTable) trail(c refContext, now time.Time, seen map[*refTable]bool, splits, asked []string) (_, _ []string) {
 	for i := range r.rows {
 		row := &r.rows[i]
@@ -61,15 +61,10 @@ func checkTrail(t *testing.T, seed uint64) {
 			others = append(others, a.table)
 		}
 		top.table = named(t, m, top.name, text, others...)
-		if g.IntN(2) == 0 {
-			top.table.consultsFew = !top.table.consultsFew
-		}
 		g.asked = append(g.asked, top)
 	}
-	scan, indexed, few, many := *top.table, *top.table, *top.table, *top.table
-	scan.index, scan.consultsFew = nil, false
-	indexed.index, indexed.consultsFew = newIndex(top.table, columnBudget), false
-	few.consultsFew, many.consultsFew = true, false
+	scan, indexed := *top.table, *top.table
+	scan.index, indexed.index = nil, newIndex(top.table, columnBudget)
 	for range 20 {
 		json, c := g.context()
 		now := time.Date(2026, 1, 1+g.IntN(7), g.IntN(24), g.IntN(60), 0, 0, time.UTC)
@@ -77,12 +72,12 @@ func checkTrail(t *testing.T, seed uint64) {
 		want := strings.Join(append(splits, asked...), "\n")
 		b := bindAt(t, m, json, now)
 		var d Decision
-		for name, tab := range map[string]*Table{"scan": &scan, "index": &indexed, "few": &few, "many": &many} {
+		for name, tab := range map[string]*Table{"scan": &scan, "index": &indexed} {
 			var tr Trail
 			d = tab.Evaluate(b)
 			for try, from := range []*Binding{b, b, bindAt(t, m, json, now)} { // as evaluated, again, and as cached
 				tr.Reset()
-				tab.AppendTrail(&tr, from, d)
+				tab.AppendTrail(&tr, from)
 				if got := trailText(&tr); got != want {
 					t.Fatalf("seed %d, %s, try %d: got\n%s\nwant\n%s\nat %s for %s\n%s", seed, name, try, got, want, now, json, text)
 				}

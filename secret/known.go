@@ -12,9 +12,9 @@ import (
 // names, so the values that are forgotten were replaced long ago.
 const maxKnown = 1024
 
-// known are the secrets that this process has, so that they can be taken out of
-// what it records. They are kept as plain values, as their users keep them. API
-// keys of callers are not among them: the gateway keeps only their digests.
+// known are the secrets that this process has, so that they can be removed from
+// its records. They are plain values, as their users keep them. API keys of
+// callers are not among them: the gateway keeps only their digests.
 var known struct {
 	mu     sync.Mutex
 	values []value                               // the oldest first
@@ -26,9 +26,9 @@ type value struct {
 	retired bool // another one took its place
 }
 
-// Remember has a secret taken out of what the gateway records and logs. A Rotating
-// does so itself. A value stays known after it was replaced, because a text that
-// holds it may arrive later.
+// Remember has a secret removed from the gateway's records and logs. A Rotating
+// does so itself. A value stays known after it was replaced, because a text with
+// it may arrive later.
 func Remember(secret string) {
 	if !redact.CanBeFound(secret) {
 		return

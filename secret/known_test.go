@@ -45,7 +45,7 @@ func TestWhatRotatesIsKnown(t *testing.T) {
 		if _, err := s.Value(); err != nil {
 			t.Fatal(err)
 		}
-		// What was sent under the old one comes back later.
+		// A text with the old one may come back later.
 		if !isKnown("the-first-0001") || !isKnown("the-second-0002") {
 			t.Error("after a rotation one of the values is not known")
 		}
@@ -58,7 +58,7 @@ func TestWhatRotatesIsKnown(t *testing.T) {
 	}
 	Remember("in-a-text-0003")
 	if !isKnown("in-a-text-0003") {
-		t.Error("what is to be remembered is not known")
+		t.Error("a remembered secret is not known")
 	}
 	Remember("short")
 	if isKnown("short") {
@@ -66,8 +66,8 @@ func TestWhatRotatesIsKnown(t *testing.T) {
 	}
 }
 
-// TestKnownSecretsAreBounded goes to the ceiling and beyond: what rotated away
-// first is forgotten first, and what is in use stays.
+// TestKnownSecretsAreBounded goes to the ceiling and beyond: replaced secrets
+// are forgotten first, oldest first, and the ones in use stay.
 func TestKnownSecretsAreBounded(t *testing.T) {
 	forgetAll(t)
 	Remember("in-use-0001")

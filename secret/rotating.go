@@ -22,7 +22,7 @@ type Rotating struct {
 	value string
 	err   error
 	read  time.Time
-	// stale is why the secret is no longer that of its file, since the time since.
+	// stale is the reason why the secret is not the file's, since the time since.
 	stale  error
 	since  time.Time
 	report func(stale error)
@@ -39,13 +39,13 @@ var lasts struct {
 
 // last is the last good value of a file.
 type last struct {
-	value string
-	since time.Time // when the file went bad; zero while it is good
-	said  string    // what was reported last of the file, empty: that it is good
+	value    string
+	since    time.Time // when the file went bad; zero while it is good
+	reported string    // the error last reported; empty if the file was good
 }
 
-// news reports whether this is not what was reported last of the file. Several users
-// of a file find the same, and one line of it is enough.
+// news reports whether stale differs from the last report about the file. Several
+// users of a file find the same error, and one line of it is enough.
 func (r Reference) news(stale error) bool {
 	lasts.mu.Lock()
 	defer lasts.mu.Unlock()
@@ -53,10 +53,10 @@ func (r Reference) news(stale error) bool {
 	if stale != nil {
 		text = stale.Error()
 	}
-	if l == nil || l.said == text {
+	if l == nil || l.reported == text {
 		return l == nil
 	}
-	l.said = text
+	l.reported = text
 	return true
 }
 
@@ -80,8 +80,9 @@ func (r Reference) keep(value string) {
 	l.value, l.since = value, time.Time{}
 }
 
-// wentBad notes that the file can't be used now, and returns its last good value,
-// empty where this process never read one, and since when the file is bad.
+// wentBad notes that the file can't be used now. It returns the file's last good
+// value, empty if this process never read one, and the time since when the file
+// is bad.
 func (r Reference) wentBad(now time.Time) (value string, since time.Time) {
 	lasts.mu.Lock()
 	defer lasts.mu.Unlock()
@@ -95,10 +96,10 @@ func (r Reference) wentBad(now time.Time) (value string, since time.Time) {
 	return l.value, l.since
 }
 
-// Rotating reads the secret for the first time, and takes the last one that the
-// process read from the file where that can't be used any more; Value returns the error of that.
-// check, unless it is nil, returns what is wrong with a secret that cannot be used.
-// A secret that was read is known from then on, see Known.
+// Rotating reads the secret for the first time. If the file can't be used any more, it
+// takes the last one that the process read, and Value returns the error. check, unless it
+// is nil, returns an error for a secret that cannot be used. A secret that was read is
+// known from then on, see Known.
 func (r Reference) Rotating(check func(string) error) *Rotating { return r.rotating(check, true) }
 
 // RotatingText is Rotating for a text that holds a secret among other things, such
@@ -156,9 +157,8 @@ func (s *Rotating) Value() (string, error) {
 }
 
 // Stale returns why the secret's file cannot be used any more, and since when the
-// last secret stays in use therefore. The error is nil while the secret is that of
-// its file, and where there was none yet. The error names the reference and never
-// has the secret.
+// last secret stays in use. The error is nil while the secret is the file's, and
+// if there was none yet. The error names the reference and never has the secret.
 func (s *Rotating) Stale() (since time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,10 +166,10 @@ func (s *Rotating) Stale() (since time.Time, err error) {
 	return s.since, s.stale
 }
 
-// Report has f called whenever the error of Stale changes, at once where there is one,
-// and with nil when a secret that could not be read at first can be. What another user
-// of the same file has reported is not repeated. The file is looked at by Value and Stale alone, so f is called during one of
-// them, and must call neither. Report is called before the secret is used.
+// Report has f called whenever the error of Stale changes: at once if there is one, and
+// with nil when a secret that could not be read at first can be. A report of another user
+// of the same file is not repeated. Only Value and Stale look at the file, so f is called
+// during one of them, and must call neither. Report is called before the secret is used.
 func (s *Rotating) Report(f func(stale error)) {
 	s.report = f
 	if s.stale != nil && s.reference.news(s.stale) {

@@ -22,7 +22,7 @@ func TestRotating(t *testing.T) {
 		})
 		for _, step := range []struct {
 			name    string
-			content string // written before, where it is not empty
+			content string // written before, if not empty
 			remove  bool
 			wait    time.Duration
 			want    string // empty: an error
@@ -78,7 +78,7 @@ func TestStaleSecret(t *testing.T) {
 		var reports []error
 		s.Report(func(stale error) { reports = append(reports, stale) })
 		const good, gone, empty, bad, none = "", "does not exist", "is empty", "is a question", "-"
-		var began time.Time // of what is stale
+		var began time.Time // start of the stale time
 		for _, step := range []struct {
 			name          string
 			change        func()

@@ -1,6 +1,6 @@
 // Package secret holds references to secrets in place of secrets.
 //
-// A configuration is shown by Caddy's admin API and saved beside its data, so
+// A configuration is shown by Caddy's admin API and saved next to its data, so
 // a secret may be in it only as a reference: a whole value {env.NAME} or
 // {file.PATH}, which is resolved when the module is provisioned. A literal is
 // refused, and so is the Caddyfile's {$NAME}, which becomes a literal before a
@@ -19,7 +19,7 @@ import (
 // maxFileSize bounds a secret's file, in bytes.
 const maxFileSize = 64 << 10
 
-// ErrEmpty is wrapped by the error of Resolve where the variable or the file is
+// ErrEmpty is wrapped by the error of Resolve if the variable or the file is
 // absent or empty: the reference is sound, and there is no secret yet.
 var ErrEmpty = errors.New("is empty")
 
@@ -27,8 +27,8 @@ var ErrEmpty = errors.New("is empty")
 // Its text is safe to log.
 type Reference string
 
-// Validate reports whether r is a reference. The error never repeats r, which
-// may be a secret that was pasted where a reference belongs.
+// Validate returns an error if r is no reference. The error never repeats r,
+// which may be a secret that was pasted in place of a reference.
 func (r Reference) Validate() error {
 	if _, _, ok := r.parse(); !ok {
 		return errors.New("a secret must be a reference, {env.NAME} or {file.PATH}: a literal (or {$NAME}, which expands to one) would show in Caddy's config export and autosave")

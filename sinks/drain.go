@@ -24,8 +24,8 @@ const (
 	cancelTimeout = 3 * time.Second
 )
 
-// Config says what a drain copies, and where. Path, Workspace, Name and Sink are
-// required. The zero value of each of the others means its default.
+// Config configures a drain. Path, Workspace, Name and Sink are required. The
+// zero value of each other field means its default.
 type Config struct {
 	Path      string // of the trace store's file
 	Workspace string // whose rows are copied
@@ -36,8 +36,8 @@ type Config struct {
 	Batch int           // rows of a delivery; default: 500
 	Poll  time.Duration // how often the store is looked into; default: 500 ms
 
-	// Timeout is that of one delivery and of one Resume; default: 30 s. A delivery
-	// that erases may take ten times as long. The timeout of a Resume that took too
+	// Timeout bounds one delivery and one Resume; default: 30 s. A delivery that
+	// erases may take ten times as long. The timeout of a Resume that took too
 	// long, and of a delivery that did and can't be made smaller, doubles with each
 	// try, up to an hour.
 	Timeout time.Duration
@@ -60,7 +60,7 @@ type Drain struct {
 	stopOnce sync.Once
 	finOnce  sync.Once
 	done     chan struct{}
-	ctx      context.Context // of what is under way
+	ctx      context.Context // of the running operation
 	cancel   context.CancelFunc
 
 	mu      sync.Mutex
@@ -124,15 +124,15 @@ func (d *Drain) Wake() {
 	}
 }
 
-// Stop ends the drain after the delivery that is under way, which is cancelled
-// when ctx is done. What is pending waits in the store.
+// Stop ends the drain after the running delivery, which is cancelled when ctx
+// is done. Pending rows wait in the store.
 func (d *Drain) Stop(ctx context.Context) error {
 	d.stopOnce.Do(func() { close(d.stop) })
 	return d.await(ctx)
 }
 
 // Finish ends the drain when nothing is pending any more, or ctx is done. It
-// returns nil only if nothing is pending. What is pending waits in the store.
+// returns nil only if nothing is pending. Pending rows wait in the store.
 func (d *Drain) Finish(ctx context.Context) error {
 	d.finOnce.Do(func() { close(d.finish) })
 	err := d.await(ctx)
@@ -172,10 +172,10 @@ func (d *Drain) await(ctx context.Context) error {
 
 // Stats is a drain's account of itself.
 type Stats struct {
-	Up        bool          // what was tried last succeeded, and nothing under way takes longer than Config.Timeout
+	Up        bool          // the last operation succeeded, and the running one is within Config.Timeout
 	LastError string        // empty when Up
 	DownSince time.Time     // of the failures in a row that were logged, or of the call that takes too long; else zero
-	Pending   int64         // about how many rows wait, those of other workspaces among them
+	Pending   int64         // estimate of the waiting rows, including other workspaces'
 	Age       time.Duration // of the oldest of them
 	Delivered uint64        // rows that the sink took, repetitions included
 	Failures  uint64        // tries that failed
@@ -198,10 +198,10 @@ func (d *Drain) Stats() Stats {
 	return s
 }
 
-// turns has, for each sink, the drains that are at work or wait for their turn.
+// turns holds, for each cursor, the drains that are at work or wait for their turn.
 var turns struct {
 	sync.Mutex
-	of map[string]*turn
+	byCursor map[string]*turn
 }
 
 type turn struct {
@@ -213,13 +213,13 @@ type turn struct {
 // that came before the drain was stopped.
 func (d *Drain) takeTurn() bool {
 	turns.Lock()
-	if turns.of == nil {
-		turns.of = make(map[string]*turn)
+	if turns.byCursor == nil {
+		turns.byCursor = make(map[string]*turn)
 	}
-	t := turns.of[d.cursor]
+	t := turns.byCursor[d.cursor]
 	if t == nil {
 		t = &turn{taken: make(chan struct{}, 1)}
-		turns.of[d.cursor] = t
+		turns.byCursor[d.cursor] = t
 	}
 	t.drains++
 	turns.Unlock()
@@ -234,7 +234,7 @@ func (d *Drain) takeTurn() bool {
 
 func (d *Drain) endTurn() {
 	turns.Lock()
-	t := turns.of[d.cursor]
+	t := turns.byCursor[d.cursor]
 	turns.Unlock()
 	<-t.taken
 	d.leave(t)
@@ -244,6 +244,6 @@ func (d *Drain) leave(t *turn) {
 	turns.Lock()
 	defer turns.Unlock()
 	if t.drains--; t.drains == 0 {
-		delete(turns.of, d.cursor)
+		delete(turns.byCursor, d.cursor)
 	}
 }

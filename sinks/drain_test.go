@@ -114,7 +114,7 @@ func (b *fakeBox) move(to trace.Position) {
 	b.cursor = to
 }
 
-// fakeSink remembers what it took and fails as it is told.
+// fakeSink remembers the deliveries that it took and fails on demand.
 type fakeSink struct {
 	mu      sync.Mutex
 	rows    []string
@@ -180,7 +180,7 @@ func (s *fakeSink) taken() []string {
 	return slices.Clone(s.rows)
 }
 
-// look reads what it did while it may be at it.
+// look reads the sink's state while a delivery may be running.
 func look[T any](s *fakeSink, read func() T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,7 +360,7 @@ func TestDrainHalvesWhatTakesTooLong(t *testing.T) {
 	})
 }
 
-// TestDrainGoesBack has a sink that lost what it had taken.
+// TestDrainGoesBack has a sink that lost rows it had taken.
 func TestDrainGoesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box, sink := &fakeBox{rows: 100}, &fakeSink{}

@@ -27,19 +27,20 @@ const (
 	maxTimeout = time.Hour
 
 	// advanceTimeout bounds how long the store may take to move a position: a
-	// drain that is cancelled must end, but not forget what the sink took.
+	// drain that is cancelled must end, but not forget the rows that the sink
+	// took.
 	advanceTimeout = 10 * time.Second
 
 	// quietFailures is how often the store may fail in a row before the drain logs
 	// it: the store may not be open yet at a start, or be replaced.
 	quietFailures = 4
 
-	// The intervals at which the drain counts what waits: at work, and while it can
+	// The intervals at which the drain counts the waiting rows: at work, and while it can
 	// deliver nothing.
 	measureEvery     = time.Second
 	measureWhileDown = 5 * time.Second
 
-	limitGrowth      = 4 // a full delivery in time lets the next be a quarter larger
+	limitGrowth      = 4 // a full delivery in time makes the next a quarter larger
 	finishRetryPause = 200 * time.Millisecond
 )
 
@@ -73,7 +74,7 @@ func (d *Drain) run() {
 	l := &loop{Drain: d, limit: d.config.Batch}
 	defer l.closeBox()
 	for !l.isStopped() {
-		finishing := l.isFinishing() // before the look: what came before is seen
+		finishing := l.isFinishing() // before the look: earlier rows are seen
 		pending, err := l.step()
 		switch {
 		case err != nil:
@@ -98,7 +99,7 @@ func (d *Drain) run() {
 	}
 }
 
-// step does one thing: it opens the store, or delivers what comes next. It reports
+// step does one thing: it opens the store, or makes the next delivery. It reports
 // whether there was something to do.
 func (l *loop) step() (pending bool, err error) {
 	if l.box == nil {
@@ -164,8 +165,7 @@ func (l *loop) timeout(d *trace.Delivery) time.Duration {
 }
 
 // tookTooLong makes the next delivery smaller. One row or an erasure, which can't
-// be smaller, gets more time instead: otherwise it would block all that is behind
-// it for ever.
+// be smaller, gets more time instead: otherwise it would block all later rows.
 func (l *loop) tookTooLong(d *trace.Delivery, timeout time.Duration) {
 	l.limit = max(1, min(l.limit, d.Len())/2)
 	if (d.Len() <= 1 || len(d.Erasures) > 0) && timeout < maxTimeout {
@@ -186,8 +186,8 @@ func (l *loop) resume(kept trace.Position) error {
 		return err
 	})
 	if err != nil {
-		// The sink may have tables to change: with no more time, it would begin
-		// again for ever.
+		// The sink may have tables to change: with no more time, it would never
+		// finish.
 		if late && timeout < maxTimeout {
 			l.resuming++
 		}
@@ -200,9 +200,9 @@ func (l *loop) resume(kept trace.Position) error {
 	return nil
 }
 
-// advance moves the position that the store has. It is no failure if another
-// process moved it: the next step begins from there. advance also moves it when the
-// drain is cancelled: otherwise what the sink has taken would be delivered again.
+// advance moves the position in the store. It is no failure if another process
+// moved it: the next step begins from there. advance also moves it when the drain
+// is cancelled: otherwise rows that the sink has taken would be delivered again.
 func (l *loop) advance(to trace.Position) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), advanceTimeout)
 	defer cancel()
@@ -308,7 +308,7 @@ func (l *loop) succeed() {
 	}
 }
 
-// measure counts what waits, unless that was done less than every ago.
+// measure counts the waiting rows, unless that was done less than every ago.
 func (l *loop) measure(ctx context.Context, every time.Duration) {
 	if l.box == nil || time.Since(l.measured) < every {
 		return
@@ -335,7 +335,7 @@ func (l *loop) idle() {
 	}
 }
 
-// pause waits after a failure, and counts what waits meanwhile. A call of Finish
+// pause waits after a failure, and counts the waiting rows meanwhile. A call of Finish
 // ends the pause at once. After Finish the pauses are short.
 func (l *loop) pause(finishing bool) {
 	length := min(minPause<<min(l.failures-1, 16), maxPause)
@@ -359,7 +359,7 @@ func (l *loop) pause(finishing bool) {
 
 func (l *loop) closeBox() {
 	if l.box != nil {
-		_ = l.box.Close() // it only read, and what Advance wrote is committed
+		_ = l.box.Close() // it only read, and the write of Advance is committed
 		l.box, l.resumed = nil, false
 	}
 }

@@ -1,8 +1,8 @@
-// Package sinks copies what the trace store keeps to where others read it: a
-// database that a fleet shares, a file, the standard output. The store's file is
-// the queue; a sink that is slow or away delays nothing but itself.
+// Package sinks copies the trace store's rows to places where others read them:
+// a database that a fleet shares, a file, the standard output. The store's file
+// is the queue; a sink that is slow or unavailable delays only itself.
 //
-// Sinks live in folders of their own.
+// Sinks have their own folders.
 package sinks
 
 import (
@@ -15,11 +15,11 @@ import (
 // calls it, from one goroutine.
 type Sink interface {
 	// Resume prepares for deliveries. The drain calls it before the first delivery
-	// and after every failure, until it succeeds. kept is the position that the
-	// store has for the sink. Resume returns the position to go on from: kept or,
-	// in any member, an earlier one. A place that lost what it had taken returns an
-	// earlier one, and gets again what the store still has. The source is another
-	// one when the store's file was replaced.
+	// and after every failure, until it succeeds. kept is the store's position for
+	// the sink. Resume returns the position to go on from: kept or, in any member,
+	// an earlier one. A place that lost rows it had taken returns an earlier one,
+	// and gets the rows again that the store still has. The source is another one
+	// when the store's file was replaced.
 	Resume(ctx context.Context, source Source, kept trace.Position) (trace.Position, error)
 
 	// Deliver takes a delivery whole or not at all. When it returns nil, the
@@ -33,13 +33,13 @@ type Sink interface {
 	// ids must be made under one configured key.
 	Shared() bool
 
-	// Close frees what the sink holds. No method is called after it.
+	// Close releases the sink's resources. No method is called after it.
 	Close() error
 }
 
-// Source names what a position belongs to. A place that keeps positions itself
-// must keep one for each Source, with all its members: a workspace may have several
-// sinks that write to one place.
+// Source is the key of a position. A place that keeps positions itself must keep
+// one for each Source, with all its members: a workspace may have several sinks
+// that write to one place.
 type Source struct {
 	StoreID   [16]byte // given to the store when it was made
 	Workspace string

@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// MinKeyLength is the least length of a trace key, in bytes.
+// MinKeyLength is the minimum length of a trace key, in bytes.
 const MinKeyLength = 16
 
-// checkKeyInfo keeps the derived key apart from any other use of the trace key.
+// checkKeyInfo separates the derived key from other uses of the trace key.
 const checkKeyInfo = "cadenza trace id check v1\x00"
 
-// Authority makes and verifies the trace ids of one workspace. Authorities of
-// the same trace key and workspace verify each other's ids, on any node. The ids
-// of another workspace are forgeries to them.
+// Authority makes and verifies the trace ids of one workspace. Authorities with
+// the same trace key and workspace verify each other's ids, on any node. They
+// reject the ids of other workspaces.
 //
-// An id's check is the first 32 bits of the AES-128 encryption of the rest of
-// the id (its check taken as zero), under a key that HKDF-SHA256 (RFC 5869)
-// derives from the trace key and the workspace's name. A guess is right once in
-// 2^32 tries.
+// An id's check is the first 32 bits of the AES-128 encryption of the id with a
+// check of zero, under a key that HKDF-SHA256 derives from the trace key and the
+// workspace's name: https://www.rfc-editor.org/rfc/rfc5869. A guess is right once
+// in 2^32 tries.
 type Authority struct {
 	block   cipher.Block
-	scratch sync.Pool // *ID: what is given to block escapes
+	scratch sync.Pool // *ID: arguments of block escape to the heap
 
 	mu      sync.Mutex
-	millis  int64  // of the last id: ids ascend even when the clock does not
+	millis  int64  // of the last id: ids ascend even if the clock does not
 	counter uint64 // of the last id
 }
 
@@ -60,19 +60,19 @@ func NewAuthority(traceKey []byte, workspace string) (*Authority, error) {
 	}, nil
 }
 
-// New returns the id of a trace of the time now. It may be called concurrently.
-// Ids never descend: when the clock stops or goes back, they keep the latest time
+// New returns the id of a trace at the time now. It may be called concurrently.
+// Ids never descend: if the clock stops or goes back, they keep the latest time
 // seen until the clock has passed it.
 //
-// The counter starts at random in each millisecond. It makes ids differ, and two
-// ids do not say how many were made between them. Ids that two nodes make in one
-// millisecond are equal once in 2^39 pairs of one kind.
+// The counter starts at a random number in each millisecond. It makes ids unique,
+// and two ids do not reveal how many were made between them. Two ids of one kind
+// that two nodes make in one millisecond are equal with a chance of 1 in 2^39.
 func (a *Authority) New(kind Kind, now time.Time) ID {
 	millis, counter := a.reserve(now, 1)
 	return a.sign(newID(millis, kind&0b111, counter))
 }
 
-// reserve takes n successive counters, of which it returns the first.
+// reserve reserves n successive counters, and returns the first.
 func (a *Authority) reserve(now time.Time, n uint64) (millis int64, first uint64) {
 	millis = clampMillis(now.UnixMilli())
 	a.mu.Lock()
@@ -89,15 +89,15 @@ func (a *Authority) reserve(now time.Time, n uint64) (millis int64, first uint64
 	return a.millis, first
 }
 
-// sign completes an id with its check.
+// sign sets the check of an id.
 func (a *Authority) sign(id ID) ID {
 	binary.BigEndian.PutUint32(id[12:], a.check(id))
 	return id
 }
 
-// Verify reports whether the workspace made id, and of which kind its trace is.
-// It takes the same time for every forgery. The id of a decision is none of a
-// trace: see [Authority.VerifyDecision].
+// Verify reports whether the workspace made id, and returns the kind of its trace.
+// It takes the same time for every forgery. It rejects the id of a decision, which
+// is no trace id: see [Authority.VerifyDecision].
 func (a *Authority) Verify(id ID) (Kind, bool) {
 	kind := id.Kind()
 	if !a.genuine(id) || !kind.valid() {

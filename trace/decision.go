@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// MaxDecisionTraces is the largest number of traces that one decision can have.
+// MaxDecisionTraces is the maximum number of traces of one decision.
 const MaxDecisionTraces = 255
 
-// Decision makes the ids of one request: the decision's own and those of its
-// traces. They have the same millisecond, and successive counters:
+// Decision makes the ids of one request: the decision's own id and the ids of its
+// traces. They have the same millisecond and successive counters:
 //
 //	decision      prompt        prompt        remoteconfig
 //	… 5 … 4711    … 1 … 4712    … 1 … 4713    … 3 … 4714
 //
-// So the traces of a decision are found by [TracesOf] among those of a
-// store without an index of their own.
+// So a query finds the traces of a decision by the id ranges of [TracesOf], and
+// needs no index of decisions.
 type Decision struct {
 	authority *Authority
 	millis    int64
 	counter   uint64 // of the decision
-	traces    int    // that it may have
+	traces    int    // the maximum number of its traces
 }
 
-// Decide returns the ids of a decision with at most so many traces. It panics if
+// Decide returns a decision with up to the given number of traces. It panics if
 // traces is negative or greater than MaxDecisionTraces.
 func (a *Authority) Decide(now time.Time, traces int) Decision {
 	if traces < 0 || traces > MaxDecisionTraces {
@@ -38,7 +38,7 @@ func (a *Authority) Decide(now time.Time, traces int) Decision {
 func (d Decision) ID() ID { return d.authority.sign(newID(d.millis, KindDecision, d.counter)) }
 
 // Trace returns the id of the decision's trace i, counted from 0 over all kinds.
-// It panics unless the decision may have as many.
+// It panics if i is not less than the number of traces given to Decide.
 func (d Decision) Trace(kind Kind, i int) ID {
 	if i < 0 || i >= d.traces {
 		panic(fmt.Sprintf("trace: the trace %d of a decision with %d", i, d.traces))
@@ -46,9 +46,9 @@ func (d Decision) Trace(kind Kind, i int) ID {
 	return d.authority.sign(newID(d.millis, kind, d.counter+1+uint64(i)))
 }
 
-// TracesOf returns the least and the greatest id that a trace of the kind can have
-// that belongs to the decision. Traces of other decisions of the same millisecond
-// can have ids between them.
+// TracesOf returns the lowest and the highest id that a trace of the decision can
+// have, if the trace is of the kind. Traces of other decisions of the same
+// millisecond can have ids between them.
 func TracesOf(decision ID, kind Kind) (first, last ID) {
 	millis, counter := decision.millis(), decision.counter()
 	first = newID(millis, kind, counter+1)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestTracesOfADecision: the ids of a decision's traces lie in the range of their
-// kind, whatever the counter begins with, and those of other decisions are few.
+// TestTracesOfADecision checks that the ids of a decision's traces are in the range
+// of TracesOf for any start of the counter, and that few other ids are.
 func TestTracesOfADecision(t *testing.T) {
 	authority := mustAuthority(t, "w")
 	at := time.UnixMilli(1790000000123)

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// ErrMoved is wrapped by the error of a position that is no longer the stored
-// one: another process or sink moved it.
+// ErrMoved is wrapped by the error for a position that differs from the stored
+// one, because another process or sink has moved it.
 var ErrMoved = errors.New("the position was moved meanwhile")
 
-// Position is how far a sink has got in a store: the greatest seq of each table
-// that the sink has taken. The store gives out each seq once, in the order of its
-// commits. A record that replaces another has a new seq.
+// Position is the progress of a sink in a store: the highest seq of each table
+// that the sink has taken. The store assigns each seq once, in the order of its
+// commits. A record that replaces another one has a new seq.
 type Position struct{ Traces, Metrics, Versions, Erasures int64 }
 
-// Min returns the lesser of each member: how far both have got.
+// Min returns the smaller one of each member: the progress that both have made.
 func (p Position) Min(q Position) Position {
 	return Position{
 		Traces:   min(p.Traces, q.Traces),
@@ -24,28 +24,28 @@ func (p Position) Min(q Position) Position {
 	}
 }
 
-// Delivery is what a sink takes at once, whole or not at all.
+// Delivery is a unit of work for a sink, which takes all of it or nothing.
 type Delivery struct {
-	Records  []*Record  // ended or interrupted; each with what it shares as its own
+	Records  []*Record  // ended or interrupted; each includes its shared members
 	Metrics  []*Metrics // each with its UUID
 	Versions []Version
 
-	// Erasures are applied after the rest of this delivery. They concern all that
-	// was delivered up to then, and nothing that is delivered later.
+	// Erasures are applied after the other members of this delivery. They apply to
+	// all rows delivered up to then, and to no later ones.
 	Erasures []Erasure
 
-	// Position is the sink's after the delivery. It may move although there is
-	// nothing to take: the rows in between are of other workspaces.
+	// Position is the sink's position after the delivery. It may advance although
+	// the delivery is empty, if the rows in between are of other workspaces.
 	Position Position
 }
 
-// Len returns how many things the delivery holds.
+// Len returns the number of records, metrics, versions and erasures.
 func (d *Delivery) Len() int {
 	return len(d.Records) + len(d.Metrics) + len(d.Versions) + len(d.Erasures)
 }
 
-// Version is one version of a definition: the text that the records naming it
-// were answered from.
+// Version is one version of a definition: the text from which the records that
+// name it were answered.
 type Version struct {
 	Workspace string
 	Kind      Kind
@@ -55,25 +55,25 @@ type Version struct {
 	Time      time.Time // when it was first seen
 }
 
-// File is a file of a set of definitions that was served.
+// File is a file of a set of definitions.
 type File struct {
 	Path    string `json:"path"`   // below the directory, with slashes
 	Hash    string `json:"sha256"` // of the content, in hexadecimal digits
 	Content string `json:"content"`
 }
 
-// Erasure is a selector whose traces were erased, and when. One that chose many
-// by reports comes in several parts.
+// Erasure is the time and the selector of an erasure. An erasure that chose many
+// traces by reports comes as several Erasures.
 type Erasure struct {
 	Time time.Time
 	Selector
 
-	// ReportedOn are traces and decisions that a report chose. The report is
-	// erased, so a place that has yet to get it can't find them by the selector.
+	// ReportedOn are the traces and decisions that a report chose. The report is
+	// erased, so a sink that has not received it can't find them by the selector.
 	ReportedOn []ID
 }
 
-// Erased counts what an erasure deleted.
+// Erased counts the rows that an erasure deleted.
 type Erased struct{ Traces, Metrics, Replies int64 }
 
 // Selector chooses the traces of a workspace that are about one person: by a
@@ -81,11 +81,11 @@ type Erased struct{ Traces, Metrics, Replies int64 }
 //
 // A conversation id chooses a trace that has a report with this id, or whose
 // metadata has a member conversation_id with this text. A member of the metadata
-// chooses a trace whose metadata, or that of a report on it, has this member. All
-// reports on a chosen trace and all replies that name it are chosen with it.
-// Metrics that were reported without a trace count as the reports of one. A report on
-// a decision is one on each of its traces: it chooses them all, and is chosen with
-// any of them.
+// chooses a trace if the trace's metadata, or a report's metadata, has this member.
+// A chosen trace includes all reports on it and all replies that name it. Metrics
+// reported without a trace are treated as a report on a trace of their own. A report
+// on a decision is a report on each of its traces: it chooses all of them, and is
+// chosen with any of them.
 type Selector struct {
 	Workspace      string `json:"workspace"`
 	ConversationID string `json:"conversation_id,omitempty"` // or
@@ -94,21 +94,22 @@ type Selector struct {
 	Decision       ID     `json:"decision_id,omitzero"`
 }
 
-// Validate returns an error if the selector chooses nothing, or by two things.
+// Validate returns an error unless the selector has a workspace and exactly one
+// criterion.
 func (s Selector) Validate() error {
 	if s.Workspace == "" {
 		return errors.New("name a workspace")
 	}
-	by := 0
-	for _, given := range []bool{s.ConversationID != "", s.MetadataName != "" || s.MetadataValue != "", !s.Decision.IsZero()} {
-		if given {
-			by++
+	criteria := 0
+	for _, set := range []bool{s.ConversationID != "", s.MetadataName != "" || s.MetadataValue != "", !s.Decision.IsZero()} {
+		if set {
+			criteria++
 		}
 	}
 	switch {
-	case by == 0, s.MetadataName == "" && s.MetadataValue != "" && by == 1:
+	case criteria == 0, s.MetadataName == "" && s.MetadataValue != "" && criteria == 1:
 		return errors.New("name a conversation id or a member of the metadata, or a decision")
-	case by > 1:
+	case criteria > 1:
 		return errors.New("name either a conversation id or a member of the metadata, or a decision")
 	case s.MetadataName == "":
 		return nil

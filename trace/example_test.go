@@ -8,8 +8,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// An id says what it is of and when it was made. Only an authority of the same
-// key and workspace takes it for one of its own.
+// An id contains the kind and the creation time of its trace. Only an authority with
+// the same key and workspace accepts it.
 func ExampleAuthority() {
 	key := bytes.Repeat([]byte("k"), trace.MinKeyLength)
 	support, err := trace.NewAuthority(key, "support")

@@ -1,30 +1,33 @@
 package trace
 
-// Field is a member of a T, which is a [Record] or [Metrics]. Code that writes,
-// reads, measures, copies or strips them walks the fields and names no member. A
-// new member is therefore written in three places:
+import "cmp"
+
+// Field describes a member of a T, which is a [Record] or [Metrics]. Code that
+// writes, reads, measures, copies or strips them iterates over the fields and names
+// no member. A new member is written in these places:
 //
 //  1. the member of Record or Metrics, with the code that fills it;
 //  2. its line in [RecordFields] or [MetricsFields];
-//  3. its column, in a migration of SQLite and one of PostgreSQL.
+//  3. its column, in schema.sql of SQLite and of PostgreSQL, with another format number
+//     if a release has the current one.
 //
-// JSON out and in, both databases' inserts, queries and erasures, the sizes by
-// which queues and answers are bounded, and copies follow. A member of a type
-// that no other has also needs a case in each switch over the types of At. Tests
-// of each fail until it is there: TestEveryMemberIsAField in this package, and
-// those by which what is stored comes back in those of the databases.
+// The table then covers JSON output and input, both databases' inserts, queries and
+// erasures, the sizes that bound queues and answers, and copies. A member of a new
+// type also needs a case in each switch over the types of At. Tests fail until all
+// places have the member: TestEveryMemberIsAField here, and the tests of both
+// databases that read stored records back.
 type Field[T any] struct {
-	// Name is the member's in JSON, and Group that of the JSON object which it
-	// is in; empty: it is in the outermost.
+	// Name is the member's name in JSON. Group is the name of the JSON object that
+	// contains it; empty: the outermost object.
 	Name, Group string
 
-	// Column is the member's column in a database; empty: Name. A database adds
-	// the unit in which it keeps a time or a duration, such as _us.
+	// Column is the member's column in a database, by default Name. For a time or a
+	// duration, a database appends its unit, such as _us.
 	Column string
 
-	Required bool // the zero value is written, and is not an absent member
-	Content  bool // recorded only where the log policy says so
-	Text     bool // the bytes are text; those of other fields are JSON
+	Required bool // the zero value is written, and does not mean absent
+	Content  bool // recorded only if the log policy says so
+	Text     bool // a []byte member is text; otherwise it is JSON
 
 	// At returns a pointer to the member. It is one of *string, *[]byte, *int,
 	// *int64, *float64, *bool, *[]string, *time.Time, *time.Duration, *ID, *Kind,
@@ -33,18 +36,19 @@ type Field[T any] struct {
 	At func(*T) any
 
 	// Known returns a pointer to the flag that says whether the member is known.
-	// It is nil for a member that needs none: its zero value means absent.
+	// It is nil for a member without a flag: its zero value means absent.
 	Known func(*T) *bool
 
 	names names
 }
 
-// names are those of a field as JSON has them: quoted, with a colon.
+// names are a field's member and group names as written in JSON: quoted, with a colon.
 type names struct{ member, group string }
 
 func named[T any](fields []Field[T]) []Field[T] {
 	for i := range fields {
 		f := &fields[i]
+		f.Column = cmp.Or(f.Column, f.Name)
 		f.names.member = `"` + f.Name + `":`
 		if f.Group != "" {
 			f.names.group = `"` + f.Group + `":`
@@ -53,14 +57,14 @@ func named[T any](fields []Field[T]) []Field[T] {
 	return fields
 }
 
-// RecordFields are the members of a record in the order of their JSON. Shared and
-// SharesContent are not among them: by these a store keeps what several records
-// have in common. Nor is Sealer, which nothing keeps.
+// RecordFields are the members of a record in the order of their JSON. They exclude
+// Shared and SharesContent, which tell a store what several records have in common,
+// and Sealer, which is not stored.
 //
-// A seal is over the members in this order, by these names and in the form of
-// AppendJSON. A new member may come anywhere, since it is absent in older records;
-// one that is moved, renamed or written otherwise breaks the seals of all records
-// that have it.
+// A seal covers the members in this order, by these names and in the form of
+// appendSealed. A new member may have any place, because older records do not have
+// it. If a member is moved, renamed or written differently, the seals of all records
+// that have it become invalid.
 var RecordFields = named([]Field[Record]{
 	{Name: "trace_id", Column: "id", Required: true, At: func(r *Record) any { return &r.ID }},
 	{Name: "decision_id", At: func(r *Record) any { return &r.Decision }},
@@ -108,8 +112,8 @@ var RecordFields = named([]Field[Record]{
 
 func hasUsage(r *Record) *bool { return &r.HasUsage }
 
-// MetricsFields are the members of metrics in the order of their JSON. Reply is
-// not among them: it is stored beside the metrics.
+// MetricsFields are the members of metrics in the order of their JSON. They exclude
+// Reply, which has its own table.
 var MetricsFields = named([]Field[Metrics]{
 	{Name: "id", At: func(m *Metrics) any { return (*ID)(&m.UUID) }},
 	{Name: "trace_id", At: func(m *Metrics) any { return &m.TraceID }},
@@ -130,8 +134,8 @@ var MetricsFields = named([]Field[Metrics]{
 	{Name: "metadata", At: func(m *Metrics) any { return &m.Metadata }},
 })
 
-// attemptFields are the members of an attempt as it is shown. The JSON that a
-// store keeps has its own names, with nanoseconds.
+// attemptFields are the members of an attempt in output. The JSON in a store has
+// other names, with nanoseconds.
 var attemptFields = named([]Field[Attempt]{
 	{Name: "provider", Required: true, At: func(a *Attempt) any { return &a.Provider }},
 	{Name: "model", At: func(a *Attempt) any { return &a.Model }},
@@ -173,4 +177,4 @@ var buffers = func() (all []Field[Record]) {
 	return all
 }()
 
-func (f *Field[T]) bytes(of *T) *[]byte { return f.At(of).(*[]byte) }
+func (f *Field[T]) bytes(t *T) *[]byte { return f.At(t).(*[]byte) }

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Outcome is what became of an answer.
+// Outcome is the result of an answer.
 type Outcome uint8
 
-// The outcomes. What has not ended has none.
+// The outcomes. An answer that has not ended has none of them.
 const (
 	AnyOutcome Outcome = iota
 	OK                 // it ended without an error code
-	Failed             // it ended with one, or was interrupted
+	Failed             // it ended with an error code, or was interrupted
 )
 
 // ParseOutcome reads "ok" and "error". It is false for any other name.
@@ -31,13 +31,13 @@ func ParseOutcome(name string) (Outcome, bool) {
 	return AnyOutcome, false
 }
 
-// ScoreRange is a range of scores with both ends.
+// ScoreRange is a range of scores, which includes both ends.
 type ScoreRange struct{ Least, Most float64 }
 
-// AllScores has every score.
+// AllScores includes every score.
 var AllScores = ScoreRange{0, 100}
 
-// ParseScoreRange reads a range as cells of tables have it, or one score:
+// ParseScoreRange parses a range in the syntax of table cells, or one score:
 //
 //	..20      at most 20
 //	80..      at least 80
@@ -46,17 +46,17 @@ var AllScores = ScoreRange{0, 100}
 func ParseScoreRange(text string) (ScoreRange, error) {
 	wrong := fmt.Errorf("score must be a range of 0 to 100, such as ..20, 80.., 20..40 or 20..<40, or one score; this is %q", text)
 	scores := AllScores
-	least, most, ranged := strings.Cut(text, "..")
+	low, high, ranged := strings.Cut(text, "..")
 	below := false
 	if !ranged {
-		most = least
-	} else if most, below = strings.CutPrefix(most, "<"); least == "" && most == "" || below && most == "" {
+		high = low
+	} else if high, below = strings.CutPrefix(high, "<"); low == "" && high == "" || below && high == "" {
 		return scores, wrong
 	}
 	for _, end := range [...]struct {
 		text string
 		into *float64
-	}{{least, &scores.Least}, {most, &scores.Most}} {
+	}{{low, &scores.Least}, {high, &scores.Most}} {
 		if end.text == "" && ranged {
 			continue
 		}
@@ -73,13 +73,13 @@ func ParseScoreRange(text string) (ScoreRange, error) {
 	return scores, nil
 }
 
-// Filter selects traces of one workspace, which is required. Other members that
-// are zero select everything.
+// Filter selects traces of one workspace. Workspace is required. Other members that
+// are zero do not restrict the selection.
 type Filter struct {
 	Workspace string
 
-	// Since (inclusive) and Until (exclusive) bound the time of the traces' ids,
-	// which is that of their requests to a few milliseconds.
+	// Since (inclusive) and Until (exclusive) bound the times of the trace ids, which
+	// differ from the times of the requests by a few milliseconds at most.
 	Since, Until time.Time
 
 	Kind     Kind
@@ -88,42 +88,42 @@ type Filter struct {
 	Status   int
 	Outcome  Outcome
 	State    *State
-	Provider string // that answered
+	Provider string // the one that answered
 	Model    string
-	Code     string // of the error
+	Code     string // the error code
 
 	FinishReason string // one of FinishReasons
 
-	Version  string // of the definition, or of the prompt that an endpoint sent
+	Version  string // of the definition, or of the prompt sent by an endpoint
 	Revision string
 	Variant  string
 	Arm      string
-	Decision ID // all traces of it
+	Decision ID
 
-	Slower   time.Duration // took at least as long
-	Attempts int           // made at least as many
-	// Fallback selects calls that went beyond their first target: they tried
-	// another one, or left one out.
+	Slower   time.Duration // the minimum latency
+	Attempts int           // the minimum number of attempts
+	// Fallback selects calls that did not only use their first target: they tried
+	// another one, or skipped one.
 	Fallback bool
 
-	// Score selects traces of which the score that was reported last is in the range;
-	// a report on the decision counts for each of its traces whose kind takes a score.
+	// Score selects traces whose last reported score is in the range. A report on a
+	// decision counts for each of its traces whose kind takes a score.
 	Score *ScoreRange
 
-	// These select a trace whose metadata has them, as chain_id and
-	// conversation_id, or of which any report has them that its kind takes.
+	// These select a trace if its metadata has them as chain_id and conversation_id,
+	// or if a report on it has them and its kind takes them.
 	ChainID, ConversationID string
 
 	Metadata []MetadataMatch // all of them
 }
 
-// MetadataMatch asks for a top-level member of a trace's metadata that has a
+// MetadataMatch selects traces by a top-level member of their metadata with a
 // scalar value.
 type MetadataMatch struct {
 	Name  string
 	Value string // as JSON: "text", 1.5, true, null
 
-	// OrText also selects the text that reads as Value does: "1.5" beside 1.5.
+	// OrText also selects a string with the same text: "1.5" in addition to 1.5.
 	OrText bool
 }
 

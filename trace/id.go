@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// ID is a trace's id: a UUID of version 8 (RFC 9562, section 5.8), laid out as
+// ID is a trace's id: a UUID of version 8, with this layout
+// (https://www.rfc-editor.org/rfc/rfc9562#section-5.8):
 //
 //	48 bits  Unix time in milliseconds
 //	 4 bits  version, 8
@@ -17,8 +18,8 @@ import (
 //	30 bits  counter, low part
 //	32 bits  check, see [Authority]
 //
-// Ids of one kind from one Authority ascend in the order they were made; those
-// of different kinds ascend by millisecond.
+// Ids of one kind from one Authority ascend in the order of their creation; ids of
+// different kinds ascend by millisecond.
 type ID [16]byte
 
 const (
@@ -28,7 +29,7 @@ const (
 	textLength  = 36
 )
 
-// newID lays out an id whose check is still zero.
+// newID returns an id with a check of zero.
 func newID(millis int64, kind Kind, counter uint64) ID {
 	var id ID
 	high := uint64(millis)<<16 | 8<<12 | uint64(kind)<<9 | counter>>30&0x1ff
@@ -38,7 +39,7 @@ func newID(millis int64, kind Kind, counter uint64) ID {
 	return id
 }
 
-// FirstID returns the least id that a trace of the time t can have. Ids that sort
+// FirstID returns the lowest possible id of a trace at the time t. Ids that sort
 // before it are of earlier traces.
 func FirstID(t time.Time) ID {
 	var id ID
@@ -54,41 +55,41 @@ func (id ID) counter() uint64 {
 
 func clampMillis(ms int64) int64 { return min(max(ms, 0), maxMillis) }
 
-// Time returns when the id was made, to the millisecond. It means nothing for an
-// id that was not verified.
+// Time returns the creation time of the id, in milliseconds. It is meaningless for
+// an id that was not verified.
 func (id ID) Time() time.Time {
 	return time.UnixMilli(id.millis())
 }
 
-// Kind returns what the trace is of. It means nothing for an id that was not
+// Kind returns the kind of the trace. It is meaningless for an id that was not
 // verified.
 func (id ID) Kind() Kind { return Kind(id[6] >> 1 & 0b111) }
 
-// IDBytes returns the two values that the seventh byte of an id of the kind may
-// have: its last bit is of the counter. A query finds a kind by it.
+// IDBytes returns the two possible values of the seventh byte of an id of the kind:
+// its last bit belongs to the counter. A query selects a kind by this byte.
 func (k Kind) IDBytes() (low, high byte) {
 	low = 8<<4 | byte(k)<<1
 	return low, low | 1
 }
 
-// isForm reports whether the version and variant are those of a trace id.
+// isForm reports whether id has the version and variant of a trace id.
 func (id ID) isForm() bool { return id[6]>>4 == 8 && id[8]>>6 == 0b10 }
 
 // IsZero reports whether id is the zero value, which is no trace's id.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// digitOffsets are the places of each byte's two digits in the 36-character form.
+// digitOffsets are the offsets of each byte's two digits in the 36-character form.
 var digitOffsets = [len(ID{})]int{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34}
 
-// ParseID reads the 36-character form of a UUID in either case. It accepts any
-// UUID: whether a trace has it is for [Authority.Verify] to say.
+// ParseID parses the 36-character form of a UUID, in upper or lower case. It accepts
+// any UUID: use [Authority.Verify] to check that it is a trace id.
 func ParseID[T string | []byte](text T) (ID, bool) {
 	var id ID
 	if len(text) != textLength || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return ID{}, false
 	}
-	for i, at := range digitOffsets {
-		high, low := hexDigit(text[at]), hexDigit(text[at+1])
+	for i, offset := range digitOffsets {
+		high, low := hexDigit(text[offset]), hexDigit(text[offset+1])
 		if high|low > 0xf {
 			return ID{}, false
 		}

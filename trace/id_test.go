@@ -12,14 +12,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fatal is what testing and rapid share.
+// fatal has the methods common to *testing.T and *rapid.T.
 type fatal interface {
 	Helper()
 	Fatal(args ...any)
 }
 
-// mustAuthority returns an authority of the test's one trace key: each call, as
-// it were, on another node.
+// mustAuthority returns an authority with the test's only trace key, like one on
+// another node at each call.
 func mustAuthority(t fatal, workspace string) *Authority {
 	t.Helper()
 	a, err := NewAuthority(bytes.Repeat([]byte{7}, 32), workspace)
@@ -84,7 +84,7 @@ func TestIDsVerify(t *testing.T) {
 	})
 }
 
-// TestCheckIsStable keeps ids valid across releases: they stand in callers'
+// TestCheckIsStable checks that ids stay valid across releases: callers store them in
 // databases.
 func TestCheckIsStable(t *testing.T) {
 	id, _ := ParseID("0190a5c8-0000-8200-8000-00019c1e418a")
@@ -117,8 +117,8 @@ func TestIDBytes(t *testing.T) {
 	}
 }
 
-// TestDecisionsAreNoTraces: what names a request is not taken for the id of an
-// answer, on which something could be reported.
+// TestDecisionsAreNoTraces checks that Verify does not accept the id of a decision as
+// the id of a trace.
 func TestDecisionsAreNoTraces(t *testing.T) {
 	a, err := NewAuthority(make([]byte, MinKeyLength), "w")
 	if err != nil {
@@ -148,8 +148,8 @@ func TestIDsAscend(t *testing.T) {
 	})
 }
 
-// TestIDsDoNotCount: two ids do not tell how many were made in between, unless
-// they are of one millisecond.
+// TestIDsDoNotCount checks that two ids do not reveal how many were made in between,
+// unless they are of one millisecond.
 func TestIDsDoNotCount(t *testing.T) {
 	a := mustAuthority(t, "default")
 	counter := func(id ID) uint64 {
@@ -224,7 +224,7 @@ func TestParseID(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", text[1:], text + "0", "{" + text + "}", "urn:uuid:" + text, strings.ReplaceAll(text, "-", ""),
-		strings.Replace(text, "8", "g", 1), strings.Replace(text, "-", "_", 1), "0123456-789ab-8def-b123-456789abcdef",
+		strings.Replace(text, "8", "g", 1), strings.Replace(text, "8", "G", 1), strings.Replace(text, "-", "_", 1), "0123456-789ab-8def-b123-456789abcdef",
 		strings.Replace(text, "0", "-", 1), "a0000000-0000-0000-0000-0000000000-0", strings.Replace(text, "01", "é", 1), text[:35] + "\x00",
 	} {
 		if got, ok := ParseID(bad); ok {
@@ -264,7 +264,7 @@ func TestNewAuthorityRefuses(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for k := KindPrompt; k <= KindMetrics; k++ {
+	for _, k := range Kinds() {
 		if got, ok := ParseKind(k.String()); !ok || got != k {
 			t.Errorf("%s parses as %v, %v", k, got, ok)
 		}
@@ -274,16 +274,16 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s parses as %v, %v", s, got, ok)
 		}
 	}
-	for k, want := range map[Kind]string{KindPrompt: "prompts", KindEndpoint: "endpoints", KindRemoteConfig: "remoteconfigs", KindMetrics: "", KindDecision: ""} {
-		if got := k.Folder(); got != want {
-			t.Errorf("the folder of %s is %q", k, got)
-		}
-	}
 	if _, ok := ParseKind("unknown"); ok {
 		t.Error("unknown is a kind")
 	}
 	if _, ok := ParseState(""); ok {
 		t.Error("nothing is a state")
+	}
+	for name, want := range map[string]Outcome{"ok": OK, "error": Failed, "": AnyOutcome} {
+		if got, ok := ParseOutcome(name); got != want || ok != (name != "") {
+			t.Errorf("the outcome %q parses as %v, %v", name, got, ok)
+		}
 	}
 }
 
@@ -310,13 +310,12 @@ func FuzzParseID(f *testing.F) {
 	})
 }
 
-// FuzzVerify looks for a forgery: ids that nobody made, and another
-// workspace's, must not verify.
+// FuzzVerify checks that Verify rejects ids that the workspace did not make.
 func FuzzVerify(f *testing.F) {
 	a, other := mustAuthority(f, "default"), mustAuthority(f, "other")
 	at := time.UnixMilli(1790000000000)
 	for _, authority := range []*Authority{a, other} {
-		// The counter of a new millisecond is random, and each process of the fuzzer
+		// The counter of a new millisecond is random, but each process of the fuzzer
 		// must make the same two ids.
 		authority.millis, authority.counter = at.UnixMilli(), 0
 	}
@@ -348,7 +347,7 @@ func BenchmarkAuthorityNew(b *testing.B) {
 	}
 }
 
-// BenchmarkAuthorityNewMillisecond makes each id in a millisecond of its own.
+// BenchmarkAuthorityNewMillisecond makes each id in a new millisecond.
 func BenchmarkAuthorityNewMillisecond(b *testing.B) {
 	a, now := mustAuthority(b, "default"), time.Now()
 	b.ReportAllocs()
@@ -398,7 +397,7 @@ func BenchmarkIDAppendTo(b *testing.B) {
 	}
 }
 
-// The cost of an id must not include memory.
+// Ids are made, verified and written without allocations.
 func TestIDsDoNotAllocate(t *testing.T) {
 	a, now := mustAuthority(t, "default"), time.Now()
 	text := make([]byte, 0, textLength)

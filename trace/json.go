@@ -11,32 +11,32 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
-// AppendJSON appends the record as one JSON object on one line. Traces leave
-// Cadenza in this form by the admin API, exports and sinks alike. It has these
-// members in this order, without those that are absent:
+// AppendJSON appends the record as one JSON object on one line. The admin API,
+// exports and sinks use this form. It has these members in this order, except absent
+// ones:
 //
 //	trace_id, decision_id, time (RFC 3339, UTC, with milliseconds), workspace,
 //	kind, key, state, api_key, version, revision, prompt, prompt_version,
 //	endpoint_variant, endpoint_row, reason, row, variant, arm, provider, model,
 //	status, code, finish_reason, latency_ms, first_token_ms,
-//	usage {prompt_tokens, completion_tokens, total_tokens},
-//	cost_usd, cached, notes [text],
+//	usage {prompt_tokens, completion_tokens, total_tokens}, cost_usd, cached, notes [text],
 //	attempts [{provider, model, status, code, error, latency_ms, started_ms,
-//	  wait_ms, first_token_ms, prompt_tokens, completion_tokens, estimated, hedge}],
+//	  wait_ms, first_token_ms, prompt_tokens, completion_tokens, estimated,
+//	  the members of UsageDetails, cost_usd, list_cost_usd, free, hedge}],
 //	splits [{experiment, bucket, arm, share, unit}], read {definition: version},
 //	inputs {field: value}, metadata, seal, context, variables, messages,
 //	response (text), tool_calls
 //
-// Durations are numbers of milliseconds with microseconds as their fraction. A
-// member that must be JSON and is not, such as one that another program wrote to
-// the store's file, becomes a string: the output is always valid JSON.
+// Durations are in milliseconds, with microseconds as the fraction. A member that
+// should be JSON but is not valid, because another program wrote it to the store's
+// file, becomes a string: the output is always valid JSON.
 func (r *Record) AppendJSON(dst []byte) []byte { return appendFields(dst, RecordFields, r) }
 
 // MarshalJSON implements [json.Marshaler] by AppendJSON. It never fails.
 func (r *Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 
-// AppendAttempts appends attempts as a JSON array, as a record shows them. The
-// form in which a store keeps them has nanoseconds.
+// AppendAttempts appends attempts as a JSON array, in the form of AppendJSON. The
+// form in a store has nanoseconds.
 func AppendAttempts(dst []byte, attempts []Attempt) []byte {
 	o := object{dst: append(dst, '[')}
 	for i := range attempts {
@@ -46,28 +46,28 @@ func AppendAttempts(dst []byte, attempts []Attempt) []byte {
 	return append(o.dst, ']')
 }
 
-// AppendJSON appends the metrics as one JSON object on one line, as
-// [Record.AppendJSON] does a record. Its members, in order, are:
+// AppendJSON appends the metrics as one JSON object on one line, like
+// [Record.AppendJSON]. Its members, in order, are:
 //
 //	id, trace_id, decision_id, time, workspace, api_key, score, latency_ms,
 //	roundtrip_time_ms, llm_response, chain_id, conversation_id,
 //	usage {prompt_tokens, completion_tokens, total_tokens}, values,
 //	metadata
 //
-// The id is that of the metrics themselves, and the same in every copy of them. A
-// member that was reported as empty or zero is not absent.
+// The id is Metrics.UUID, which is the same in every copy of the metrics. A member
+// that was reported as empty or zero is not absent.
 func (m *Metrics) AppendJSON(dst []byte) []byte { return appendFields(dst, MetricsFields, m) }
 
 // MarshalJSON implements [json.Marshaler] by AppendJSON. It never fails.
 func (m *Metrics) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil), nil }
 
-// appendFields appends an object of the members of t that are not absent.
+// appendFields appends an object with the members of t that are not absent.
 func appendFields[T any](dst []byte, fields []Field[T], t *T) []byte {
 	o := object{dst: append(dst, '{')}
 	for i := range fields {
 		f := &fields[i]
 		switch at := f.At(t).(type) {
-		case *string: // as most are
+		case *string: // the most frequent type
 			if *at != "" || f.Required {
 				o.text(&f.names, *at)
 			}
@@ -85,20 +85,20 @@ func appendFields[T any](dst []byte, fields []Field[T], t *T) []byte {
 	return append(o.dst, '}')
 }
 
-// object is a JSON object that is being written. Names need no escapes.
+// object writes a JSON object. Names need no escapes.
 type object struct {
 	dst   []byte
-	group string // the object in this one that is open, quoted
+	group string // the quoted name of the open inner object; empty: none
 }
 
-// separate writes a comma unless what follows is the first in its object or list.
+// separate writes a comma before all but the first member of an object or list.
 func (o *object) separate() {
 	if last := o.dst[len(o.dst)-1]; last != '{' && last != '[' {
 		o.dst = append(o.dst, ',')
 	}
 }
 
-// name writes the name of what is written next.
+// name writes the name of the next member.
 func (o *object) name(n *names) {
 	if o.group != "" && o.group != n.group {
 		o.dst, o.group = append(o.dst, '}'), ""
@@ -124,7 +124,7 @@ func (o *object) value(n *names, at any, required, isText bool) {
 			}
 		}
 	case *time.Duration:
-		if at.Microseconds() != 0 || required { // a store keeps no less
+		if at.Microseconds() != 0 || required { // a store has microseconds
 			o.name(n)
 			o.dst = appendMillis(o.dst, *at)
 		}
@@ -197,7 +197,7 @@ func (o *object) integer(n *names, value int64, required bool) {
 	}
 }
 
-// float leaves out what JSON has no number for.
+// float writes no infinity and no NaN, which JSON does not have.
 func (o *object) float(n *names, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return
@@ -210,7 +210,7 @@ func (o *object) float(n *names, value float64) {
 	o.dst = strconv.AppendFloat(o.dst, value, form, -1, 64)
 }
 
-// raw writes what is JSON already, on one line, and anything else as a string.
+// raw writes valid JSON on one line, and anything else as a string.
 func (o *object) raw(value []byte) {
 	switch {
 	case !utf8.Valid(value) || !json.Valid(value):
@@ -220,9 +220,9 @@ func (o *object) raw(value []byte) {
 	}
 }
 
-// oneLine returns JSON on one line, and what is not JSON as it is.
+// oneLine returns JSON on one line. It returns anything else unchanged.
 func oneLine(value []byte) []byte {
-	if bytes.IndexByte(value, '\n') < 0 && bytes.IndexByte(value, '\r') < 0 { // only between tokens, where it is JSON
+	if bytes.IndexByte(value, '\n') < 0 && bytes.IndexByte(value, '\r') < 0 { // JSON has them only between tokens
 		return value
 	}
 	var line bytes.Buffer
@@ -232,8 +232,8 @@ func oneLine(value []byte) []byte {
 	return line.Bytes()
 }
 
-// appendTime appends t as RFC 3339 with milliseconds, which is what the store
-// keeps. The package time has a fast form for RFC 3339, and none for this.
+// appendTime appends t as RFC 3339 with milliseconds, the precision of the store.
+// Package time formats RFC3339 faster than a layout with milliseconds.
 func appendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	dst = t.AppendFormat(dst, time.RFC3339)
@@ -241,7 +241,7 @@ func appendTime(dst []byte, t time.Time) []byte {
 	return append(dst[:len(dst)-1], '.', byte('0'+millis/100), byte('0'+millis/10%10), byte('0'+millis%10), 'Z')
 }
 
-// appendMillis appends d in milliseconds, with microseconds as their fraction.
+// appendMillis appends d in milliseconds, with microseconds as the fraction.
 func appendMillis(dst []byte, d time.Duration) []byte {
 	micros := d.Microseconds()
 	if micros < 0 {

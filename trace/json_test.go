@@ -44,7 +44,8 @@ func completeRecord() *Record {
 func TestRecordJSON(t *testing.T) {
 	const id = `"trace_id":"0192f3a1-b2c3-8404-8000-0001deadbeef"`
 	broken := &Record{
-		ID: completeRecord().ID, Workspace: "w", Kind: KindPrompt, Key: "k", Cost: math.NaN(), Latency: -time.Millisecond - time.Microsecond,
+		ID: completeRecord().ID, Workspace: "w", Kind: KindPrompt, Key: "k", Cost: math.NaN(),
+		Time: time.UnixMilli(1790000000987), Latency: -time.Millisecond - 999*time.Microsecond,
 		Metadata: []byte(`{"a":`), Messages: []byte("{\"a\":\"\xff\"}"), ToolCalls: []byte(`{} {}`),
 	}
 	for name, test := range map[string]struct {
@@ -66,7 +67,7 @@ func TestRecordJSON(t *testing.T) {
 			&Record{ID: completeRecord().ID, Workspace: "w", Kind: KindPrompt, Key: "k"},
 			`{` + id + `,"workspace":"w","kind":"prompt","key":"k","state":"ended"}`,
 		},
-		"what is no JSON": {broken, `{` + id + `,"workspace":"w","kind":"prompt","key":"k","state":"ended","latency_ms":-1.001,` +
+		"what is no JSON": {broken, `{` + id + `,"time":"2026-09-21T14:13:20.987Z","workspace":"w","kind":"prompt","key":"k","state":"ended","latency_ms":-1.999,` +
 			`"metadata":"{\"a\":","messages":"{\"a\":\"` + "\uFFFD" + `\"}","tool_calls":"{} {}"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestMetricsJSON(t *testing.T) {
 	}
 }
 
-// comesBack holds that what is read is written as it was, but for white space.
+// comesBack checks that text, once read, is written unchanged, except for white space.
 func comesBack(t *testing.T, text []byte, into interface {
 	json.Unmarshaler
 	AppendJSON(dst []byte) []byte
@@ -131,7 +132,8 @@ func comesBack(t *testing.T, text []byte, into interface {
 	}
 }
 
-// TestRecordIsReadWhole: as it was, but for what JSON has otherwise.
+// TestRecordIsReadWhole checks that UnmarshalJSON restores a record, except for
+// precision and text that JSON can't have.
 func TestRecordIsReadWhole(t *testing.T) {
 	want := completeRecord()
 	want.Attempts[1].Latency = want.Attempts[1].Latency.Truncate(time.Microsecond)
@@ -166,8 +168,8 @@ func TestUnreadableRecords(t *testing.T) {
 	}
 }
 
-// TestEveryMemberIsAField of a record and of metrics, but for those that are not
-// shown, and is of a type that JSON out knows.
+// TestEveryMemberIsAField checks that each member of a record and of metrics is in the
+// table of fields, with a type that appendFields supports. Some members are not shown.
 func TestEveryMemberIsAField(t *testing.T) {
 	everyMember(t, RecordFields, "HasUsage", "Shared", "SharesContent", "Sealer")
 	everyMember(t, MetricsFields, "Reply")
@@ -175,19 +177,19 @@ func TestEveryMemberIsAField(t *testing.T) {
 }
 
 func everyMember[T any](t *testing.T, fields []Field[T], others ...string) {
-	var of T
-	at := map[uintptr]string{}
+	var value T
+	names := map[uintptr]string{}
 	for _, f := range fields {
-		at[reflect.ValueOf(f.At(&of)).Pointer()] = f.Name
+		names[reflect.ValueOf(f.At(&value)).Pointer()] = f.Name
 	}
 	for _, found := range reflect.VisibleFields(reflect.TypeFor[T]()) {
 		if found.Anonymous {
-			continue // its members are visible too
+			continue // VisibleFields also returns its members
 		}
-		name, member := found.Name, reflect.ValueOf(&of).Elem().FieldByIndex(found.Index)
-		field := at[member.Addr().Pointer()]
+		name, member := found.Name, reflect.ValueOf(&value).Elem().FieldByIndex(found.Index)
+		field := names[member.Addr().Pointer()]
 		if (field == "") != slices.Contains(others, name) {
-			t.Errorf("%T.%s is the field %q", of, name, field)
+			t.Errorf("%T.%s is the field %q", value, name, field)
 		}
 		if field == "" {
 			if member.Kind() == reflect.Bool {
@@ -196,13 +198,13 @@ func everyMember[T any](t *testing.T, fields []Field[T], others ...string) {
 			continue
 		}
 		fill(t, member)
-		if form := appendFields(nil, fields, &of); !bytes.Contains(form, []byte(`"`+field+`":`)) {
-			t.Errorf("%T.%s is not in %s", of, name, form)
+		if form := appendFields(nil, fields, &value); !bytes.Contains(form, []byte(`"`+field+`":`)) {
+			t.Errorf("%T.%s is not in %s", value, name, form)
 		}
 	}
 }
 
-// fill gives a member a value that is not zero.
+// fill sets a member to a value that is not zero.
 func fill(t *testing.T, member reflect.Value) {
 	switch member.Kind() {
 	case reflect.String:
@@ -231,8 +233,8 @@ func fill(t *testing.T, member reflect.Value) {
 	}
 }
 
-// FuzzRecordJSON holds that the form is one line of valid JSON whatever the
-// record holds, and that what it holds comes back.
+// FuzzRecordJSON checks that the form is one line of valid JSON for any record, and
+// that reading it restores the members.
 func FuzzRecordJSON(f *testing.F) {
 	f.Add("k", "note", []byte(`{"a":1}`), []byte("text"), 0.5, int64(1500), int64(1790000000000))
 	f.Add("\xff", "\"\\\n", []byte("[\n1]"), []byte("\x00\u2028"), math.Inf(-1), int64(-1), int64(-1))
@@ -249,9 +251,9 @@ func FuzzRecordJSON(f *testing.F) {
 				t.Errorf("%q", form)
 			}
 		}
-		if year := r.Time.UTC().Year(); year >= 0 && year <= 9999 { // as RFC 3339 has it
+		if year := r.Time.UTC().Year(); year >= 0 && year <= 9999 { // the years of RFC 3339
 			d := time.Duration(duration).Abs()
-			if d == 0 || time.Microsecond <= d && d < 1<<52*time.Microsecond { // or it is zero in JSON, or no float
+			if d == 0 || time.Microsecond <= d && d < 1<<52*time.Microsecond { // not rounded in JSON
 				comesBack(t, r.AppendJSON(nil), new(Record))
 			}
 			comesBack(t, m.AppendJSON(nil), new(Metrics))
@@ -266,7 +268,7 @@ func FuzzRecordJSON(f *testing.F) {
 		if err := json.Unmarshal(r.AppendJSON(nil), &back); err != nil {
 			t.Fatal(err)
 		}
-		clean := func(s string) string { return string([]rune(s)) } // each byte that is no UTF-8 becomes U+FFFD
+		clean := func(s string) string { return string([]rune(s)) } // replaces invalid UTF-8 by U+FFFD
 		if back.Key != clean(key) || back.Notes[0] != clean(note) || back.Response != clean(string(response)) {
 			t.Errorf("%+v of %+v", back, r)
 		}
@@ -294,7 +296,12 @@ func TestFilterValidate(t *testing.T) {
 		"least":              {Filter{Workspace: "w"}, ""},
 		"most":               {Filter{Workspace: "w", Since: at, Until: at.Add(1), Kind: KindMetrics, Outcome: Failed, State: new(StateStarted), Metadata: []MetadataMatch{{Name: "a", Value: `"b"`}, {Name: "c", Value: "1.5e3"}, {Name: "d", Value: "true"}, {Name: "e", Value: "null"}}}, ""},
 		"no workspace":       {Filter{}, "workspace"},
+		"since":              {Filter{Workspace: "w", Since: at}, ""},
+		"until":              {Filter{Workspace: "w", Until: at}, ""},
 		"kind":               {Filter{Workspace: "w", Kind: 7}, "kind"},
+		"no score":           {Filter{Workspace: "w", Score: &ScoreRange{2, 1}}, "no score"},
+		"time":               {Filter{Workspace: "w", Slower: -1}, "below 0"},
+		"attempts":           {Filter{Workspace: "w", Attempts: -1}, "below 0"},
 		"outcome":            {Filter{Workspace: "w", Outcome: 3}, "outcome"},
 		"nothing":            {Filter{Workspace: "w", Since: at, Until: at}, "before"},
 		"bare text":          {Filter{Workspace: "w", Metadata: []MetadataMatch{{Name: "a", Value: "b"}}}, `"a"`},

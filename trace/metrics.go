@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Metrics is what a caller reports on a trace, or on all traces of a decision. One
-// trace may get many. Members that are nil were not reported.
+// Metrics is a caller's report on a trace, or on all traces of a decision. A trace
+// may have many. Members that are nil were not reported.
 type Metrics struct {
 	TraceID   ID // zero: the report is on all traces of Decision
 	Decision  ID // zero: the report is on the trace TraceID
@@ -14,8 +14,8 @@ type Metrics struct {
 	APIKey    string // the name of the reporter's key
 	Time      time.Time
 
-	// UUID is the metrics' own id, the same in every copy of them. The store makes
-	// it when it takes the metrics; it is set in what is read back.
+	// UUID is the metrics' own id, which is the same in every copy of them. The store
+	// creates it, so metrics read from the store have it.
 	UUID [16]byte
 
 	Score            *float64 // 0 to 100
@@ -30,19 +30,29 @@ type Metrics struct {
 	Values           []byte // a JSON object of numbers, by name
 	Metadata         []byte // a JSON object
 
-	// Reply answers a report that has an idempotency key. Both are stored in one
-	// transaction, or neither.
+	// Reply is the answer to a report with an idempotency key. One transaction stores
+	// both.
 	Reply *Reply
 }
 
-// Takes reports whether traces of the kind take a member of metrics, by the name of
-// its field in [MetricsFields] or of its group. A report on a trace must have only
-// these. A report on a decision may have any: each of its traces shows what its
-// kind takes.
+// Size returns the approximate memory of the metrics without their reply, in bytes.
+func (m *Metrics) Size() int {
+	size := recordOverhead + len(m.Metadata) + len(m.Values)
+	for _, text := range [...]*string{m.LLMResponse, m.ChainID, m.ConversationID} {
+		if text != nil {
+			size += len(*text)
+		}
+	}
+	return size
+}
+
+// Takes reports whether traces of the kind take a member of metrics. The name is its
+// field's name in [MetricsFields], or its group. A report on a trace must have only
+// such members. A report on a decision may have any member: each of its traces shows
+// the members that its kind takes.
 //
-// Traces of prompts, and those that metrics have of their own, take every member. A
-// call of an endpoint was measured by the gateway itself. A remote configuration has
-// no answer that could be scored.
+// Traces of prompts and of KindMetrics take every member. The gateway itself measures
+// calls of endpoints. A remote configuration has no answer that could be scored.
 func (k Kind) Takes(name string) bool {
 	switch name {
 	case "score", "chain_id", "conversation_id":
@@ -53,8 +63,8 @@ func (k Kind) Takes(name string) bool {
 	return true
 }
 
-// Reduce removes the members that traces of the kind do not take. It returns the
-// names by which Takes knows them, in the order of MetricsFields.
+// Reduce removes the members that traces of the kind do not take. It returns their
+// names in the sense of Takes, in the order of MetricsFields.
 func (m *Metrics) Reduce(kind Kind) (removed []string) {
 	for i := range MetricsFields {
 		f := &MetricsFields[i]
@@ -69,8 +79,8 @@ func (m *Metrics) Reduce(kind Kind) (removed []string) {
 	return removed
 }
 
-// clearMember removes a member that not every kind takes, and reports whether it
-// was there.
+// clearMember removes a member that only some kinds take, and reports whether it was
+// set.
 func clearMember(at any) (there bool) {
 	switch at := at.(type) {
 	case **float64:

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReduce: a member that a kind does not take is removed and named once, whatever
-// its type; all others stay.
+// TestReduce checks that Reduce removes the members that a kind does not take, names
+// each once, and keeps all others.
 func TestReduce(t *testing.T) {
 	whole := Metrics{
 		Workspace: "w", APIKey: "k",
@@ -41,5 +41,13 @@ func TestReduce(t *testing.T) {
 		if removed := m.Reduce(test.kind); removed != nil {
 			t.Errorf("kind %d: the second time it removed %q", test.kind, removed)
 		}
+	}
+}
+
+func TestSizeOfMetrics(t *testing.T) {
+	bare, text := new(Metrics).Size(), "0123456789"
+	m := Metrics{Metadata: []byte(text), Values: []byte(text), LLMResponse: &text, ChainID: &text, ConversationID: &text}
+	if got := m.Size(); got != bare+50 {
+		t.Errorf("%d bytes, and %d without texts", got, bare)
 	}
 }

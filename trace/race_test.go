@@ -2,6 +2,6 @@
 
 package trace
 
-// raceEnabled tells that pools drop what they hold, as they do under the race
-// detector.
+// raceEnabled reports that the race detector is on, under which pools drop values at
+// random.
 const raceEnabled = true

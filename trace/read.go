@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// UnmarshalJSON implements [json.Unmarshaler]: it reads what AppendJSON writes.
-// It ignores members that it does not know.
+// UnmarshalJSON implements [json.Unmarshaler]: it reads the output of AppendJSON.
+// It ignores unknown members.
 func (r *Record) UnmarshalJSON(text []byte) error { return readFields(text, RecordFields, r) }
 
-// UnmarshalJSON implements [json.Unmarshaler]: it reads what AppendJSON writes.
-// It ignores members that it does not know.
+// UnmarshalJSON implements [json.Unmarshaler]: it reads the output of AppendJSON.
+// It ignores unknown members.
 func (m *Metrics) UnmarshalJSON(text []byte) error { return readFields(text, MetricsFields, m) }
 
 func readFields[T any](text []byte, fields []Field[T], into *T) error {
@@ -45,7 +45,7 @@ func readFields[T any](text []byte, fields []Field[T], into *T) error {
 	return nil
 }
 
-// readValue decodes the JSON of a member into the member at a pointer.
+// readValue decodes JSON into the member at a pointer.
 func readValue(value []byte, at any, isText bool) error {
 	switch at := at.(type) {
 	case *[]byte:
@@ -82,7 +82,7 @@ func readValue(value []byte, at any, isText bool) error {
 	return json.Unmarshal(value, at)
 }
 
-// readName decodes a member whose values have names.
+// readName decodes a member whose JSON is the name of its value.
 func readName[T any](value []byte, into *T, parse func(string) (T, bool)) error {
 	var name string
 	if err := json.Unmarshal(value, &name); err != nil {

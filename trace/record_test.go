@@ -30,7 +30,17 @@ func TestReleasedRecordsAreEmpty(t *testing.T) {
 	}
 }
 
-// TestDropContent: content is the record's own, or that of its decision which it shows.
+func TestCopiesHaveTheirOwnBuffers(t *testing.T) {
+	source := &Record{Metadata: []byte("{}"), Attempts: []Attempt{{Provider: "p"}}, Notes: []string{"n"}}
+	var r Record
+	r.CopyFrom(source)
+	source.Metadata[0], source.Attempts[0].Provider, source.Notes[0] = '!', "other", "other"
+	if string(r.Metadata) != "{}" || r.Attempts[0].Provider != "p" || r.Notes[0] != "n" {
+		t.Errorf("the copy became %+v", r)
+	}
+}
+
+// TestDropContent drops a record's own content and the content in its Shared.
 func TestDropContent(t *testing.T) {
 	content, bare := &Shared{Metadata: []byte("{}"), Context: []byte(`{"a":1}`)}, &Shared{Metadata: []byte("{}")}
 	for name, test := range map[string]struct {
@@ -45,8 +55,8 @@ func TestDropContent(t *testing.T) {
 		"shared, of which there is no": {Record{Shared: bare, SharesContent: true}, false, bare},
 	} {
 		r := test.record
-		if some := r.DropContent(); some != test.some || len(r.Response) > 0 {
-			t.Errorf("%s: dropped %v, left %q", name, some, r.Response)
+		if some := r.DropContent(); some != test.some || len(r.Response) > 0 || some && r.SharesContent {
+			t.Errorf("%s: dropped %v, left %q, shares content: %t", name, some, r.Response, r.SharesContent)
 		}
 		if diff := cmp.Diff(test.shared, r.Shared, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -20,14 +20,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
-// sealKeyInfo and keyNameInfo keep what is derived apart from any other use of the
+// sealKeyInfo and keyNameInfo separate the derived keys and name from other uses of the
 // trace key.
 const (
 	sealKeyInfo = "cadenza trace seal v1\x00"
 	keyNameInfo = "cadenza trace key name v1"
 )
 
-// The lengths, in bytes, of what a seal has: the name of a key, in hexadecimal, the
+// The lengths, in bytes, of the parts of a seal: the name of a key, in hexadecimal, the
 // MAC of the record and the hash of a part of its content, in base64url (RFC 4648).
 const (
 	keyNameSize  = 4
@@ -35,9 +35,9 @@ const (
 	partHashSize = 8
 )
 
-// Sealer makes and verifies the seals of one workspace's records: whoever changes a
-// record where it is kept can't make the seal that belongs to the change. Sealers of
-// the same trace key and workspace agree, on any node.
+// Sealer makes and verifies the seals of one workspace's records. Without the trace key,
+// a person who changes a stored record can't make a valid seal for it. Sealers with the
+// same trace key and workspace make the same seals, on any node.
 //
 // A seal has the name of the trace key, the MAC, and a hash of each part of the content:
 //
@@ -47,36 +47,36 @@ const (
 //
 //	HMAC-SHA-256(key, length, parts, record)
 //
-// where parts is what follows the MAC in the seal, length its length in four bytes, and
-// record each member that is not absent, but for the seal and the content, in the order of
-// [RecordFields]. A member has the length of its name in a byte, the name, the length of
-// its value in four, and the value: with milliseconds, microseconds and JSON on one line,
-// as far as a record is kept anywhere. The hash of a part is the first 8 bytes of
+// where parts is the text after the MAC in the seal and length its length in four bytes.
+// The record is each member that is not absent, except the seal and the content, in the
+// order of [RecordFields]. A member is the length of its name in one byte, the name, the
+// length of its value in four bytes, and the value: times in milliseconds, durations in
+// microseconds and JSON on one line, as in a store. The hash of a part is 8 bytes of
 //
 //	SHA-256(partKey, name, 0x00, part)
 //
-// so content that was removed later is told from content that was changed, and can't be
-// found by trying. HKDF-SHA256 (RFC 5869) derives both keys from the trace key and the
-// workspace's name, and the name of the trace key from it alone.
+// So Verify can distinguish removed content from changed content, and nobody can find
+// removed content by trying candidates. HKDF-SHA256 (RFC 5869) derives both keys from the
+// trace key and the workspace's name, and the name of the trace key from this key alone.
 type Sealer struct {
 	keyName string
 	partKey []byte
 	macs    sync.Pool // *sealing
 }
 
-// sealing is what one seal is made with.
+// sealing is the reusable state for one seal.
 type sealing struct {
 	mac   hash.Hash
 	part  hash.Hash
-	shown Record // of one that shares something
+	shown Record // a record with its shared members
 	notes []string
 	text  []byte
 	parts []byte
 	sum   [sha256.Size]byte
 }
 
-// sealedFields are the members that the MAC is over, and contentFields those that have
-// hashes of their own.
+// sealedFields are the members that the MAC covers; contentFields are the members with
+// their own hashes.
 var (
 	sealedFields = slices.DeleteFunc(slices.Clone(RecordFields), func(f Field[Record]) bool {
 		return f.Content || f.Name == "seal"
@@ -106,8 +106,8 @@ func NewSealer(traceKey []byte, workspace string) (*Sealer, error) {
 	}}}, nil
 }
 
-// SealAs gives the record the seal of its Sealer as one of a state. Without a Sealer it
-// gets none.
+// SealAs sets the record's seal, made as if the record had the given state. Without a
+// Sealer it does nothing.
 func (r *Record) SealAs(state State) {
 	if r.Sealer == nil {
 		return
@@ -130,13 +130,13 @@ func (s *Sealer) seal(r *Record) string {
 			k.parts = k.appendHash(k.parts, s.partKey, f.Name, part)
 		}
 	}
-	var room [256]byte
-	seal := append(append(room[:0], s.keyName...), '.')
+	var buffer [256]byte
+	seal := append(append(buffer[:0], s.keyName...), '.')
 	seal = k.appendMAC(seal, r, k.parts)
 	return string(append(seal, k.parts...))
 }
 
-// show returns a record as a store shows it: with what it shares as its own.
+// show returns a record as a store shows it: with the shared members as its own.
 func (k *sealing) show(r *Record) *Record {
 	shared := r.Shared
 	if shared == nil {
@@ -154,20 +154,20 @@ func (k *sealing) show(r *Record) *Record {
 	return &k.shown
 }
 
-// release gives k back, without what belongs to a record.
-func (k *sealing) release(to *sync.Pool) {
+// release puts k into the pool, without references to a record.
+func (k *sealing) release(pool *sync.Pool) {
 	if k.shown.Shared != nil {
 		clear(k.notes)
 		k.shown = Record{}
 	}
 	k.text = kept(k.text)
-	to.Put(k)
+	pool.Put(k)
 }
 
-// appendMAC appends the MAC of a record that is shown.
+// appendMAC appends the MAC of a record that show returned.
 func (k *sealing) appendMAC(dst []byte, r *Record, parts []byte) []byte {
-	// The length keeps a member from being taken for a part: who changes a record
-	// chooses what follows the MAC.
+	// The length separates the parts from the members. Without it, an attacker could move
+	// the boundary, because a record's seal contains the parts.
 	k.text = append(binary.BigEndian.AppendUint32(k.text[:0], uint32(len(parts))), parts...)
 	for i := range sealedFields {
 		k.text = appendSealed(k.text, &sealedFields[i], r)
@@ -186,7 +186,7 @@ func (k *sealing) appendHash(dst, key []byte, name string, part []byte) []byte {
 	return base64.RawURLEncoding.AppendEncode(dst, k.part.Sum(k.sum[:0])[:partHashSize])
 }
 
-// appendSealed appends a member as it is sealed, unless it is absent.
+// appendSealed appends the sealed form of a member, unless it is absent.
 func appendSealed(dst []byte, f *Field[Record], r *Record) []byte {
 	if f.Known != nil && !*f.Known(r) {
 		return dst
@@ -214,7 +214,7 @@ func appendSealed(dst []byte, f *Field[Record], r *Record) []byte {
 	case *int64:
 		dst = appendNumber(dst, *at, f.Known != nil)
 	case *float64:
-		if !math.IsNaN(*at) && !math.IsInf(*at, 0) { // as JSON has it
+		if !math.IsNaN(*at) && !math.IsInf(*at, 0) { // JSON has neither
 			dst = appendNumber(dst, int64(math.Float64bits(*at)), false)
 		}
 	case *bool:
@@ -237,7 +237,7 @@ func appendSealed(dst []byte, f *Field[Record], r *Record) []byte {
 	return dst
 }
 
-// appendNumber appends a number, unless it is zero and that is not known.
+// appendNumber appends a number, unless it is zero and known is false.
 func appendNumber(dst []byte, n int64, known bool) []byte {
 	if n == 0 && !known {
 		return dst
@@ -245,26 +245,26 @@ func appendNumber(dst []byte, n int64, known bool) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(n))
 }
 
-// What verifying a seal comes to.
+// The results of Verify.
 const (
-	SealValid    = "valid"     // the record is what was recorded, but for what Removed names
+	SealValid    = "valid"     // the record is as it was recorded, except for Removed
 	SealChanged  = "changed"   // the record was changed after it was recorded
 	SealOtherKey = "other_key" // the seal is under another trace key: it can't be verified
 	SealNone     = "none"      // the record has no seal
 )
 
-// Verification says whether a record is what was recorded.
+// Verification is the result of verifying a seal.
 type Verification struct {
 	Result string `json:"result"` // one of SealValid, SealChanged, SealOtherKey and SealNone
-	// Key is the name of the trace key that the seal is under.
+	// Key is the name of the seal's trace key.
 	Key string `json:"key,omitempty"`
-	// Changed and Removed are the parts of the content of which that is known.
+	// Changed and Removed are the parts of the content known to be changed or removed.
 	Changed []string `json:"changed,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 }
 
-// Verify verifies the seal of a record as a store shows it. What comes after the record
-// is not under its seal: reports, and that the whole record is deleted.
+// Verify verifies the seal of a record as a store shows it. The seal covers neither later
+// reports nor the deletion of the whole record.
 func (s *Sealer) Verify(r *Record) Verification {
 	if r.Seal == "" {
 		return Verification{Result: SealNone}
@@ -273,7 +273,7 @@ func (s *Sealer) Verify(r *Record) Verification {
 	v := Verification{Result: SealChanged, Key: keyName}
 	switch raw, err := hex.DecodeString(keyName); {
 	case err != nil || len(raw) != keyNameSize:
-		return Verification{Result: SealChanged} // no seal begins so
+		return Verification{Result: SealChanged} // this is no key name
 	case keyName != s.keyName:
 		v.Result = SealOtherKey
 		return v
@@ -286,8 +286,8 @@ func (s *Sealer) Verify(r *Record) Verification {
 	defer k.release(&s.macs)
 	r = k.show(r)
 	mac, parts := rest[:end], rest[end:]
-	var room [partHashSize + 2*sealSize]byte
-	if subtle.ConstantTimeCompare(k.appendMAC(room[:0], r, []byte(parts)), []byte(mac)) == 0 {
+	var buffer [partHashSize + 2*sealSize]byte
+	if subtle.ConstantTimeCompare(k.appendMAC(buffer[:0], r, []byte(parts)), []byte(mac)) == 0 {
 		return v
 	}
 	for i := range contentFields {
@@ -298,7 +298,7 @@ func (s *Sealer) Verify(r *Record) Verification {
 		case there && len(part) == 0:
 			v.Removed = append(v.Removed, f.Name)
 		case len(part) == 0:
-		case !there || !strings.HasPrefix(sealed, string(k.appendHash(room[:0], s.partKey, f.Name, part))):
+		case !there || !strings.HasPrefix(sealed, string(k.appendHash(buffer[:0], s.partKey, f.Name, part))):
 			v.Changed = append(v.Changed, f.Name)
 		}
 	}

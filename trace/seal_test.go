@@ -32,15 +32,15 @@ func sealedRecord(t testing.TB) *Record {
 	return r
 }
 
-// TestSealsStayTheSame: what a seal is over must not change, or records of earlier
-// versions seem to have been changed.
+// TestSealsStayTheSame checks that the input of a seal does not change. Otherwise the
+// records of earlier versions would seem changed.
 func TestSealsStayTheSame(t *testing.T) {
 	if got, want := sealedRecord(t).Seal, "606f9b23.VqfIdju491ud9EUIJYw3vg.context=lwIJO_bdjQA.variables=U_2gVgUbk_Q.messages=ZtF3w3jWoIk.response=sNR24MbAT5w.tool_calls=qV8yJpIVuMA"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
-// change makes the value at a pointer another one.
+// change changes the value at a pointer.
 func change(t *testing.T, at any) {
 	t.Helper()
 	switch at := at.(type) {
@@ -73,8 +73,8 @@ func change(t *testing.T, at any) {
 	}
 }
 
-// TestSealNotices a change of each member, and of each of an attempt's, and that it was
-// removed, as a record that is stored and one that is in JSON have it.
+// TestSealNotices checks that a seal detects the change and the removal of each member of
+// a record, and the change of each member of an attempt, in a stored record and in JSON.
 func TestSealNotices(t *testing.T) {
 	good := sealedRecord(t)
 	var parsed Record
@@ -120,7 +120,7 @@ func TestSealNotices(t *testing.T) {
 			} else {
 				reflect.ValueOf(f.At(&removed)).Elem().SetZero()
 			}
-			if f.Name != "state" { // whose zero value was the change
+			if f.Name != "state" { // change has set it to the zero value already
 				verify("without "+f.Name, &removed, without)
 			}
 		}
@@ -128,16 +128,16 @@ func TestSealNotices(t *testing.T) {
 		both.Context, both.Response = nil, []byte("bye")
 		verify("two parts", &both, Verification{Result: SealChanged, Changed: []string{"response"}, Removed: []string{"context"}})
 	}
-	none := *good
-	none.Context, none.Variables, none.Messages, none.Response, none.ToolCalls = nil, nil, nil, nil, nil
-	none.SealAs(none.State)
-	none.Response = []byte("added")
-	if v := good.Sealer.Verify(&none); v.Result != SealChanged || !slices.Equal(v.Changed, []string{"response"}) {
+	bare := *good
+	bare.Context, bare.Variables, bare.Messages, bare.Response, bare.ToolCalls = nil, nil, nil, nil, nil
+	bare.SealAs(bare.State)
+	bare.Response = []byte("added")
+	if v := good.Sealer.Verify(&bare); v.Result != SealChanged || !slices.Equal(v.Changed, []string{"response"}) {
 		t.Errorf("a response that was added: %+v", v)
 	}
 }
 
-// TestMembersAreKeptApart: what one member loses and the next gets is a change.
+// TestMembersAreKeptApart checks that text moved from one member to the next is a change.
 func TestMembersAreKeptApart(t *testing.T) {
 	r := sealedRecord(t)
 	r.Notes = []string{"ab", "c"}
@@ -164,7 +164,7 @@ func TestMembersAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestOtherSeals: which seal is of another key, none, or of no key at all.
+// TestOtherSeals verifies seals of other keys, malformed seals, and a record without one.
 func TestOtherSeals(t *testing.T) {
 	good := sealedRecord(t)
 	name := good.Sealer.keyName
@@ -184,7 +184,7 @@ func TestOtherSeals(t *testing.T) {
 		{good.Sealer, name, Verification{Result: SealChanged, Key: name}},
 		{good.Sealer, name + ".", Verification{Result: SealChanged, Key: name}},
 		{good.Sealer, good.Seal[:30], Verification{Result: SealChanged, Key: name}},
-		{good.Sealer, good.Seal[:31], Verification{Result: SealChanged, Key: name}}, // its parts are cut off
+		{good.Sealer, good.Seal[:31], Verification{Result: SealChanged, Key: name}}, // without its parts
 		{good.Sealer, strings.Replace(good.Seal, ".context=", ".contexT=", 1), Verification{Result: SealChanged, Key: name}},
 		{good.Sealer, good.Seal + ".x=y", Verification{Result: SealChanged, Key: name}},
 	} {
@@ -206,7 +206,7 @@ func TestOtherSeals(t *testing.T) {
 	}
 }
 
-// TestSealOfShared: a record is sealed as the store shows it.
+// TestSealOfShared checks that a seal covers a record as the store shows it.
 func TestSealOfShared(t *testing.T) {
 	s := mustSealer(t, sealKey, "default")
 	for _, content := range []bool{true, false} {
@@ -230,7 +230,7 @@ func TestSealOfShared(t *testing.T) {
 	}
 }
 
-// BenchmarkSeal is what a seal costs the writer, and a call before it is made.
+// BenchmarkSeal measures seals of records with contents of several sizes.
 func BenchmarkSeal(b *testing.B) {
 	evaluation := completeRecord()
 	evaluation.Attempts, evaluation.Messages, evaluation.Response, evaluation.ToolCalls, evaluation.Context, evaluation.Variables = nil, nil, nil, nil, nil, nil

@@ -1,13 +1,13 @@
 package trace
 
-// Shared is what the records of one request have in common. It is redacted, kept
+// Shared has the common members of the records of one request. It is redacted, kept
 // in memory and stored once for all of them. It must not change once a record
-// refers to it. A store shows it on each record as if it were the record's own.
+// refers to it. A store shows its members on each record as the record's own.
 type Shared struct {
-	Notes    []string // come before those of a record
+	Notes    []string // come before the record's own notes
 	Metadata []byte   // JSON
 
-	// Content: only of records that say so.
+	// Content, only for records with SharesContent.
 	Context   []byte // JSON
 	Variables []byte // JSON
 }

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// patience bounds how long one answer may take.
+// patience is the maximum time for one answer.
 const patience = 30 * time.Second
 
-// client is one connection that sends prepared requests. net/http would take
-// more of the generator's processor than the servers take of theirs.
+// client is one connection that sends prepared requests. net/http would use more
+// CPU time in the generator than the servers use.
 type client struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -28,15 +28,15 @@ type client struct {
 // doneEvent ends the streams of OpenAI and of the gateway.
 const doneEvent = "data: [DONE]\n\n"
 
-// answer is what came back.
+// answer describes an answer.
 type answer struct {
 	status  int
 	length  int           // bytes of the body, without the framing of chunks
 	first   time.Duration // from the request to the first bytes of the body
 	elapsed time.Duration
-	closes  bool     // the connection ends with it
-	end     [16]byte // the last bytes of the body, where it came in chunks
-	body    []byte   // only where it was asked for
+	closes  bool     // the server closes the connection after it
+	end     [16]byte // the last bytes of the body, if it came in chunks
+	body    []byte   // only if the caller keeps it
 }
 
 func dial(address string) (*client, error) {
@@ -151,31 +151,31 @@ func (c *client) body(a *answer, n int, keep bool) error {
 	return err
 }
 
-// shape is how load is put on a server.
+// shape describes the load on a server.
 type shape struct {
 	connections int
 	rate        int           // requests a second of all connections; 0: each sends again at once
-	ramp        time.Duration // of press: until what comes back counts
+	ramp        time.Duration // for press: the time until answers count
 }
 
-// result is what a round of load came to.
+// result is the result of a round of load.
 type result struct {
 	answers int
 	first   []time.Duration // sorted
 }
 
-// exchange is a request with what each of its answers must look like. The first
-// answer's content was checked; the others have the same length and end.
+// exchange is a request with the expected length and end of its answers. The
+// content of the first answer was checked.
 type exchange struct {
 	address  string
-	requests [][]byte // by turns
+	requests [][]byte // sent in turns
 	length   int
 	stream   bool // ends with [DONE]
 }
 
-// drive sends a request on all connections for some time, or, where most is not
-// 0, until there were as many answers. It returns when the last one is there.
-func drive(x exchange, s shape, d time.Duration, most int) (result, error) {
+// drive sends a request on all connections for some time, or, if limit is not 0,
+// until there were as many answers. It returns after the last answer.
+func drive(x exchange, s shape, d time.Duration, limit int) (result, error) {
 	var (
 		lock  sync.Mutex
 		group sync.WaitGroup
@@ -185,13 +185,13 @@ func drive(x exchange, s shape, d time.Duration, most int) (result, error) {
 	start := time.Now()
 	end := start.Add(d)
 	for i := range s.connections {
-		share := most / s.connections
-		if i < most%s.connections {
+		share := limit / s.connections
+		if i < limit%s.connections {
 			share++
 		}
 		group.Go(func() {
 			first, err := x.repeat(func(n int) bool {
-				if most > 0 {
+				if limit > 0 {
 					return n < share
 				}
 				if s.rate > 0 {
@@ -221,9 +221,8 @@ func drive(x exchange, s shape, d time.Duration, most int) (result, error) {
 	return total, fault
 }
 
-// repeat sends the request on one connection as long as next, which is given
-// how many were sent, says so. It returns the time to the first bytes of each
-// answer.
+// repeat sends the request on one connection as long as next returns true. next gets the
+// number of requests sent so far. repeat returns the time to the first bytes of each answer.
 func (x exchange) repeat(next func(int) bool) ([]time.Duration, error) {
 	c, err := dial(x.address)
 	if err != nil {

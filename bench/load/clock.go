@@ -12,20 +12,20 @@ import (
 	"unsafe"
 )
 
-// processorTime returns the processor time that all threads of a process have
-// used since its start, in the kernel's resolution of nanoseconds. The clock of
-// a process is named by the complement of its id (clock_getcpuclockid(3)).
+// processorTime returns the CPU time of all threads of a process since its start, in
+// nanoseconds. The clock's id is made from the complement of the process id:
+// https://man7.org/linux/man-pages/man3/clock_getcpuclockid.3.html
 func processorTime(pid int) (time.Duration, error) {
 	const scheduler = 2 // CPUCLOCK_SCHED
-	var at syscall.Timespec
-	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(^pid<<3|scheduler), uintptr(unsafe.Pointer(&at)), 0)
+	var used syscall.Timespec
+	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(^pid<<3|scheduler), uintptr(unsafe.Pointer(&used)), 0)
 	if errno != 0 {
 		return 0, fmt.Errorf("processor time of process %d: %w", pid, errno)
 	}
-	return time.Duration(at.Nano()), nil
+	return time.Duration(used.Nano()), nil
 }
 
-// cpuSet is a mask of processors as the kernel takes it.
+// cpuSet is a mask of processors in the kernel's format.
 type cpuSet [16]uint64
 
 func oneCPU(cpu int) (set cpuSet) {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// binaryVariable names a binary of the gateway for the test, which otherwise
-// builds one.
+// binaryVariable is the environment variable with the path of a gateway's binary.
+// Without it the test builds one.
 const binaryVariable = "CADENZA_LOAD_BINARY"
 
 func TestMain(m *testing.M) {
@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestQuick runs the command on a real gateway, so that it still works when it
-// is needed. Its figures mean nothing.
+// TestQuick runs the command with a real gateway, to check that it works. Its
+// figures are meaningless.
 func TestQuick(t *testing.T) {
 	args := []string{"-json", "-quick", "-logs", "none,metadata", "-works", "json,reports,memory,streams,overload"}
 	if binary := os.Getenv(binaryVariable); binary != "" {
@@ -111,8 +111,7 @@ func TestMockAnswers(t *testing.T) {
 		if events == 0 && !json.Valid(first.body) {
 			t.Errorf("%s: the answer is no JSON: %s", model, first.body)
 		}
-		// The connection is used again, and an answer that isn't kept counts the
-		// same.
+		// The connection is used again. An answer that is not kept has the same counts.
 		second, err := c.do(ask, false)
 		if err != nil {
 			t.Fatalf("%s, again: %v", model, err)
@@ -123,7 +122,7 @@ func TestMockAnswers(t *testing.T) {
 	}
 }
 
-// TestWrongAnswers proves that no answer counts which isn't right.
+// TestWrongAnswers checks that wrong answers do not count.
 func TestWrongAnswers(t *testing.T) {
 	const right = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood"
 	for _, c := range []struct {
@@ -204,8 +203,8 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestPage proves that the page of the figures has the marks, and that only what
-// is between them is replaced.
+// TestPage checks that the page of the figures has the marks, and that only the text
+// between them is replaced.
 func TestPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/performance.md")
 	if err != nil {
@@ -234,8 +233,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestServerHasOneProcessor starts a program that says on which processors it
-// may run.
+// TestServerHasOneProcessor starts a program that prints the processors on which it may run.
 func TestServerHasOneProcessor(t *testing.T) {
 	allowed, err := cpus()
 	if err != nil {

@@ -31,8 +31,8 @@ type options struct {
 	quick       bool
 }
 
-// plain is the name of the target that is the base of all ratios, direct that
-// of the mock itself.
+// plain is the name of the target that is the base of all ratios; direct is the
+// name of the mock itself.
 const (
 	plain  = "plain"
 	direct = "direct"
@@ -57,7 +57,7 @@ func main() {
 	}
 }
 
-// run measures what the arguments say and prints the report.
+// run measures the works selected by the arguments, and prints the report.
 func run(ctx context.Context, args []string, output, progress io.Writer) (err error) {
 	o, err := parse(args, progress)
 	if err != nil {
@@ -126,14 +126,14 @@ func parse(args []string, output io.Writer) (o options, err error) {
 
 // choose returns the names of a list in the order of all.
 func choose(kind, list string, all []string) (names []string, err error) {
-	given := strings.Split(list, ",")
-	for _, name := range given {
+	chosen := strings.Split(list, ",")
+	for _, name := range chosen {
 		if !slices.Contains(all, name) {
 			return nil, fmt.Errorf("there is no %s %q, but %s", kind, name, strings.Join(all, ", "))
 		}
 	}
 	for _, name := range all {
-		if slices.Contains(given, name) {
+		if slices.Contains(chosen, name) {
 			names = append(names, name)
 		}
 	}
@@ -146,7 +146,7 @@ type bench struct {
 	o        options
 	progress io.Writer
 	dir      string
-	cpu      int // of the servers
+	cpu      int // the processor of the servers
 	mock     *mock
 	gateways []*server
 	postgres *postgres // nil: no sink is measured
@@ -183,7 +183,7 @@ func newBench(ctx context.Context, o options, progress io.Writer) (*bench, error
 	return b, nil
 }
 
-// build makes the binary of the module beside this one.
+// build builds the binary from the module in the parent directory.
 func build(ctx context.Context, dir string) (string, error) {
 	const module = "github.com/cadenza-gateway/cadenza"
 	where, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
@@ -199,7 +199,7 @@ func build(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// rest stops the servers that are measured by turns.
+// rest stops the servers that are measured in turns.
 func (b *bench) rest() {
 	for _, s := range b.gateways {
 		s.stop()
@@ -243,8 +243,8 @@ func (b *bench) addresses(name, prefix string) (s *server, err error) {
 	return s, err
 }
 
-// startGateway starts the gateway at a log level. What the configuration says
-// of an upstream and of calls is kept.
+// startGateway starts the gateway at a log level. It uses the upstream and the
+// calls of the configuration.
 func (b *bench) startGateway(level, prefix string, c gatewayConfig, environment ...string) (*server, error) {
 	s, err := b.addresses(level, prefix)
 	if err != nil {
@@ -259,8 +259,8 @@ func (b *bench) startGateway(level, prefix string, c gatewayConfig, environment 
 	return s, s.start(b.o.binary, c.caddyfile(), b.cpu, environment...)
 }
 
-// startPlain starts plain Caddy as a proxy. Sites of its own, whose addresses
-// are returned, answer with bodies of some sizes.
+// startPlain starts plain Caddy as a proxy. It also serves sites that answer with
+// bodies of these sizes, and returns their addresses.
 func (b *bench) startPlain(upstream string, sizes map[string]int, prefix string, environment ...string) (*server, map[string]string, error) {
 	s, err := b.addresses(plain, prefix)
 	if err != nil {
@@ -372,8 +372,8 @@ func (b *bench) measure() (*report, error) {
 	return r, nil
 }
 
-// rounds measures one work on all targets by turns. What is a server's own
-// time, such as a collection of its garbage, falls on all rounds alike.
+// rounds measures one work on all targets in turns. So a server's background work,
+// such as garbage collection, affects all rounds equally.
 func (b *bench) rounds(r *report, w work, exchanges map[string]exchange) (*measured, error) {
 	targets := append([]*server{b.plain}, b.gateways...)
 	m := newMeasured(w)
@@ -428,8 +428,7 @@ func (b *bench) rounds(r *report, w work, exchanges map[string]exchange) (*measu
 	return m, nil
 }
 
-// cost puts load on the server and returns the processor time that it used for
-// that, until it came to rest.
+// cost sends load to the server and returns the CPU time that it used until it was idle again.
 func (s *server) cost(x exchange, load shape, d time.Duration) (result, time.Duration, error) {
 	before, err := processorTime(s.pid())
 	if err != nil {

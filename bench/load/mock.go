@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// The models of the mock: what a call asks for is what it gets.
+// The models of the mock, each with a different form of answer.
 const (
 	modelWhole  = "mock-whole"  // one JSON answer
-	modelBurst  = "mock-burst"  // 102 events, each written by itself, without a pause
+	modelBurst  = "mock-burst"  // 102 events, each in its own write, without a pause
 	modelOnce   = "mock-once"   // 102 events in one write
-	modelShort  = "mock-short"  // 12 events, each written by itself
+	modelShort  = "mock-short"  // 12 events, each in its own write
 	modelGentle = "mock-gentle" // 52 events, one each 10 ms
 	modelStuck  = "mock-stuck"  // 60 events, one each second
 )
@@ -26,17 +26,15 @@ const (
 // gentlePace is the time between two events of a gentle stream.
 const gentlePace = 10 * time.Millisecond
 
-// mock is an upstream that speaks OpenAI's chat completions over HTTP/1.1. Its
-// answers are bytes prepared once, so that it takes little of the processor
-// that it shares with the generator.
+// mock is an upstream with OpenAI's chat completions over HTTP/1.1. Its answers are prepared
+// once, so that it uses little CPU time of the processor that it shares with the generator.
 type mock struct {
 	listener net.Listener
 	whole    []byte
 	streams  map[string]stream
 }
 
-// stream is an answer of server-sent events, each a chunk of its own as OpenAI
-// sends them.
+// stream is an answer of server-sent events, each in its own chunk, like OpenAI's.
 type stream struct {
 	events [][]byte
 	writes [][]byte // the events over HTTP/1.1, the first one with the headers
@@ -69,8 +67,8 @@ func (m *mock) address() string { return m.listener.Addr().String() }
 
 func (m *mock) url() string { return "http://" + m.address() }
 
-// newStream makes an answer of some events: the role, the words, the reason of
-// the end with the usage, and besides them [DONE].
+// newStream makes an answer with this number of events: the role, the words, and the
+// finish reason with the usage. [DONE] is not counted.
 func newStream(events int, pace time.Duration) stream {
 	s := stream{pace: pace}
 	add := func(delta, end, usage string) {
@@ -82,7 +80,7 @@ func newStream(events int, pace time.Duration) stream {
 		add(`{"content":" word"}`, "null", "null")
 	}
 	add("{}", `"stop"`, fmt.Sprintf(`{"prompt_tokens":250,"completion_tokens":%d,"total_tokens":%d}`, events-2, events+248))
-	// [DONE] goes with the last event, as a server that ends its handler sends it.
+	// [DONE] is sent with the last event, like by a server whose handler returns.
 	s.events[len(s.events)-1] = append(s.events[len(s.events)-1], doneEvent...)
 	for _, event := range s.events {
 		s.writes = append(s.writes, []byte(fmt.Sprintf("%x\r\n%s\r\n", len(event), event)))
@@ -103,7 +101,7 @@ func (m *mock) serve() {
 		}
 		go func() {
 			defer conn.Close()
-			// A caller that leaves is seen by the generator, if it matters.
+			// If a caller leaves and that matters, the generator reports it.
 			_ = m.answer(conn)
 		}()
 	}
@@ -166,8 +164,8 @@ func (m *mock) respond(conn net.Conn, body []byte) error {
 	return err
 }
 
-// header returns the value of a header's line if the line has that header,
-// whose name is in lower case and ends with a colon.
+// header returns the value in a line if the line has the header. The name is in
+// lower case and ends with a colon.
 func header(line []byte, name string) ([]byte, bool) {
 	if len(line) < len(name) || !bytes.EqualFold(line[:len(name)], []byte(name)) {
 		return nil, false

@@ -17,40 +17,40 @@ import (
 	"time"
 )
 
-// overload is the work that asks for more than the gateway bears.
+// overload is the work with more requests than the gateway can handle.
 const overload = "overload"
 
 const (
-	// returning is how many connections ask again at once, borne how many the peak is
-	// measured with, and openly how many the requests of an open loop come over: more
-	// than the gateway slows.
+	// returning is the number of connections that repeat at once, borne the number
+	// for measuring the peak, and openly the number for the requests of an open loop,
+	// which is more than the gateway delays.
 	returning = 1_500
 	borne     = 64
 	openly    = 4_000
-	// times is how much of the peak is to be offered in an open loop.
+	// times is the rate in an open loop, as a multiple of the peak.
 	times = 3
-	// longRamp is the time until what comes back counts. It is longer than a refusal waits.
+	// longRamp is the time until answers count. It is longer than the delay of a refusal.
 	longRamp = 1500 * time.Millisecond
 )
 
-// crowd is one measurement of more requests than the gateway bears, by round.
+// crowd is one measurement of more requests than the gateway can handle, by round.
 type crowd struct {
 	Title   string    `json:"title"`
-	Share   []float64 `json:"share"`   // of the peak that was answered
+	Share   []float64 `json:"share"`   // the answered part of the peak
 	Answers []float64 `json:"answers"` // a second
 	Refused []float64 `json:"refused"` // a second
-	Offered []float64 `json:"offered"` // of the peak
-	Busy    []float64 `json:"busy"`    // the gateway's processor time, of that at the peak
-	Goal    float64   `json:"goal"`    // of the share
-	Within  bool      `json:"within"`  // the share must be within ten points of that without a ceiling
+	Offered []float64 `json:"offered"` // the offered rate, relative to the peak
+	Busy    []float64 `json:"busy"`    // the gateway's CPU time, relative to the peak
+	Goal    float64   `json:"goal"`    // for the share
+	Within  bool      `json:"within"`  // the share must be within ten points of the share without a ceiling
 }
 
-// refusal is what a refusal costs, by round.
+// refusal is the cost of a refusal, by round.
 type refusal struct {
 	CPU     []float64 `json:"cpu_us"`
-	Respond []float64 `json:"respond_us"` // of the same status and body, as many a second, in the same process
+	Respond []float64 `json:"respond_us"` // for the same status, body and rate, in the same process
 	Answer  []float64 `json:"answer_us"`  // an answer, at the peak
-	Goal    float64   `json:"goal"`       // of CPU against Respond
+	Goal    float64   `json:"goal"`       // for the ratio of CPU to Respond
 }
 
 // overloads are the crowds of a run and the cost of a refusal.
@@ -60,13 +60,13 @@ type overloads struct {
 	Open    *crowd   `json:"open"`
 }
 
-// pressed is what came back in a time.
+// pressed counts the answers and refusals in a time.
 type pressed struct{ answers, refused int }
 
-// mockVariable has the process be the mock alone.
+// mockVariable is the environment variable that makes the process run only the mock.
 const mockVariable = "LOAD_MOCK"
 
-// serveMock is the mock in a process of its own, where no request waits for those of the
+// serveMock runs the mock in its own process, in which its requests do not wait for the
 // generator. It ends with its standard input.
 func serveMock() {
 	m, err := startMock()
@@ -108,12 +108,12 @@ func startMockProcess() (url string, stop func(), err error) {
 	return strings.TrimSpace(line), stop, nil
 }
 
-// press sends a request on many connections, waits until all are at it, and counts what
-// comes back in a time. Answers must be right, or refusals: a connection that ends with
-// one is replaced.
+// press sends a request on many connections, waits until all are active, and counts the
+// answers in a time. They must be correct answers or refusals. If a refusal closes its
+// connection, press opens another one.
 func press(x exchange, s shape, d time.Duration) (total pressed, err error) {
 	start := time.Now()
-	from, end := start.Add(s.ramp), start.Add(s.ramp+d)
+	begin, end := start.Add(s.ramp), start.Add(s.ramp+d)
 	var (
 		lock  sync.Mutex
 		group sync.WaitGroup
@@ -125,7 +125,7 @@ func press(x exchange, s shape, d time.Duration) (total pressed, err error) {
 					time.Sleep(time.Until(start.Add(time.Duration(n*s.connections+i) * time.Second / time.Duration(s.rate))))
 				}
 				return time.Now().Before(end)
-			}, from, end)
+			}, begin, end)
 			lock.Lock()
 			defer lock.Unlock()
 			total.answers += got.answers
@@ -139,8 +139,8 @@ func press(x exchange, s shape, d time.Duration) (total pressed, err error) {
 	return total, err
 }
 
-// pressOne is one connection of press. It counts what comes between two times.
-func (x exchange) pressOne(next func(int) bool, from, end time.Time) (got pressed, err error) {
+// pressOne is one connection of press. It counts the answers between two times.
+func (x exchange) pressOne(next func(int) bool, begin, end time.Time) (got pressed, err error) {
 	var c *client
 	defer func() {
 		if c != nil {
@@ -166,7 +166,7 @@ func (x exchange) pressOne(next func(int) bool, from, end time.Time) (got presse
 			c = nil
 		}
 		switch now := time.Now(); {
-		case now.Before(from) || now.After(end):
+		case now.Before(begin) || now.After(end):
 		case refused:
 			got.refused++
 		default:
@@ -176,8 +176,8 @@ func (x exchange) pressOne(next func(int) bool, from, end time.Time) (got presse
 	return got, nil
 }
 
-// pressure is press with the share of a processor that the server used meanwhile. Its
-// profile goes into a file, where one is named.
+// pressure is press with the share of a processor that the server used in this time. It
+// writes a profile if a file is named.
 func (s *server) pressure(x exchange, load shape, d time.Duration, into string) (pressed, float64, error) {
 	type reading struct {
 		used time.Duration
@@ -203,13 +203,13 @@ func (s *server) pressure(x exchange, load shape, d time.Duration, into string) 
 	return got, r.used.Seconds() / d.Seconds(), nil
 }
 
-// each is the processor time for each request in microseconds.
+// each returns the CPU time per request in microseconds.
 func (p pressed) each(busy float64, d time.Duration) float64 {
 	return busy * float64(d/time.Microsecond) / float64(max(p.answers+p.refused, 1))
 }
 
-// crowdCases are the gateways that are overloaded, by what their Caddyfiles say of
-// in_flight.
+// crowdCases are the gateways that are overloaded, by the option in_flight of their
+// Caddyfiles.
 var crowdCases = []struct {
 	name, title, ceiling string
 	goal                 float64
@@ -222,8 +222,8 @@ var crowdCases = []struct {
 	{"adaptive", "`in_flight { host 64 adaptive }`", "host 64 adaptive", 0.75},
 }
 
-// overload measures what the gateway answers of more than it bears, in closed loops and
-// in an open one, and what a refusal costs.
+// overload measures the answers of an overloaded gateway, in closed loops and in an open
+// one, and the cost of a refusal.
 func (b *bench) overload() (*overloads, error) {
 	connections, many, ramp := returning, openly, longRamp
 	if b.o.quick {
@@ -258,7 +258,7 @@ func (b *bench) overload() (*overloads, error) {
 		r.Crowds = append(r.Crowds, &crowd{Title: fmt.Sprintf("%d connections that ask again at once, %s", connections, c.title), Goal: c.goal, Within: c.ceiling != ""})
 	}
 	peak = exchanges["default"]
-	full, beside, err := b.startFull(w, upstream)
+	full, respond, err := b.startFull(w, upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -305,7 +305,7 @@ func (b *bench) overload() (*overloads, error) {
 		for _, target := range []struct {
 			name, address string
 			to            *[]float64
-		}{{"refusal", full.listen, &r.Refusal.CPU}, {"respond", beside, &r.Refusal.Respond}} {
+		}{{"refusal", full.listen, &r.Refusal.CPU}, {"respond", respond, &r.Refusal.Respond}} {
 			x := exchange{address: target.address, requests: peak.requests}
 			got, busy, err := full.pressure(x, load, b.o.round, profile(target.name))
 			if err != nil {
@@ -315,7 +315,7 @@ func (b *bench) overload() (*overloads, error) {
 				return nil, fmt.Errorf("%d requests were answered that were to be refused", got.answers)
 			}
 			*target.to = append(*target.to, got.each(busy, b.o.round))
-			// As many a second of the other.
+			// The same rate for the other site.
 			load.rate = int(float64(got.refused) / b.o.round.Seconds())
 		}
 		release()
@@ -323,15 +323,15 @@ func (b *bench) overload() (*overloads, error) {
 	return r, nil
 }
 
-// startFull starts a gateway that bears one call. A site beside it responds with the
+// startFull starts a gateway with a ceiling of one call. Another site responds with the
 // same status and body as its refusals.
-func (b *bench) startFull(w work, upstream string) (s *server, beside string, err error) {
-	if beside, err = freeAddress(); err != nil {
+func (b *bench) startFull(w work, upstream string) (s *server, respond string, err error) {
+	if respond, err = freeAddress(); err != nil {
 		return nil, "", err
 	}
 	const body = `{"error":{"message":"The gateway has 1 calls in flight, as many as it may have (in_flight: process). Send the request again.","type":"server_error","param":null,"code":"overloaded"},"name":"overloaded","message":"The gateway has 1 calls in flight, as many as it may have (in_flight: process). Send the request again.","error_code":"overloaded"}`
 	s, err = b.startGateway("metadata", "overload-full-", gatewayConfig{
-		upstream: upstream, ceiling: "process 1", beside: site(beside, "respond `"+body+"` 503"),
+		upstream: upstream, ceiling: "process 1", sites: site(respond, "respond `"+body+"` 503"),
 	})
 	if err != nil {
 		return nil, "", err
@@ -339,10 +339,10 @@ func (b *bench) startFull(w work, upstream string) (s *server, beside string, er
 	if _, err = s.try(s.listen, request(w.path, w.body), w.content, false); err != nil {
 		return nil, "", s.complain(err)
 	}
-	return s, beside, nil
+	return s, respond, nil
 }
 
-// occupy takes the gateway's only place, until it is released.
+// occupy makes the gateway's only call, which ends when it is released.
 func (s *server) occupy() (release func(), err error) {
 	conn, err := net.DialTimeout("tcp", s.listen, patience)
 	if err != nil {
@@ -351,7 +351,7 @@ func (s *server) occupy() (release func(), err error) {
 	if _, err := conn.Write(request("/v1/endpoints", `{"key":"`+modelStuck+`","stream":true,"variables":{"text":"Hi?"}}`)); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	// The first event says that the call is in flight.
+	// With the first event, the call is in flight.
 	buffer := make([]byte, 4<<10)
 	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -374,5 +374,5 @@ func (c *crowd) add(got, peak pressed, more float64, d time.Duration) {
 	c.Share = append(c.Share, float64(got.answers)/float64(max(peak.answers, 1)))
 }
 
-// part is the share of a refusal in an answer's processor time.
+// part is the CPU time of a refusal, relative to an answer.
 func (r *refusal) part() float64 { return median(r.CPU) / median(r.Answer) }

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// postgres is a throw-away PostgreSQL server for the gateway with a sink. It
-// runs on the generator's processor, so that it takes none of the gateway's.
+// postgres is a temporary PostgreSQL server for the gateway with a sink. It runs on
+// the generator's processor, not on the gateway's.
 type postgres struct {
 	dir     string
 	address string
@@ -25,7 +25,7 @@ type postgres struct {
 	ended   chan struct{}
 }
 
-// postgresPrograms returns the folder of initdb and postgres, or nothing.
+// postgresPrograms returns the directory of initdb and postgres, or an empty string.
 func postgresPrograms() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -41,7 +41,7 @@ func postgresPrograms() string {
 
 func startPostgres(bin string) (p *postgres, err error) {
 	p = &postgres{ended: make(chan struct{})}
-	// Not below the run's directory, which the server's user may not enter.
+	// Not in the run's directory, which the server's user can't enter.
 	if p.dir, err = os.MkdirTemp("", "cadenza-load-pg"); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func startPostgres(bin string) (p *postgres, err error) {
 		err := p.command.Start()
 		started <- err
 		if err == nil {
-			_ = p.command.Wait() // an end that no one asked for is seen by the sink
+			_ = p.command.Wait() // the sink notices an unexpected end
 		}
 		close(p.ended)
 	}()

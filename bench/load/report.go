@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// report is what a run found, as -json prints it.
+// report has the results of a run, in the form of -json.
 type report struct {
 	Date    time.Time   `json:"date"`
 	Machine string      `json:"machine"`
 	Load    string      `json:"load"`   // the load averages at the start
-	Binary  string      `json:"binary"` // the commit that it was built from
+	Binary  string      `json:"binary"` // the commit from which it was built
 	Rounds  int         `json:"rounds"`
 	Seconds float64     `json:"round_seconds"`
-	Between float64     `json:"between"` // the most of a processor that a server used between its rounds
+	Between float64     `json:"between"` // the maximum share of a processor used by a server between its rounds
 	Works   []*measured `json:"works"`
 	Memory  []memory    `json:"memory,omitempty"`
 	Streams []streams   `json:"streams,omitempty"`
@@ -29,7 +29,7 @@ type report struct {
 	Overload *overloads `json:"overload,omitempty"`
 }
 
-// measured is one work on all targets.
+// measured has the figures of one work on all targets.
 type measured struct {
 	work    work
 	Name    string             `json:"name"`
@@ -37,10 +37,10 @@ type measured struct {
 	Targets map[string]*figure `json:"targets"`
 }
 
-// figure is one work on one target: each round, and medians.
+// figure has the rounds and medians of one work on one target.
 type figure struct {
 	Answers []int     `json:"answers"`
-	CPU     []float64 `json:"cpu_us"`   // microseconds of the server a request
+	CPU     []float64 `json:"cpu_us"`   // CPU time of the server per request, in microseconds
 	Rate    []float64 `json:"rate"`     // requests a second
 	First50 []float64 `json:"first_50"` // milliseconds to the first bytes of the body
 	First99 []float64 `json:"first_99"`
@@ -51,7 +51,7 @@ func newMeasured(w work) *measured {
 	return &measured{work: w, Name: w.name, Title: w.title, Targets: map[string]*figure{}}
 }
 
-// add takes a round.
+// add adds a round.
 func (m *measured) add(target string, got result, used, d time.Duration) {
 	f := m.Targets[target]
 	if f == nil {
@@ -65,8 +65,8 @@ func (m *measured) add(target string, got result, used, d time.Duration) {
 	f.First99 = append(f.First99, milliseconds(got.first[len(got.first)*99/100]))
 }
 
-// compare computes the ratios when all rounds are there. They are of each round,
-// since the machine's speed changes between them.
+// compare computes the ratios when all rounds are measured. It does so for each round,
+// because the machine's speed changes between them.
 func (m *measured) compare() {
 	for target, f := range m.Targets {
 		if target != plain && target != direct {
@@ -133,7 +133,7 @@ func processor() string {
 	return "an unknown processor"
 }
 
-// markdown is the report for a page.
+// markdown returns the report for a page.
 func (r *report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; %s; load average %s at the start. Built from %s. Medians of %d rounds of %g s, by turns.",
@@ -151,7 +151,7 @@ func (r *report) markdown() string {
 	return b.String()
 }
 
-// columns are the gateways that were measured.
+// columns returns the measured gateways.
 func (m *measured) columns() (names []string) {
 	for _, level := range logs {
 		if m.Targets[level] != nil {
@@ -184,7 +184,7 @@ func (r *report) ratios(b *strings.Builder) {
 	}
 }
 
-// latency is the table of the time to the first token.
+// latency writes the table of times to the first token.
 func (r *report) latency(b *strings.Builder) {
 	for _, m := range r.Works {
 		base := m.Targets[direct]
@@ -192,12 +192,12 @@ func (r *report) latency(b *strings.Builder) {
 			continue
 		}
 		b.WriteString("\n| time to first token | p50 | p99 | added to the mock's, p50 | p99 | over plain Caddy's, p50 | p99 |\n|---|---:|---:|---:|---:|---:|---:|\n")
-		at := m.Targets[plain]
+		caddy := m.Targets[plain]
 		for _, target := range append([]string{direct, plain}, m.columns()...) {
 			f := m.Targets[target]
 			fmt.Fprintf(b, "| %s | %.2f ms | %.2f ms |", target, median(f.First50), median(f.First99))
-			for _, from := range []*figure{base, at} {
-				fmt.Fprintf(b, " %+.2f ms | %+.2f ms |", median(f.First50)-median(from.First50), median(f.First99)-median(from.First99))
+			for _, reference := range []*figure{base, caddy} {
+				fmt.Fprintf(b, " %+.2f ms | %+.2f ms |", median(f.First50)-median(reference.First50), median(f.First99)-median(reference.First99))
 			}
 			b.WriteString("\n")
 		}
@@ -205,7 +205,7 @@ func (r *report) latency(b *strings.Builder) {
 	}
 }
 
-// reports is the table of durable answers.
+// reports writes the table of durable answers.
 func (r *report) reports(b *strings.Builder) {
 	for _, m := range r.Works {
 		if m.Name != reports {
@@ -248,7 +248,7 @@ func (r *report) streams(b *strings.Builder) {
 	}
 }
 
-// overload is the table of what is answered of more than the gateway bears.
+// overload writes the table of answers under overload.
 func (r *report) overload(b *strings.Builder) {
 	o := r.Overload
 	if o == nil {
@@ -274,7 +274,7 @@ func (c *crowd) row(b *strings.Builder, goal float64) {
 	fmt.Fprintf(b, "| %s | %.1f × | %.0f %% | %.0f | %.0f | %.0f %% | %.0f %% |\n", c.Title, median(c.Offered), 100*median(c.Share), median(c.Answers), median(c.Refused), 100*median(c.Busy), 100*goal)
 }
 
-// The marks between which a page has the figures.
+// The marks before and after the figures in a page.
 const (
 	pageBegin = "<!-- figures: begin -->\n"
 	pageEnd   = "<!-- figures: end -->"

@@ -30,23 +30,22 @@ import (
 )
 
 const (
-	// manyStreams is how many streams are open at a time.
+	// manyStreams is the number of concurrent streams.
 	manyStreams = 10_000
-	// memoryCalls is how many calls a fresh process answers before its memory
-	// is read.
+	// memoryCalls is the number of calls that a new process answers before its memory is read.
 	memoryCalls = 60_000
-	// heldEvents is the number of events of a held stream, one each second:
-	// long enough for all streams to begin before the first one ends.
+	// heldEvents is the number of events of a held stream, one each second: enough for
+	// all streams to begin before the first one ends.
 	heldEvents = 30
 	heldPace   = time.Second
-	// quickPace is that of a test of the command.
+	// quickPace is the pace in a test of the command.
 	quickPace = 5 * time.Millisecond
 )
 
-// modelHeld is the model of streams that are open for long.
+// modelHeld is the model of long streams.
 const modelHeld = "mock-held"
 
-// resident returns the bytes of memory that a process holds at the moment.
+// resident returns the current resident memory of a process, in bytes.
 func resident(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -60,7 +59,7 @@ func resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// memory is what a fresh process holds.
+// memory is the memory of a new process.
 type memory struct {
 	Target  string `json:"target"`
 	Calls   int    `json:"calls"`
@@ -68,7 +67,7 @@ type memory struct {
 	After   int64  `json:"after"`   // bytes, after all calls
 }
 
-// memory reads the memory of fresh processes after calls of the first work.
+// memory reads the memory of new processes after calls of the first work.
 func (b *bench) memory() (list []memory, err error) {
 	calls := memoryCalls
 	if b.o.quick {
@@ -125,20 +124,20 @@ func (b *bench) memoryOf(target string, w work, calls int) (m memory, err error)
 	return m, nil
 }
 
-// streams is one measurement of streams that are open at the same time.
+// streams is one measurement of concurrent streams.
 type streams struct {
 	Title    string   `json:"title"`
 	Asked    int      `json:"asked"`
-	Open     int      `json:"open"` // at most at a time
+	Open     int      `json:"open"` // the maximum number of concurrent streams
 	Errors   int      `json:"errors"`
-	Before   int64    `json:"before"` // bytes of the server, before
-	Peak     int64    `json:"peak"`   // bytes of the server, at most
+	Before   int64    `json:"before"` // bytes of the server before the streams
+	Peak     int64    `json:"peak"`   // the maximum, in bytes
 	PerOne   float64  `json:"bytes_per_stream"`
 	Seconds  float64  `json:"seconds"`
-	Examples []string `json:"examples,omitempty"` // of errors
+	Examples []string `json:"examples,omitempty"` // some of the errors
 }
 
-// heldStreams opens many streams at a time on the gateway and on plain Caddy.
+// heldStreams opens many concurrent streams on the gateway and on plain Caddy.
 func (b *bench) heldStreams() (list []streams, err error) {
 	pace := heldPace
 	if b.o.quick {
@@ -169,7 +168,7 @@ func (b *bench) heldStreams() (list []streams, err error) {
 		if err := b.ctx.Err(); err != nil {
 			return nil, err
 		}
-		n, err := b.room(run.http2)
+		n, err := b.maxStreams(run.http2)
 		if err != nil {
 			return nil, err
 		}
@@ -203,10 +202,10 @@ func (b *bench) heldStreams() (list []streams, err error) {
 	return list, nil
 }
 
-// room returns how many streams may be open: over HTTP/1.1 each takes a
-// descriptor of the gateway, which keeps as many for the provider of each call,
+// maxStreams returns the maximum number of open streams. Over HTTP/1.1 each stream takes a
+// descriptor of the gateway, which reserves another one for the provider of each call,
 // and an eighth of all for files.
-func (b *bench) room(http2 bool) (int, error) {
+func (b *bench) maxStreams(http2 bool) (int, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, err
@@ -215,11 +214,11 @@ func (b *bench) room(http2 bool) (int, error) {
 	if b.o.quick {
 		asked = 50
 	}
-	most := int(min(limit.Max, 1<<30))
+	descriptors := int(min(limit.Max, 1<<30))
 	if http2 {
-		return min(asked, most/2), nil
+		return min(asked, descriptors/2), nil
 	}
-	return min(asked, (most-most/8)/2-64), nil
+	return min(asked, (descriptors-descriptors/8)/2-64), nil
 }
 
 // writeHeld adds the definitions of held streams.
@@ -240,10 +239,10 @@ func writeHeld(dir string, pace time.Duration) error {
 	return nil
 }
 
-// hold opens streams, one each millisecond, reads all of them to their end and
-// watches the server's memory meanwhile. Faster, a server that opens a
-// connection for each that comes while the others shake hands would show what
-// those take.
+// hold opens streams, one each millisecond, reads all of them to their end, and
+// measures the server's memory in this time. At a higher rate, a server might open a
+// new connection for each stream while earlier handshakes last, and the measurement
+// would include the memory of these connections.
 func hold(s *server, path, body string, n int, http2 bool) (got streams, err error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: -1, ReadBufferSize: 2 << 10, WriteBufferSize: 1 << 10, Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP1(!http2)
@@ -307,8 +306,8 @@ func hold(s *server, path, body string, n int, http2 bool) (got streams, err err
 	}
 }
 
-// readStream reads one stream to its end. It counts as open between its first
-// event and the last.
+// readStream reads one stream to its end. The stream counts as open between its
+// first event and its last.
 func readStream(client *http.Client, url, body string, open *atomic.Int64) error {
 	ask, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -344,11 +343,11 @@ func readStream(client *http.Client, url, body string, open *atomic.Int64) error
 	}
 }
 
-// http2Mock is an upstream over TLS that speaks HTTP/2.
+// http2Mock is an upstream with HTTP/2 over TLS.
 type http2Mock struct {
 	server      *http.Server
 	url         string
-	certificate string // a file with its certificate, which signs itself
+	certificate string // a file with its self-signed certificate
 }
 
 // startHTTP2 starts an upstream that answers all requests with a stream.
@@ -396,6 +395,6 @@ func startHTTP2(certificate string, s stream) (*http2Mock, error) {
 		ErrorLog:  log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
 	}
-	go func() { _ = server.ServeTLS(listener, "", "") }() // ends with Close
+	go func() { _ = server.ServeTLS(listener, "", "") }() // until Close
 	return &http2Mock{server: server, url: "https://" + listener.Addr().String(), certificate: certificate}, nil
 }

@@ -28,28 +28,27 @@ type server struct {
 	name    string // none, metadata, content, postgres, plain
 	dir     string
 	admin   string
-	listen  string // of plain: of the proxy
+	listen  string // for plain: the address of the proxy
 	command *exec.Cmd
 	output  bytes.Buffer // read after the end
 	ended   chan struct{}
 
 	window  time.Duration // see settle
-	used    time.Duration // processor time at rested
+	used    time.Duration // the CPU time at rested
 	rested  time.Time     // the end of the last round
-	between float64       // processors used from there to the next round
+	between float64       // the share of a processor used from rested to the next round
 }
 
-// given are the ports that freeAddress has returned.
-var given = map[int]bool{}
+// usedPorts are the ports that freeAddress has returned.
+var usedPorts = map[int]bool{}
 
-// freeAddress returns an address of this machine on which nothing listens, and
-// never the same one again. Its port is none that the system gives to outgoing
-// connections, of which there are thousands.
+// freeAddress returns a free address of this machine, a different one each time. Its port is
+// outside the range of outgoing connections, of which there are thousands.
 func freeAddress() (string, error) {
 	var fault error
 	for range 100 {
 		port := 10_000 + rand.IntN(22_000)
-		if given[port] {
+		if usedPorts[port] {
 			continue
 		}
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
@@ -58,20 +57,20 @@ func freeAddress() (string, error) {
 			fault = err
 			continue
 		}
-		given[port] = true
+		usedPorts[port] = true
 		return address, listener.Close()
 	}
 	return "", fmt.Errorf("no port of 10000 to 31999 is free: %w", fault)
 }
 
-// gatewayConfig is what a gateway's Caddyfile says.
+// gatewayConfig has the variable parts of a gateway's Caddyfile.
 type gatewayConfig struct {
 	admin, listen, level, definitions, dir string
 	upstream                               string // a URL without its path
 	sink                                   bool
-	calls                                  int    // in flight at most, of all kinds; 0: the default
-	ceiling                                string // of in_flight, where calls is 0
-	beside                                 string // further sites
+	calls                                  int    // each ceiling of calls in flight; 0: the default
+	ceiling                                string // the option in_flight, if calls is 0
+	sites                                  string // additional sites
 }
 
 func (c gatewayConfig) caddyfile() string {
@@ -104,10 +103,10 @@ func (c gatewayConfig) caddyfile() string {
 		provider canned
 	}
 }
-%s`, c.admin, c.definitions, filepath.Join(c.dir, "cadenza.db"), c.level, more, c.upstream, site(c.listen, "cadenza")+c.beside)
+%s`, c.admin, c.definitions, filepath.Join(c.dir, "cadenza.db"), c.level, more, c.upstream, site(c.listen, "cadenza")+c.sites)
 }
 
-// site is a site with one directive, for requests of any host.
+// site returns a site with one directive, for requests of any host.
 func site(listen, directive string) string {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -116,8 +115,8 @@ func site(listen, directive string) string {
 	return fmt.Sprintf("\nhttp://:%s {\n\tbind 127.0.0.1\n\t%s\n}\n", port, directive)
 }
 
-// plainConfig is the Caddyfile of plain Caddy: a proxy, and for each evaluation
-// a site that responds with a body.
+// plainConfig returns the Caddyfile of plain Caddy: a proxy, and for each
+// evaluation a site that responds with a body.
 func plainConfig(admin, proxy, upstream string, bodies map[string]int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{\n\tadmin %s\n\tpersist_config off\n\tgrace_period 2s\n\tservers {\n\t\tprotocols h1 h2c\n\t}\n}\n%s", admin, site(proxy, "reverse_proxy "+upstream))
@@ -195,8 +194,7 @@ func (s *server) stop() {
 	}
 }
 
-// complain adds the end of the server's output to an error. The server is
-// stopped by it.
+// complain stops the server, and adds the end of its output to an error.
 func (s *server) complain(err error) error {
 	s.stop()
 	output := s.output.Bytes()
@@ -206,9 +204,8 @@ func (s *server) complain(err error) error {
 	return fmt.Errorf("%s: %w\n%s", s.name, err, output)
 }
 
-// settle waits until the process has done what it does after its answers, such
-// as writing records: until it uses less than 2 % of a processor for two
-// windows.
+// settle waits until the process has finished the work after its answers, such as writing
+// records: it must use less than 2 % of a processor for two windows.
 func (s *server) settle() error {
 	deadline := time.Now().Add(time.Minute)
 	was, err := processorTime(s.pid())
@@ -233,8 +230,7 @@ func (s *server) settle() error {
 	return nil
 }
 
-// profile writes a profile of the server's processor time while it is under
-// load.
+// profile writes a profile of the server's CPU time under load.
 func (s *server) profile(path string, d time.Duration) error {
 	seconds := max(1, int(d/time.Second))
 	response, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", s.admin, seconds))

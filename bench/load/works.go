@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// work is one kind of request, and how it is put on the servers.
+// work is one kind of request, with the shape of its load.
 type work struct {
 	name  string
 	title string
@@ -20,18 +20,18 @@ type work struct {
 	// gateway is the path and the body of the request to the gateway.
 	path, body string
 	// upstream is, for a call, the body of the same request to the provider,
-	// which plain Caddy's reverse_proxy passes on. It is empty for an
-	// evaluation, which plain Caddy answers by respond.
+	// which plain Caddy's reverse_proxy forwards. It is empty for an
+	// evaluation, which plain Caddy answers with respond.
 	upstream string
-	// content is in each right answer of the gateway.
+	// content is a text in each correct answer of the gateway.
 	content string
-	// metadata and logged are the ratios to reach at log metadata and content.
+	// metadata and logged are the goals for the ratios at log metadata and content.
 	metadata, logged float64
 }
 
 func (w work) stream() bool { return strings.Contains(w.upstream, `"stream":true`) }
 
-// Works that have a table of their own.
+// Works that have their own table.
 const (
 	latency = "first"   // counts the time to the first token
 	reports = "reports" // counts durable answers
@@ -39,7 +39,7 @@ const (
 	growth  = "memory"  // reads the memory after many calls
 )
 
-// works returns what is measured, in the order of the table.
+// works returns the works to measure, in the order of the table.
 func works() []work {
 	prompt := strings.Repeat("The parcel is late. ", 52)[:1024]
 	call := func(name, title, model string, s shape, metadata, logged float64) work {
@@ -108,8 +108,8 @@ func conversation(name, title, path string, messages []any, s shape) work {
 	return w
 }
 
-// chatted returns a conversation of n messages, whose texts have so many bytes
-// together. Each fortieth byte or so needs an escape.
+// chatted returns a conversation of n messages whose texts have size bytes in all.
+// About each fortieth byte needs an escape.
 func chatted(n, size int) []any {
 	text := strings.Repeat("It said: \"the parcel is on its way.\"\nNobody knows where the parcel is now, or when it will be here.\n", size/n/100+1)[:size/n]
 	list := make([]any, n)
@@ -123,7 +123,7 @@ func chatted(n, size int) []any {
 	return list
 }
 
-// pictured returns a question on an image of so many bytes in base64.
+// pictured returns a question about an image of size bytes in base64.
 func pictured(size int) []any {
 	data := strings.Repeat("iVBORw0KGgoAAAANSUhEUgAA", size/24+1)[:size]
 	return []any{map[string]any{"role": "user", "content": []any{
@@ -141,7 +141,7 @@ func compact(value any) string {
 	return string(text)
 }
 
-// writeDefinitions makes the directory of what the works ask for.
+// writeDefinitions writes the directory of definitions for the works.
 func writeDefinitions(dir string) error {
 	files := map[string]string{
 		"context.yaml": `fields:
@@ -200,8 +200,8 @@ func request(path, body string) []byte {
 		path, apiKey, len(body), body))
 }
 
-// try sends a request once to a server that may still start, checks its answer
-// and returns the exchange of which all later answers must be.
+// try sends a request once to a server that may still be starting, checks its answer,
+// and returns the exchange that all later answers must match.
 func (s *server) try(address string, ask []byte, content string, stream bool) (exchange, error) {
 	x := exchange{address: address, requests: [][]byte{ask}, stream: stream}
 	c, err := s.dial(address)
@@ -224,7 +224,7 @@ func (s *server) try(address string, ask []byte, content string, stream bool) (e
 	return x, nil
 }
 
-// reportsOn returns reports on traces of a gateway, which it answered with.
+// reportsOn returns reports on new traces of a gateway.
 func (s *server) reportsOn(body string) (list [][]byte, err error) {
 	c, err := s.dial(s.listen)
 	if err != nil {

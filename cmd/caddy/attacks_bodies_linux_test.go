@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// stalledReaders asks for answers just below the ceiling, and reads only a few
-// bytes of them from time to time.
+// stalledReaders asks for answers just below the ceiling, and reads a few bytes
+// of them from time to time.
 func stalledReaders(t *testing.T, s *siege) {
 	body := `{"keys":` + keysOf("once", 7) + `,"variables":{"text":"` + strings.Repeat("a", 1<<20-4000) + `"}}`
 	var wait sync.WaitGroup
 	var begun, whole atomic.Int64
-	const readers = 9 // as many as a workspace has room for
+	const readers = 9 // as many as a workspace has memory for
 	for range readers {
 		wait.Go(func() {
 			dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
-				// It must be set before the handshake, which fixes the window.
+				// It must be set before the handshake, which sets the window.
 				return c.Control(func(fd uintptr) {
 					_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10)
 				})
@@ -46,7 +46,7 @@ func stalledReaders(t *testing.T, s *siege) {
 			switch response.StatusCode {
 			case http.StatusOK:
 				begun.Add(1)
-			case http.StatusServiceUnavailable: // no room while others are recorded
+			case http.StatusServiceUnavailable: // no memory while others are recorded
 				return
 			default:
 				t.Errorf("answers below the ceiling: %d", response.StatusCode)
@@ -55,7 +55,7 @@ func stalledReaders(t *testing.T, s *siege) {
 				_, err = io.CopyN(io.Discard, response.Body, 16)
 			}
 			if err == nil {
-				// The rest that was under way can still be read.
+				// The bytes in flight can still be read.
 				_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 				_, err = io.Copy(io.Discard, response.Body)
 			}
@@ -70,8 +70,7 @@ func stalledReaders(t *testing.T, s *siege) {
 	}
 }
 
-// drippingBodies sends bodies a byte at a time until the deadline of a body ends
-// them.
+// drippingBodies sends bodies byte by byte until the deadline for a body cuts them.
 func drippingBodies(t *testing.T, s *siege) {
 	var wait sync.WaitGroup
 	var read atomic.Int64
@@ -109,8 +108,8 @@ func drippingBodies(t *testing.T, s *siege) {
 	}
 }
 
-// announcedBodies announces bodies of requests that are refused before their body
-// is read. The error must come at once.
+// announcedBodies announces bodies of requests that are refused before their body is
+// read. The error must come at once.
 func announcedBodies(t *testing.T, s *siege) {
 	tests := []struct {
 		name, path, key, header string

@@ -11,10 +11,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// explodingDefinitions has workspace beta's author save files that are small on
-// disk and large in memory.
+// explodingDefinitions writes definitions to workspace beta that are small on disk
+// and large in memory.
 func explodingDefinitions(t *testing.T, s *siege) {
 	chain := func(levels, rows int) map[string]string {
 		files := make(map[string]string)
@@ -54,8 +56,8 @@ func explodingDefinitions(t *testing.T, s *siege) {
 	bombs := []struct {
 		name   string
 		files  map[string]string
-		served bool   // it must be
-		ask    string // for a key, once it is served
+		served bool   // whether it must be served
+		ask    string // a request for a key, sent when it is served
 	}{
 		{name: "one text of 1 MB, a thousand times", files: map[string]string{"remoteconfigs/bomb.yaml": aliases(strings.Repeat("t", 1_000_000), 1, 1000)}},
 		{name: "90 texts in each of 50 files, 1,090 times", files: many},
@@ -119,7 +121,7 @@ func explodingDefinitions(t *testing.T, s *siege) {
 	}
 }
 
-// pipedDefinition puts a named pipe in the place of a definition. Opening one
+// pipedDefinition creates a named pipe at the path of a definition. Opening one
 // waits for a writer.
 func pipedDefinition(t *testing.T, s *siege) {
 	for _, name := range []string{"context.yaml", "remoteconfigs/pipe.yaml"} {
@@ -129,7 +131,7 @@ func pipedDefinition(t *testing.T, s *siege) {
 		}
 		for file, text := range s.generation() {
 			if file != name {
-				write(t, folder, file, text)
+				gatewaytest.Write(t, folder, file, text)
 			}
 		}
 		if err := syscall.Mkfifo(filepath.Join(folder, name), 0o600); err != nil {
@@ -149,31 +151,31 @@ func pipedDefinition(t *testing.T, s *siege) {
 	}
 }
 
-// strayFiles leaves files among the definitions that are no definitions.
+// strayFiles adds files that are no definitions to the directory of definitions.
 func strayFiles(t *testing.T, s *siege) {
 	folder, err := os.MkdirTemp(s.folder, "set")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for file, text := range s.generation() {
-		write(t, folder, file, text)
+		gatewaytest.Write(t, folder, file, text)
 	}
 	for i := range 10_000 {
-		write(t, folder, fmt.Sprintf("remoteconfigs/stray%05d.txt", i), "")
+		gatewaytest.Write(t, folder, fmt.Sprintf("remoteconfigs/stray%05d.txt", i), "")
 	}
 	before := strings.Count(s.output.String(), "\n")
 	s.swapBeta(t, folder)
 	if err := until(ceilings.load, func() bool { return s.serves(t) }); err != nil {
 		t.Errorf("stray files keep definitions from being served: %v", err)
 	}
-	time.Sleep(500 * time.Millisecond) // for the last lines
+	time.Sleep(500 * time.Millisecond) // until the last lines are written
 	if lines := strings.Count(s.output.String(), "\n") - before; lines > ceilings.logLines {
 		t.Errorf("10,000 stray files made %d lines of the log", lines)
 	}
 }
 
-// slowPatterns asks for a configuration whose patterns take long on a text of
-// 1 MiB, several times at once.
+// slowPatterns makes concurrent requests for a configuration whose patterns are slow
+// on a text of 1 MiB.
 func slowPatterns(t *testing.T, s *siege) {
 	body := `{"keys":["slow"],"context":{"s":"` + strings.Repeat("ab", 500_000) + `"}}`
 	var wait sync.WaitGroup

@@ -9,24 +9,19 @@ import (
 	"testing"
 )
 
-// An attack is something that one caller, one upstream or one author of
-// definitions can do to the process that all share.
+// An attack is an action of one caller, one upstream or one author of definitions
+// against the process that all share.
 type attack struct {
 	name string
 	run  func(*testing.T, *siege)
-	// What the gateway needs for the attack. If one of them is set, the attack
-	// gets a gateway of its own.
+	// Requirements of the attack. If one of them is set, the attack gets its own gateway.
 	definitions func() map[string]string // instead of the usual ones
 	store       string
 	descriptors int
-	waits       bool // it mostly waits, and can run beside others
-	restarts    bool // it restarts the gateway, so that no witness can ask meanwhile
+	restarts    bool // it restarts the gateway, so that it can have no witness
 }
 
 var attacks = []attack{
-	// Those that wait come first: the others need not wait for them at the end.
-	{name: "readers that stall", run: stalledReaders, waits: true},
-	{name: "bodies that drip", run: drippingBodies, waits: true},
 	{name: "prompts that make a large answer", run: largeAnswers},
 	{name: "metadata and context for a hundred keys", run: largeRecords},
 	{name: "replies that fill the store", run: manyReplies, definitions: keeping, store: "max_size 2MiB", restarts: true},
@@ -41,61 +36,72 @@ var attacks = []attack{
 	{name: "bodies that are announced and not sent", run: announcedBodies},
 }
 
-// alone reports whether an attack needs a gateway of its own.
+// alone reports whether an attack needs its own gateway.
 func (a attack) alone() bool {
-	return a.waits || a.restarts || a.store != "" || a.descriptors > 0
+	return a.restarts || a.store != "" || a.descriptors > 0
 }
 
-// TestAttacks attacks the gateway as users build it. During each attack other
-// callers must be answered as usual, the memory must stay below a ceiling, and
-// the attacker must get an error. Attacks that need no options run one after the
-// other on one gateway, which is replaced after an attack that it fails.
+// TestAttacks attacks a gateway that is built like a user's. During each attack other
+// callers must be answered as usual, the memory must stay below a ceiling, and the
+// attacker must get an error. Attacks that need no options run one after the other on
+// one gateway, which is replaced if it fails in an attack.
 func TestAttacks(t *testing.T) {
 	if raceEnabled {
 		t.Skip("what is attacked is built without the race detector: once is enough")
 	}
-	gatewayBinary(t)
-	var wait sync.WaitGroup
-	defer wait.Wait()
 	var shared *siege
 	for _, a := range attacks {
-		run := func(s *siege) bool {
-			return t.Run(a.name, func(t *testing.T) {
-				if s == nil {
-					s = besiege(t, a)
-				}
-				s.resetPeak()
-				if a.restarts {
-					a.run(t, s)
-				} else {
-					w := s.watch(t)
-					defer w.stop()
-					a.run(t, s)
-					w.served(t)
-				}
-				s.holds(t)
-			})
-		}
+		s := shared
 		switch {
-		case a.waits:
-			wait.Go(func() { run(nil) }) // beside the others
 		case a.alone():
-			run(nil)
-		default:
-			if shared == nil {
-				shared = besiege(t, attack{})
-			}
-			if !run(shared) {
-				shared.kill()
-				shared = nil // the next attack must not depend on this one
-			}
+			s = besiege(t, a)
+		case s == nil:
+			s = besiege(t, attack{})
+			shared = s
+		}
+		if !a.on(t, s) && s == shared {
+			shared.kill()
+			shared = nil // the next attack must not depend on this one
 		}
 	}
 }
 
+// TestSlowAttacks makes the attacks that mostly wait, as TestAttacks does the others.
+func TestSlowAttacks(t *testing.T) {
+	t.Parallel()
+	if raceEnabled {
+		t.Skip("what is attacked is built without the race detector: once is enough")
+	}
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	for _, a := range []attack{
+		{name: "readers that stall", run: stalledReaders},
+		{name: "bodies that drip", run: drippingBodies},
+	} {
+		s := besiege(t, a)
+		wait.Go(func() { a.on(t, s) })
+	}
+}
+
+// on makes the attack on a gateway, and reports whether the gateway stands it.
+func (a attack) on(t *testing.T, s *siege) bool {
+	return t.Run(a.name, func(t *testing.T) {
+		s.resetPeak()
+		if a.restarts {
+			a.run(t, s)
+		} else {
+			w := s.watch(t)
+			defer w.stop()
+			a.run(t, s)
+			w.served(t)
+		}
+		s.holds(t)
+	})
+}
+
 const hundred = 100
 
-// keysOf is a list of keys in JSON: prefix00, prefix01 and so on.
+// keysOf returns a list of keys in JSON: prefix00, prefix01 and so on.
 func keysOf(prefix string, n int) string {
 	keys := make([]string, n)
 	for i := range keys {
@@ -105,7 +111,7 @@ func keysOf(prefix string, n int) string {
 	return string(text)
 }
 
-// besieged returns the definitions of the workspace that is attacked.
+// besieged returns the definitions of the attacked workspace.
 func besieged() map[string]string {
 	files := map[string]string{
 		"context.yaml":            "fields: { s: { type: string } }\n",
@@ -143,7 +149,7 @@ func largeAnswers(t *testing.T, s *siege) {
 	control := `\u0001`
 	tests := []struct {
 		name, path, body string
-		param            string // of the refusal; empty: it fits
+		param            string // in the refusal; empty: the answer fits
 	}{
 		{"a text a hundred times", "/v1/prompts", `{"keys":` + keysOf("once", hundred) + `,"variables":{"text":"` + strings.Repeat("a", 1<<20-4000) + `"}}`, "keys"},
 		{"a text 1,200 times", "/v1/prompts", `{"keys":` + keysOf("often", hundred) + `,"variables":{"text":"` + strings.Repeat("a", 170_000) + `"}}`, "keys"},
@@ -164,9 +170,9 @@ func largeAnswers(t *testing.T, s *siege) {
 		}
 	}
 	if t.Failed() {
-		return // many of them would take the machine
+		return // many of them would overload the machine
 	}
-	// Large answers together have a ceiling, too.
+	// The sum of large answers has a ceiling, too.
 	var wait sync.WaitGroup
 	for range 4 {
 		for _, test := range tests {

@@ -12,17 +12,19 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// largeRecords sends large contexts and metadata, with a hundred keys for each of
-// which they are recorded.
+// largeRecords sends large contexts and metadata, which are recorded for each of a
+// hundred keys.
 func largeRecords(t *testing.T, s *siege) {
 	db, err := sql.Open("sqlite", filepath.Join(s.data, "cadenza.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// The log is not counted: it may have the same page many times.
+	// The write-ahead log is not counted: it may have the same page many times.
 	size := func() (bytes int64) {
 		if err := db.QueryRow("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&bytes); err != nil {
 			t.Error(err)
@@ -41,17 +43,17 @@ func largeRecords(t *testing.T, s *siege) {
 	var mu sync.Mutex
 	var others []string
 	var wait sync.WaitGroup
-	if err := until(20*time.Second, func() bool { return s.metric(t, "cadenza_store_queue_records") == 0 }); err != nil {
+	if err := until(gatewaytest.Patience, func() bool { return s.metric(t, "cadenza_store_queue_records") == 0 }); err != nil {
 		t.Errorf("what was recorded before is not written: %v", err)
 	}
-	time.Sleep(time.Second) // the last of it is being committed
+	time.Sleep(time.Second) // until the last records are committed
 	before := size()
 	const requests, metadata = 100, 15 << 10
 	sent := int64(0)
 	for i := range requests {
 		body := `{"keys":` + keys + `,"metadata":{"a":"` + strings.Repeat("m", metadata) + `"}}`
 		if i%10 == 0 {
-			// All that a request records together has a ceiling.
+			// The sum of a request's records has a ceiling.
 			body = `{"keys":` + keys + `,"context":{"s":"` + large + `"}}`
 		}
 		sent += int64(len(body))
@@ -69,7 +71,7 @@ func largeRecords(t *testing.T, s *siege) {
 		})
 	}
 	wait.Wait()
-	if err := until(20*time.Second, func() bool { return s.metric(t, "cadenza_store_queue_records") == 0 }); err != nil {
+	if err := until(gatewaytest.Patience, func() bool { return s.metric(t, "cadenza_store_queue_records") == 0 }); err != nil {
 		t.Errorf("what was recorded is not written: %v", err)
 	}
 	lost := func() (lost int) {
@@ -80,17 +82,17 @@ func largeRecords(t *testing.T, s *siege) {
 		}
 		return lost
 	}
-	if err := until(ceilings.patience, func() bool { return lost() == 0 }); err != nil { // what is being committed is not in the queue
+	if err := until(ceilings.patience, func() bool { return lost() == 0 }); err != nil { // records in a commit have left the queue
 		t.Errorf("%d of %d traces of another workspace were lost", lost(), len(others))
 	}
-	// There is a row for each key, and one for the content that they share.
-	if grown, most := size()-before, 3*sent+requests*hundred*1500; grown > most {
-		t.Errorf("%d MB of requests made the store grow by %d MB, more than %d MB", sent/1e6, grown/1e6, most/1e6)
+	// There is a row for each key, and one for the shared content.
+	if grown, allowed := size()-before, 3*sent+requests*hundred*1500; grown > allowed {
+		t.Errorf("%d MB of requests made the store grow by %d MB, more than %d MB", sent/1e6, grown/1e6, allowed/1e6)
 	}
 }
 
-// keeping returns definitions with an endpoint whose answers are kept. They are
-// small, because the store keeps definitions, too.
+// keeping returns definitions with an endpoint whose answers are stored. They are
+// small, because the store has the definitions, too.
 func keeping() map[string]string {
 	files := light()
 	files["prompts/p_kept.yaml"] = "provider: canned\nmodel: m\nextra: { answer: " + strings.Repeat("k", 20<<10) + " }\nmessages: [ { role: user, content: hello } ]\n"
@@ -98,8 +100,8 @@ func keeping() map[string]string {
 	return files
 }
 
-// manyReplies fills a store that may be 2 MiB with answers that are kept for
-// idempotency keys. The metrics of another caller, which were acknowledged, stay.
+// manyReplies fills a store with a maximum of 2 MiB with answers for idempotency
+// keys. The acknowledged metrics of another caller must stay.
 func manyReplies(t *testing.T, s *siege) {
 	var victims []string
 	for range 100 {
@@ -124,7 +126,7 @@ func manyReplies(t *testing.T, s *siege) {
 		})
 	}
 	wait.Wait()
-	// A store is maintained when it is opened, and each minute.
+	// The store runs its maintenance when it opens, and each minute.
 	pid := s.command.Process.Pid
 	_ = s.command.Process.Signal(syscall.SIGTERM)
 	<-s.exited

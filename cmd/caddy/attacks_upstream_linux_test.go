@@ -11,10 +11,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// hangingCalls makes 4,000 calls to an upstream that never answers. Ceilings for
-// calls in flight leave room for requests that need no upstream.
+// hangingCalls makes 4,000 calls to an upstream that never answers. Ceilings of calls
+// in flight reserve capacity for requests that need no upstream.
 func hangingCalls(t *testing.T, s *siege) {
 	const calls = 4000
 	var limit syscall.Rlimit
@@ -60,8 +62,8 @@ func hangingCalls(t *testing.T, s *siege) {
 			answered.Add(1)
 		})
 	}
-	// A call is in flight, or it is refused.
-	if err := until(30*time.Second, func() bool { return answered.Load()+unanswered.Load()+s.upstream.hanging.Load() >= calls }); err != nil {
+	// Each call is in flight or refused.
+	if err := until(gatewaytest.Patience, func() bool { return answered.Load()+unanswered.Load()+s.upstream.hanging.Load() >= calls }); err != nil {
 		t.Errorf("%d calls hang, %d were answered, %d broke: the others wait, %v", s.upstream.hanging.Load(), answered.Load(), unanswered.Load(), err)
 	}
 	held := s.upstream.hanging.Load()
@@ -71,13 +73,13 @@ func hangingCalls(t *testing.T, s *siege) {
 	if n := unanswered.Load(); n > 0 {
 		t.Errorf("%d calls got no answer", n)
 	}
-	// Meanwhile requests of the same key that need no upstream are answered.
+	// Requests with the same key that need no upstream are still answered.
 	for path, body := range map[string]string{"/v1/prompts": `{"keys":["calm"]}`, "/v1/remoteconfigs": `{"keys":["calm"]}`, "/v1/metrics": `{"score":1}`} {
 		if r := s.ask(t, attackerKey, path, body); r.status != http.StatusOK {
 			t.Errorf("%s, of the same key: %s", path, r)
 		}
 	}
-	time.Sleep(time.Second) // of the witness
+	time.Sleep(time.Second) // for more requests of the witness
 	mu.Lock()
 	for what := range statuses {
 		if what != "429 rate_limited" && what != "503 overloaded" {
@@ -88,13 +90,13 @@ func hangingCalls(t *testing.T, s *siege) {
 	mu.Unlock()
 	cancel()
 	wait.Wait()
-	if err := until(20*time.Second, func() bool { return s.upstream.hanging.Load() == 0 }); err != nil {
+	if err := until(gatewaytest.Patience, func() bool { return s.upstream.hanging.Load() == 0 }); err != nil {
 		t.Errorf("%d calls are still held when all callers have left", s.upstream.hanging.Load())
 	}
 }
 
-// switchedProtocols calls an upstream that answers 101, after which net/http no
-// longer ends the connection with the request.
+// switchedProtocols calls an upstream that answers 101. After that, net/http does not
+// end the connection with the request.
 func switchedProtocols(t *testing.T, s *siege) {
 	var wait sync.WaitGroup
 	for _, stream := range []bool{false, true} {
@@ -144,8 +146,8 @@ func endlessUpstreams(t *testing.T, s *siege) {
 	wait.Wait()
 }
 
-// largeModel calls an upstream whose answers have a model's name of 8 MiB. Lists
-// of traces have that name.
+// largeModel calls an upstream whose answers have a model name of 8 MiB, which lists of
+// traces would contain.
 func largeModel(t *testing.T, s *siege) {
 	for range 12 {
 		r := s.ask(t, attackerKey, "/v1/endpoints", `{"key":"large_model"}`)

@@ -34,9 +34,9 @@ func clientsPage(t *testing.T, language string) []string {
 	return blocks
 }
 
-// TestClients runs the clients that docs/clients.md shows against the gateway, and
-// against a server that answers as OpenAI. Those in Python and Node are skipped where
-// there is no interpreter; a small module stands in for OpenAI's library.
+// TestClients runs the clients of docs/clients.md against the gateway, and against a
+// server that answers like OpenAI. It skips the ones in Python and Node if their
+// interpreter is missing. A small module replaces OpenAI's library.
 func TestClients(t *testing.T) {
 	dir := t.TempDir()
 	workspace := filepath.Join(dir, "definitions")
@@ -117,7 +117,7 @@ func TestClients(t *testing.T) {
 	}
 
 	const streamed = "Thank you for your question. All our agents are busy right now, please try again in a few minutes or write to support@example.com."
-	// run answers with what the clients printed, and the errors that they ended with.
+	// run returns the output of a client, and its error.
 	check := func(t *testing.T, run func(block int, key string) (string, error)) {
 		t.Helper()
 		if text, err := run(0, ""); err != nil || strings.TrimSpace(text) != "Onderweg." {
@@ -163,8 +163,8 @@ func TestClients(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "node_modules/openai"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{"openai.py": "openai.py", "openai.mjs": "node_modules/openai/index.mjs"} {
-		text, err := os.ReadFile(filepath.Join("testdata/clients", from))
+	for source, to := range map[string]string{"openai.py": "openai.py", "openai.mjs": "node_modules/openai/index.mjs"} {
+		text, err := os.ReadFile(filepath.Join("testdata/clients", source))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func TestClients(t *testing.T) {
 				t.Errorf("not in goclient_test.go:\n%s", block)
 			}
 		}
-		gateway = p.url // its variable was read before
+		gateway = p.url // the variable of the environment was read before
 		check(t, func(block int, key string) (string, error) {
 			if block == 0 {
 				return supportReply(t.Context(), "Waar is mijn pakket?")
@@ -195,7 +195,7 @@ func TestClients(t *testing.T) {
 	})
 }
 
-// lastReport returns the tokens of the report that was stored last.
+// lastReport returns the tokens of the last stored report.
 func lastReport(t *testing.T, store string) (tokens int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+store+"?_pragma=busy_timeout(5000)")
@@ -206,7 +206,7 @@ func lastReport(t *testing.T, store string) (tokens int) {
 	if err := db.QueryRow("SELECT total_tokens FROM metrics WHERE latency_ms >= 0 ORDER BY seq DESC").Scan(&tokens); err != nil {
 		t.Error(err)
 	}
-	if _, err := db.Exec("DELETE FROM metrics"); err != nil { // so that the next one is its own
+	if _, err := db.Exec("DELETE FROM metrics"); err != nil { // so that the next client finds only its own
 		t.Error(err)
 	}
 	return tokens

@@ -8,8 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestExplanationInConcepts runs the command that docs/concepts.md explains rows
-// with.
+// TestExplanationInConcepts runs the command with which docs/concepts.md explains rows.
 func TestExplanationInConcepts(t *testing.T) {
 	page, err := os.ReadFile("../../docs/concepts.md")
 	if err != nil {

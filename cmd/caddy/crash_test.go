@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,14 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 const crashClients = 8
 
-// crashRounds is how often the gateway is killed: CADENZA_CRASH_ROUNDS times,
-// default 20.
+// crashRounds returns how often the gateway is killed: CADENZA_CRASH_ROUNDS times, default 20.
 func crashRounds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("CADENZA_CRASH_ROUNDS")
@@ -36,15 +35,17 @@ func crashRounds(t *testing.T) int {
 	return rounds
 }
 
-// TestCrashLosesNoAcknowledgedMetrics kills the gateway while clients report
-// metrics, again and again. Every record that was answered with 200 must be in
-// the store, as often as it was answered, and the store must be sound.
+// TestCrashLosesNoAcknowledgedMetrics repeatedly kills the gateway while clients
+// report metrics. Every record that was answered with 200 must be in the store, as
+// often as it was answered, and the store must not be damaged.
 func TestCrashLosesNoAcknowledgedMetrics(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	p := newProcess(t, data)
 	var next atomic.Int64
 	rounds := crashRounds(t)
-	all := make(map[int64]string) // the trace by the number reported
+	all := make(map[int64]string) // the trace by the reported number
+	random := gatewaytest.Random(t)
 	for round := range rounds {
 		p.start()
 		ctx, cancel := context.WithCancel(context.Background())
@@ -73,7 +74,7 @@ func TestCrashLosesNoAcknowledgedMetrics(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(50*time.Millisecond + rand.N(250*time.Millisecond))
+		time.Sleep(50*time.Millisecond + time.Duration(random.Int64N(int64(250*time.Millisecond))))
 		p.kill()
 		cancel()
 		wait.Wait()
@@ -83,7 +84,7 @@ func TestCrashLosesNoAcknowledgedMetrics(t *testing.T) {
 			t.Fatalf("in round %d; the gateway's last words:\n%s", round+1, p.output)
 		}
 	}
-	// A later crash must not lose what was stored before an earlier one.
+	// A later crash must not lose rows stored before an earlier one.
 	checkStore(t, filepath.Join(data, "cadenza.db"), all)
 	if len(all) < 10*rounds {
 		t.Fatalf("only %d records were acknowledged in %d rounds", len(all), rounds)
@@ -91,7 +92,7 @@ func TestCrashLosesNoAcknowledgedMetrics(t *testing.T) {
 	t.Logf("%d rounds, %d acknowledged, none lost", rounds, len(all))
 }
 
-// checkStore looks each number up under its trace.
+// checkStore checks that each number is stored with its trace.
 func checkStore(t *testing.T, path string, want map[int64]string) {
 	t.Helper()
 	ctx := context.Background()

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // deployment returns the block of docs/deployment.md in a language.
@@ -30,12 +32,12 @@ func deployment(t *testing.T, language string) string {
 }
 
 // requireNginx is the environment variable that makes TestDeploymentBehindNginx fail,
-// rather than skip, where there is no nginx.
+// rather than skip, if nginx is missing.
 const requireNginx = "CADENZA_REQUIRE_NGINX"
 
-// TestDeploymentBehindNginx asks the gateway through the server that
-// docs/deployment.md has in front of it: events arrive while the answer is made, and
-// an answer that broke off does not end well.
+// TestDeploymentBehindNginx asks the gateway through the nginx site of
+// docs/deployment.md: events arrive while the answer is being made, and an answer that
+// broke off ends with an error.
 func TestDeploymentBehindNginx(t *testing.T) {
 	nginx, err := exec.LookPath("nginx")
 	if err != nil {
@@ -105,13 +107,11 @@ func TestDeploymentBehindNginx(t *testing.T) {
 		request.Header.Set("Authorization", "Bearer "+demoKey)
 		return http.DefaultClient.Do(request)
 	}
-	response, err := ask("support_chat")
-	for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline); response, err = ask("support_chat") {
-		time.Sleep(5 * time.Millisecond) // until nginx listens
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	var response *http.Response
+	gatewaytest.Eventually(t, "nginx listens", func() bool {
+		response, err = ask("support_chat")
+		return err == nil
+	})
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
 	last, pauses := time.Now(), 0
@@ -138,7 +138,7 @@ func TestDeploymentBehindNginx(t *testing.T) {
 	}
 }
 
-// TestDeploymentUnit has systemd read the unit of docs/deployment.md.
+// TestDeploymentUnit verifies the unit of docs/deployment.md with systemd.
 func TestDeploymentUnit(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

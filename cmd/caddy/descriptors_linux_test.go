@@ -17,14 +17,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
-// otherKey is a key of the same workspace as demoKey.
+// otherKey is another key of demoKey's workspace.
 const otherKey = "cadenza-demo-key-0002"
 
-// hangingUpstream takes calls and answers none. It returns its base URL and how
-// many calls it has.
+// hangingUpstream starts an upstream that answers no call. It returns its base URL
+// and its number of calls.
 func hangingUpstream(t *testing.T) (url string, calls func() int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,8 +58,8 @@ func hangingUpstream(t *testing.T) (url string, calls func() int64) {
 	return "http://" + l.Addr().String() + "/v1", count.Load
 }
 
-// startHanging runs a gateway with a limit of open files (0: that of the test).
-// Its endpoint "hang" calls an upstream that never answers.
+// startHanging runs a gateway with a limit of open files (0: the test's limit). Its
+// endpoint "hang" calls an upstream that never answers.
 func startHanging(t *testing.T, files int, upstream, options string) *process {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,8 +99,8 @@ func startHanging(t *testing.T, files int, upstream, options string) *process {
 	return p
 }
 
-// caller makes one call of an endpoint on a connection of its own, and keeps the
-// connection open until the gateway closes it or ctx ends, beyond its return.
+// caller makes one call of an endpoint on a new connection. It keeps the connection
+// open after it returns, until the gateway closes it or ctx ends.
 func caller(ctx context.Context, address, body string) (status int, header http.Header, text string, took time.Duration, err error) {
 	began := time.Now()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -127,19 +128,20 @@ func caller(ctx context.Context, address, body string) (status int, header http.
 	return response.StatusCode, response.Header, string(content), took, nil
 }
 
-// TestHangingProviderLeavesTheRestAlone has 4,000 callers of one key wait for a
-// provider that hangs, in a gateway of 1,024 descriptors. Callers above the
-// ceiling get an error, and their connections make room for others. Requests that need
-// no provider are answered as usual, of the same key and of another.
+// TestHangingProviderLeavesTheRestAlone has 4,000 callers of one key that wait for a
+// provider that hangs, in a gateway with 1,024 descriptors. Callers above the ceiling
+// get an error, and their connections are closed for others. Requests that need no
+// provider are answered as usual, with the same key and with another one.
 func TestHangingProviderLeavesTheRestAlone(t *testing.T) {
+	t.Parallel()
 	const files = 1024
 	callers := 4000
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if room := int(limit.Cur) - 1500; room < callers {
-		if callers = room; callers < 2*files {
+	if available := int(limit.Cur) - 1500; available < callers {
+		if callers = available; callers < 2*files {
 			t.Skipf("with %d descriptors of its own the test can't exhaust another's %d", limit.Cur, files)
 		}
 	}
@@ -162,9 +164,9 @@ func TestHangingProviderLeavesTheRestAlone(t *testing.T) {
 			}
 			outcome := fmt.Sprint(err)
 			if err == nil {
-				var told struct{ Name string }
-				_ = json.Unmarshal([]byte(text), &told)
-				outcome = fmt.Sprintf("%d %s", status, told.Name)
+				var problem struct{ Name string }
+				_ = json.Unmarshal([]byte(text), &problem)
+				outcome = fmt.Sprintf("%d %s", status, problem.Name)
 				if retry := header.Get("Retry-After"); retry < "1" || retry > "3" {
 					outcome += ", retry after " + retry
 				}
@@ -183,9 +185,8 @@ func TestHangingProviderLeavesTheRestAlone(t *testing.T) {
 		}
 		return n
 	}
-	// Meanwhile other requests are sent one after the other, each on a
-	// connection of its own.
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	// At the same time, other requests are sent one after the other, each on a new connection.
+	client := &http.Client{Timeout: gatewaytest.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	var worst time.Duration
 	probe := func() {
 		for _, key := range []string{demoKey, otherKey} {
@@ -199,25 +200,25 @@ func TestHangingProviderLeavesTheRestAlone(t *testing.T) {
 		}
 	}
 	limits := inflight.Limits{}.WithDefaults(files)
-	refused := callers - limits.Host // which is less than the key's
-	for deadline := time.Now().Add(30 * time.Second); answered() < refused && time.Now().Before(deadline); {
+	refused := callers - limits.Host // lower than the key's ceiling
+	for deadline := time.Now().Add(gatewaytest.Patience); answered() < refused && time.Now().Before(deadline); {
 		probe()
 	}
 	probe()
 	mu.Lock()
-	defer mu.Unlock() // before those that hang are let go
+	defer mu.Unlock() // before the hanging callers end
 	t.Logf("%d callers: %v, the slowest after %s; %d calls hang; the slowest of the rest took %s", callers, outcomes, slowest, calls(), worst)
-	told := 0
+	problem := 0
 	for outcome, count := range outcomes {
 		switch outcome {
 		case "503 overloaded", "429 rate_limited":
-			told += count
+			problem += count
 		default:
 			t.Errorf("%d callers: %s", count, outcome)
 		}
 	}
-	if told != refused || calls() != int64(limits.Host) {
-		t.Errorf("%d callers are refused, want %d; %d calls hang, want %d", told, refused, calls(), limits.Host)
+	if problem != refused || calls() != int64(limits.Host) {
+		t.Errorf("%d callers are refused, want %d; %d calls hang, want %d", problem, refused, calls(), limits.Host)
 	}
 	if n := strings.Count(p.output.String(), "too many open files"); n > 0 {
 		t.Errorf("the gateway ran out of descriptors: %d lines of its log say so:\n%s", n, p.output)

@@ -8,16 +8,17 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // requireFullDisk is the environment variable that makes TestFullDisk fail,
-// rather than skip, where it can't mount a small disk.
+// rather than skip, if it can't mount a small disk.
 const requireFullDisk = "CADENZA_REQUIRE_FULL_DISK"
 
-// TestFullDisk runs the gateway on a disk of 4 MiB until that is full. Metrics
-// are then refused, and everything else is answered; more room, and metrics are
-// taken again. What was acknowledged is stored.
+// TestFullDisk runs the gateway on a disk of 4 MiB until that is full. Then metrics
+// are refused, and everything else is answered. With more space, metrics are accepted
+// again. All acknowledged metrics are stored.
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := mountSmall(t, disk, "4m"); err != nil {
@@ -25,9 +26,9 @@ func TestFullDisk(t *testing.T) {
 	}
 	p := newProcess(t, disk)
 	p.start()
-	t.Cleanup(p.kill) // before the disk goes
+	t.Cleanup(p.kill) // before the disk is unmounted
 
-	ctx, client := t.Context(), &http.Client{Timeout: 20 * time.Second}
+	ctx, client := t.Context(), &http.Client{Timeout: gatewaytest.Patience}
 	defer client.CloseIdleConnections()
 	stored := make(map[int64]string)
 	next := int64(0)
@@ -79,21 +80,17 @@ func TestFullDisk(t *testing.T) {
 	if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT, "size=64m"); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if status, _ := report(); status == http.StatusOK {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("metrics are still refused, the gateway says:\n%s", p.output)
-		}
-	}
+	p.eventually("metrics are taken again", func() bool {
+		status, _ := report()
+		return status == http.StatusOK
+	})
 	p.kill()
 	checkStore(t, filepath.Join(disk, "cadenza.db"), stored)
 	t.Logf("%d reports stored, %d refused", len(stored), next-int64(len(stored)))
 }
 
-// mountSmall makes a directory a disk of a size, as mount has it. Its error is for
-// where that takes rights that the test lacks, and need not have.
+// mountSmall mounts a disk at a directory, with a size in mount's syntax. It returns
+// an error if the test lacks the rights, which is no failure.
 func mountSmall(t *testing.T, directory, size string) error {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", directory, "tmpfs", 0, "size="+size); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// earlyClients send the body of a request whole before they read, and print the status
-// of each answer, or what became of it. They get the URL, the key, a body's size in bytes
+// earlyClients send the whole body of a request before they read, and print the status of
+// each answer, or the error. Their arguments are the URL, the key, a body's size in bytes
 // and a number of requests.
 var earlyClients = map[string][]string{
 	"node": {"node", "--input-type=module", "-e", `
@@ -49,7 +49,7 @@ for i in range(int(n)):
     finally:
         c.close()
 `},
-	// Debian's, for which there is python3-requests.
+	// Debian's Python, which has the package python3-requests.
 	"requests": {"/usr/bin/python3", "-c", `
 import sys
 try:
@@ -77,9 +77,11 @@ done
 rm "$file"`, "sh"},
 }
 
-// TestMustHoldEarlyAnswersArrive: an answer that comes before the end of a request's body
-// is not lost with the connection, whatever client sends the body whole before it reads.
+// TestMustHoldEarlyAnswersArrive checks that an answer that comes before the end of a
+// request's body is not lost with the connection, with clients that send the whole body
+// before they read.
 func TestMustHoldEarlyAnswersArrive(t *testing.T) {
+	t.Parallel()
 	p := newProcess(t, t.TempDir())
 	p.start()
 	total := gatewaytest.Full(1000)
@@ -132,7 +134,7 @@ func TestMustHoldEarlyAnswersArrive(t *testing.T) {
 	}
 }
 
-// repeated runs a client so many times, four at once.
+// repeated runs a client n times, four at once.
 func repeated(n int, client func() string) []string {
 	answers := make([]string, n)
 	var group sync.WaitGroup
@@ -147,8 +149,7 @@ func repeated(n int, client func() string) []string {
 	return answers
 }
 
-// sendThenRead writes a request to its end before it reads a byte, as slowly as over a
-// network.
+// sendThenRead writes a whole request, at the speed of a network, before it reads a byte.
 func sendThenRead(t *testing.T, url, key string, size int) string {
 	connection, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {

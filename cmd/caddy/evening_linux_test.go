@@ -15,10 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 )
 
-// eveningCaddyfile is a gateway with one of everything that may go wrong.
+// eveningCaddyfile configures a gateway in which everything that can fail exists once.
 const eveningCaddyfile = `{
 	admin {$CADENZA_ADMIN}
 	grace_period 5s
@@ -56,36 +57,37 @@ const eveningCaddyfile = `{
 }
 `
 
-// evening is a gateway that things happen to.
+// evening is a gateway that has mishaps.
 type evening struct {
 	t       *testing.T
 	process *process
 	dir     string
 	client  http.Client
 	full    func(t *testing.T, full bool) // nil: the disk can't be made small
-	modes   sync.Map                      // http.HandlerFunc by the model that it answers for
+	modes   sync.Map                      // the http.HandlerFunc of each model
 }
 
-// mishap is one thing that goes wrong.
+// mishap is one failure.
 type mishap struct {
 	name string
-	// condition and subject are what the status calls it.
+	// condition and subject are its names in the status.
 	condition, subject string
-	// The log has one line with this message for it, about what field names.
+	// The log has one line about it with this message and this value of field.
 	message, field, value string
 	happen, mend          func(t *testing.T)
-	// lasting is for what takes more than a minute to be over.
+	// lasting reports that its end takes more than a minute.
 	lasting bool
 }
 
-// String returns what the status calls it.
+// String returns its name in the status.
 func (m *mishap) String() string { return m.condition + " " + m.subject }
 
-// TestBadEvening has all go wrong at once that the runbook is about. Each mishap is a
+// TestBadEvening makes all failures of the runbook happen at once. Each mishap is a
 // condition of the status, of readiness and of the metric, and has one line in the log
-// and a section of the runbook; callers get answers all the time; and when all is
-// mended nothing is degraded.
+// and a section of the runbook. Callers get answers all the time. When everything is
+// repaired, no condition remains.
 func TestBadEvening(t *testing.T) {
+	t.Parallel()
 	runbook, err := os.ReadFile("../../docs/runbook.md")
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +139,7 @@ func TestBadEvening(t *testing.T) {
 			}
 		}
 	}
-	// A line that repeats hides the others.
+	// A repeated line would hide the others.
 	for line, n := range e.loud() {
 		if n > 1 {
 			t.Errorf("%d times in the log: %s", n, line)
@@ -148,31 +150,31 @@ func TestBadEvening(t *testing.T) {
 	}
 }
 
-// targets are the targets of the evening. Each has an endpoint of its model's name,
-// with a canned answer below it.
+// targets are the targets of the evening. Each has an endpoint named as its model,
+// with a canned answer as the fallback.
 var targets = []string{"fake/revoked", "fake/limited", "fake/slow", "fake/cut", "gone/away", "rotating/fine"}
 
 func startEvening(t *testing.T, database string) *evening {
 	t.Helper()
-	e := &evening{t: t, dir: t.TempDir(), client: http.Client{Timeout: 20 * time.Second}}
+	e := &evening{t: t, dir: t.TempDir(), client: http.Client{Timeout: gatewaytest.Patience}}
 	t.Cleanup(e.client.CloseIdleConnections)
 	upstream := httptest.NewServer(http.HandlerFunc(e.serveUpstream))
 	t.Cleanup(upstream.Close)
 
-	write(t, e.dir, "definitions/prompts/plain.yaml", plain)
+	gatewaytest.Write(t, e.dir, "definitions/prompts/plain.yaml", plain)
 	for _, target := range targets {
 		provider, name, _ := strings.Cut(target, "/")
-		write(t, e.dir, "definitions/prompts/"+name+".yaml", fmt.Sprintf(
+		gatewaytest.Write(t, e.dir, "definitions/prompts/"+name+".yaml", fmt.Sprintf(
 			"provider: %s\nmodel: %s\nmessages: [ { role: user, content: hello } ]\n", provider, name))
-		write(t, e.dir, "definitions/endpoints/"+name+".yaml", fmt.Sprintf(
+		gatewaytest.Write(t, e.dir, "definitions/endpoints/"+name+".yaml", fmt.Sprintf(
 			"prompt: %s\nretry: { count: 0 }\ntimeout: { total: 5s, first_token: 300ms }\n"+
 				"fallback: [ { provider: canned, extra: { answer: later } } ]\n", name))
 	}
-	write(t, e.dir, "keys.json", listedKey)
-	write(t, e.dir, "secret", "a-secret-of-the-provider")
-	write(t, e.dir, "Caddyfile", eveningCaddyfile)
+	gatewaytest.Write(t, e.dir, "keys.json", listedKey)
+	gatewaytest.Write(t, e.dir, "secret", "a-secret-of-the-provider")
+	gatewaytest.Write(t, e.dir, "Caddyfile", eveningCaddyfile)
 
-	write(t, e.dir, "rotating", "another-secret-of-a-provider")
+	gatewaytest.Write(t, e.dir, "rotating", "another-secret-of-a-provider")
 	disk := filepath.Join(e.dir, "disk")
 	if err := os.Mkdir(disk, 0o700); err != nil {
 		t.Fatal(err)
@@ -186,11 +188,11 @@ func startEvening(t *testing.T, database string) *evening {
 		"CADENZA_TEST_DIR="+e.dir, "CADENZA_TEST_UPSTREAM="+upstream.URL, "CADENZA_TEST_DATABASE="+database,
 		"CADENZA_TRACE_KEY=a-key-that-all-of-the-fleet-has")
 	e.process.startWith(filepath.Join(e.dir, "Caddyfile"))
-	t.Cleanup(e.process.kill) // before the disk goes
+	t.Cleanup(e.process.kill) // before the disk is unmounted
 	return e
 }
 
-// mishaps are what goes wrong.
+// mishaps returns the failures.
 func (e *evening) mishaps(database *postgrestest.Server) []mishap {
 	target := func(name, target string, mode http.HandlerFunc) mishap {
 		_, model, _ := strings.Cut(target, "/")
@@ -202,7 +204,7 @@ func (e *evening) mishaps(database *postgrestest.Server) []mishap {
 		}
 	}
 	edit := func(file, bad, good string) (happen, mend func(*testing.T)) {
-		return func(t *testing.T) { write(t, e.dir, file, bad) }, func(t *testing.T) { write(t, e.dir, file, good) }
+		return func(t *testing.T) { gatewaytest.Write(t, e.dir, file, bad) }, func(t *testing.T) { gatewaytest.Write(t, e.dir, file, good) }
 	}
 	revoked := target("a revoked key", "fake/revoked", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -261,7 +263,7 @@ const plain = "messages: [ { role: user, content: hello } ]\n"
 
 var listedKey = `[{"name": "other", "sha256": "` + strings.Repeat("0a", 32) + `"}]`
 
-// serveUpstream streams an answer as OpenAI does, or does what the model's mode says.
+// serveUpstream streams an answer like OpenAI, or calls the handler of the model's mode.
 func (e *evening) serveUpstream(w http.ResponseWriter, r *http.Request) {
 	var request struct{ Model string }
 	_ = json.NewDecoder(r.Body).Decode(&request)
@@ -274,8 +276,8 @@ func (e *evening) serveUpstream(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 }
 
-// call asks for a prompt and calls each endpoint, some times at once. All are
-// answered, whatever goes on.
+// call asks for a prompt and calls each endpoint, with several concurrent calls. All
+// must be answered.
 func (e *evening) call(t *testing.T) {
 	t.Helper()
 	var calls sync.WaitGroup
@@ -297,7 +299,7 @@ func (e *evening) call(t *testing.T) {
 	calls.Wait()
 }
 
-// degraded returns what the status calls degraded, as "condition subject".
+// degraded returns the conditions of the status, as "condition subject".
 func (e *evening) degraded(t *testing.T) (list []string) {
 	t.Helper()
 	var status struct {
@@ -335,17 +337,13 @@ func (e *evening) get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// waitFor waits until done.
+// waitFor waits until done returns true.
 func (e *evening) waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute for %s, degraded is %q; the log:\n%s", what, e.degraded(t), e.process.output)
-		}
-	}
+	e.process.eventually(what, done)
 }
 
-// entries returns the log's lines.
+// entries returns the decoded lines of the log.
 func (e *evening) entries() (all []map[string]any) {
 	for line := range strings.Lines(e.process.output.String()) {
 		var entry map[string]any
@@ -356,7 +354,7 @@ func (e *evening) entries() (all []map[string]any) {
 	return all
 }
 
-// lines counts the log's lines with a message whose field ends in a value.
+// lines counts the log's lines with a message and a field that ends in a value.
 func (e *evening) lines(message, field, value string) (n int) {
 	for _, entry := range e.entries() {
 		text, _ := entry[field].(string)
@@ -367,7 +365,7 @@ func (e *evening) lines(message, field, value string) (n int) {
 	return n
 }
 
-// loud counts the warnings and errors of the log by their messages and subjects.
+// loud counts the warnings and errors of the log by message and subject.
 func (e *evening) loud() map[string]int {
 	count := make(map[string]int)
 	for _, entry := range e.entries() {

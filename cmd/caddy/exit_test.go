@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// slowWorkspace has an endpoint that speaks for about a minute.
+// slowWorkspace has an endpoint whose answer takes about a minute.
 func slowWorkspace(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +53,7 @@ func slowWorkspace(t *testing.T) string {
 	return dir
 }
 
-// openStream begins to stream the slow endpoint and reads its first event.
+// openStream opens a stream of the slow endpoint and reads its first event.
 func openStream(t *testing.T, p *process) (*http.Response, *bufio.Reader) {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodPost, p.url+"/v1/endpoints", strings.NewReader(`{"key":"slow","stream":true}`))
@@ -72,7 +73,7 @@ func openStream(t *testing.T, p *process) (*http.Response, *bufio.Reader) {
 	return response, reader
 }
 
-// storedTrace returns nil for a trace that is not stored.
+// storedTrace returns a stored trace, or nil.
 func storedTrace(t *testing.T, dir, id string) *trace.Record {
 	t.Helper()
 	parsed, ok := trace.ParseID(id)
@@ -94,10 +95,10 @@ func storedTrace(t *testing.T, dir, id string) *trace.Record {
 	return record
 }
 
-// TestExitEndsStreamsByTheirErrorEvent stops the gateway while it streams:
-// the client gets the error event before the grace period cuts the connection,
-// and the trace is stored.
+// TestExitEndsStreamsByTheirErrorEvent stops the gateway during a stream: the client gets the
+// error event before the grace period cuts the connection, and the trace is stored.
 func TestExitEndsStreamsByTheirErrorEvent(t *testing.T) {
+	t.Parallel()
 	dir := slowWorkspace(t)
 	p := newProcess(t, dir)
 	p.startWith(filepath.Join(dir, "Caddyfile"))
@@ -116,7 +117,7 @@ func TestExitEndsStreamsByTheirErrorEvent(t *testing.T) {
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(15 * time.Second):
+	case <-time.After(gatewaytest.Patience):
 		t.Fatal("the process goes on")
 	}
 	record := storedTrace(t, dir, response.Header.Get("Cadenza-Trace-Id"))
@@ -125,8 +126,8 @@ func TestExitEndsStreamsByTheirErrorEvent(t *testing.T) {
 	}
 }
 
-// TestCrashShowsUpstreamCallAsInterrupted kills the gateway while it streams.
-// The next start finds the call that was under way.
+// TestCrashShowsUpstreamCallAsInterrupted kills the gateway during a stream. The next
+// start finds the running call.
 func TestCrashShowsUpstreamCallAsInterrupted(t *testing.T) {
 	dir := slowWorkspace(t)
 	p := newProcess(t, dir)
@@ -139,16 +140,14 @@ func TestCrashShowsUpstreamCallAsInterrupted(t *testing.T) {
 	}
 	p.startWith(filepath.Join(dir, "Caddyfile"))
 	var record *trace.Record
-	for deadline := time.Now().Add(10 * time.Second); record == nil; record = storedTrace(t, dir, id) {
-		if time.Now().After(deadline) {
-			t.Fatal("after the next start there is no trace")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	p.eventually("the next start stores the trace", func() bool {
+		record = storedTrace(t, dir, id)
+		return record != nil
+	})
 	if record.State != trace.StateInterrupted || record.Status != 0 || record.Key == "" {
 		t.Errorf("after the next start: %+v", record)
 	}
-	// Metrics can be reported on the trace even so.
+	// Metrics can still be reported on the trace.
 	status, _, body, err := post(context.Background(), http.DefaultClient, p.url+"/v1/metrics", fmt.Sprintf(`{"trace_id":%q,"score":1}`, id))
 	if err != nil || status != http.StatusOK {
 		t.Errorf("metrics of an interrupted trace: %d %s %v", status, body, err)

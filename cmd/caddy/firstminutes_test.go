@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 )
 
 // with adds variables to the environment of the process.
@@ -16,19 +15,16 @@ func (p *process) with(variables ...string) *process {
 	return p
 }
 
-// waitSaid waits until the output has the text.
+// waitSaid waits until the output contains a text.
 func (p *process) waitSaid(text string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.output.String(), text); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			p.t.Fatalf("%q is not said:\n%s", text, p.output)
-		}
-	}
+	p.eventually(text+" is said", func() bool { return strings.Contains(p.output.String(), text) })
 }
 
-// TestAddressOfTheExample: whatever names the address, the example speaks plain HTTP, only
-// there, and answers callers by any name.
+// TestAddressOfTheExample checks that the example serves plain HTTP at the configured
+// address, and only there, and answers requests for any host.
 func TestAddressOfTheExample(t *testing.T) {
+	t.Parallel()
 	for _, form := range []string{"127.0.0.1:PORT", "localhost:PORT", ":PORT", "PORT", "http://127.0.0.1:PORT/"} {
 		t.Run(form, func(t *testing.T) {
 			p := newProcess(t, t.TempDir())
@@ -59,8 +55,8 @@ func TestAddressOfTheExample(t *testing.T) {
 	}
 }
 
-// TestBadAddressOfTheExample: what is no address is an error that names the variable, and
-// starts nothing.
+// TestBadAddressOfTheExample checks that an invalid address is an error that names the
+// variable, and that nothing starts.
 func TestBadAddressOfTheExample(t *testing.T) {
 	for _, address := range []string{"https://gateway.example.com", "gateway.example.com, other.example.com", "127.0.0.1:x:1"} {
 		p := newProcess(t, t.TempDir()).with("CADENZA_ADDRESS=" + address)
@@ -72,9 +68,10 @@ func TestBadAddressOfTheExample(t *testing.T) {
 	}
 }
 
-// TestPortOfAnotherProcess: a second gateway on a port of the first one does not start,
-// and says what to set. Caddy alone would share the port.
+// TestPortOfAnotherProcess checks that a second gateway on a port of the first one does not
+// start, and says what to set. Caddy without Cadenza would share the port.
 func TestPortOfAnotherProcess(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux shows what other processes listen on")
 	}
@@ -89,7 +86,7 @@ func TestPortOfAnotherProcess(t *testing.T) {
 			t.Errorf("%s: %s", variable, log)
 		}
 	}
-	// A reload of the first is none of a second's business.
+	// The port is no obstacle to a reload of the first.
 	first.with("CADENZA_ADMIN=" + first.admin)
 	reload := *first
 	reload.run("reload", "--force", "--config", "Caddyfile.example", "--adapter", "caddyfile", "--address", first.admin)
@@ -99,8 +96,8 @@ func TestPortOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestInitRuns serves what `caddy cadenza init` wrote, with the Caddyfile beside it, and
-// asks it as a command does that knows CADENZA_ADMIN alone.
+// TestInitRuns serves the files of `caddy cadenza init`, with the Caddyfile next to them,
+// and runs a command that knows only CADENZA_ADMIN.
 func TestInitRuns(t *testing.T) {
 	dir := t.TempDir()
 	p := newProcess(t, filepath.Join(dir, "data"))

@@ -18,7 +18,7 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 )
 
-// The clients in Go that docs/clients.md shows, as it shows them.
+// The Go clients of docs/clients.md, unchanged.
 
 var gateway = cmp.Or(os.Getenv("CADENZA_URL"), "http://localhost:8080")
 

@@ -17,25 +17,25 @@ import (
 	"time"
 )
 
-// goodputEnv is the environment variable that has TestGoodput measure more loads,
-// each for the duration that is its value and at sixteen times the rate, with and
-// without ceilings:
+// goodputEnv is the environment variable that makes TestGoodput measure more loads,
+// with and without ceilings. Its value is the duration of each load, whose rate is
+// sixteen times the default:
 //
 //	CADENZA_GOODPUT=10s go test ./cmd/caddy -run TestGoodput -v
 //
-// It needs a quiet machine, and even there only the ratios count.
+// It needs an idle machine, and even there only the ratios are meaningful.
 const goodputEnv = "CADENZA_GOODPUT"
 
-// The upstream of TestGoodput answers a fixed number of calls at a time, each
-// after upstreamTime. Other calls wait there.
+// The upstream of TestGoodput answers a fixed number of concurrent calls, each after
+// upstreamTime. Further calls wait there.
 const (
 	upstreamPlaces = 5
 	upstreamTime   = 100 * time.Millisecond
-	// patience is how long a caller waits.
+	// patience is the maximum wait of a caller.
 	patience = 2 * time.Second
 )
 
-// serveUpstream answers chat completions, places at a time.
+// serveUpstream answers chat completions, up to places of them concurrently.
 func serveUpstream(t *testing.T, places int) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,18 +60,18 @@ func serveUpstream(t *testing.T, places int) string {
 	return "http://" + l.Addr().String() + "/v1"
 }
 
-// yield is the results of the callers of a load.
+// yield has the results of the callers of a load.
 type yield struct {
 	rate     float64 // of answers, a second
 	answered int
-	told     int // callers who were refused, with a time to come back
+	refused  int // callers refused with a Retry-After
 	timedOut int
 	failed   int
-	refusal  []time.Duration // how long each of the told waited
+	refusal  []time.Duration // the wait of each refused caller
 }
 
 func (y *yield) String() string {
-	line := fmt.Sprintf("%.0f/s answered (%d), %d told to come back, %d timed out, %d failed", y.rate, y.answered, y.told, y.timedOut, y.failed)
+	line := fmt.Sprintf("%.0f/s answered (%d), %d told to come back, %d timed out, %d failed", y.rate, y.answered, y.refused, y.timedOut, y.failed)
 	if len(y.refusal) > 0 {
 		slices.Sort(y.refusal)
 		line += fmt.Sprintf("; told within %s (median), %s (99 %%)", y.refusal[len(y.refusal)/2], y.refusal[len(y.refusal)*99/100])
@@ -79,8 +79,8 @@ func (y *yield) String() string {
 	return line
 }
 
-// arrive has callers arrive at a fixed rate, whether or not earlier ones are
-// answered, and counts the answers after the first quarter of the time.
+// arrive starts callers at a fixed rate, whether or not earlier ones are answered,
+// and counts the answers after the first quarter of the time.
 func arrive(ctx context.Context, url string, rate float64, length time.Duration) *yield {
 	transport := &http.Transport{MaxIdleConnsPerHost: 1024}
 	defer transport.CloseIdleConnections()
@@ -114,7 +114,7 @@ func arrive(ctx context.Context, url string, rate float64, length time.Duration)
 			case err == nil && status == http.StatusOK:
 				y.answered++
 			case err == nil && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable):
-				y.told++
+				y.refused++
 				y.refusal = append(y.refusal, now.Sub(sent))
 			default:
 				y.failed++
@@ -139,12 +139,12 @@ func TestGoodput(t *testing.T) {
 		}
 		places *= 16
 	}
-	most := float64(places) / upstreamTime.Seconds()
+	capacity := float64(places) / upstreamTime.Seconds()
 	measure := func(t *testing.T, options string, times float64) *yield {
 		p := startHanging(t, 0, serveUpstream(t, places), options)
 		defer p.kill()
 		before := cpu(p)
-		y := arrive(t.Context(), p.url, most*times, length)
+		y := arrive(t.Context(), p.url, capacity*times, length)
 		t.Logf("%.1f times the load: %s; %s of CPU", times, y, cpu(p)-before)
 		return y
 	}
@@ -165,7 +165,7 @@ func TestGoodput(t *testing.T) {
 		just := measure(t, bounded, 1.1)
 		over := measure(t, bounded, 3)
 		ratio = over.rate / max(just.rate, over.rate)
-		if over.told == 0 {
+		if over.refused == 0 {
 			t.Error("nobody is told that there is no place")
 		}
 	}
@@ -175,7 +175,7 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
-// cpu is how much processor time a process has used.
+// cpu returns the CPU time of a process.
 func cpu(p *process) time.Duration {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.command.Process.Pid), "stat"))
 	if err != nil {

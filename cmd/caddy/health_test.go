@@ -8,12 +8,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
-// TestHealthOfTheExample probes the gateway of Caddyfile.example, whose provider
-// has no key, and then stops it with a delay: a load balancer finds it stopping
-// while its requests are still answered.
+// TestHealthOfTheExample probes the gateway of Caddyfile.example, whose provider has no
+// key, and then stops it with a delay: a load balancer sees that it stops while
+// requests are still answered.
 func TestHealthOfTheExample(t *testing.T) {
 	example, err := os.ReadFile("../../Caddyfile.example")
 	if err != nil {
@@ -40,15 +39,13 @@ func TestHealthOfTheExample(t *testing.T) {
 		}
 		return response.StatusCode, string(body)
 	}
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	p.eventually("the gateway is ready", func() bool {
 		status, body := probe("/readyz")
-		if status == http.StatusOK {
-			break
-		}
-		if status != http.StatusServiceUnavailable || body != `{"status":"starting"}` {
+		if status != http.StatusOK && (status != http.StatusServiceUnavailable || body != `{"status":"starting"}`) {
 			t.Fatalf("before the start: %d %s", status, body)
 		}
-	}
+		return status == http.StatusOK
+	})
 	if status, body := probe("/healthz"); status != http.StatusOK || body != `{"status":"ok"}` {
 		t.Errorf("%d %s", status, body)
 	}
@@ -59,17 +56,13 @@ func TestHealthOfTheExample(t *testing.T) {
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if status, body := probe("/readyz"); status == http.StatusServiceUnavailable {
-			if body != `{"status":"stopping"}` {
-				t.Error(body)
-			}
-			break
+	p.eventually("a gateway that stops is not ready", func() bool {
+		status, body := probe("/readyz")
+		if status == http.StatusServiceUnavailable && body != `{"status":"stopping"}` {
+			t.Error(body)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("a gateway that stops is ready")
-		}
-	}
+		return status == http.StatusServiceUnavailable
+	})
 	if status, _ := probe("/healthz"); status != http.StatusOK {
 		t.Errorf("a gateway that stops is not alive: %d", status)
 	}

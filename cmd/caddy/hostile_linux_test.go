@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// hostileUpstream speaks the API of OpenAI as no server should. The model of a
-// request names what it does.
+// hostileUpstream is a malicious server with OpenAI's API. The model of a request
+// selects its behaviour.
 type hostileUpstream struct {
 	url     string
-	hanging atomic.Int64 // calls that are being held
+	hanging atomic.Int64 // the number of unanswered calls
 	mu      sync.Mutex
 	open    map[net.Conn]bool
 	closed  bool
@@ -103,8 +103,7 @@ func (u *hostileUpstream) serve(conn net.Conn) {
 	}
 }
 
-// answer does what a model's name says, and reports whether the connection can
-// still be used.
+// answer behaves as the model says, and reports whether the connection can still be used.
 func (u *hostileUpstream) answer(conn net.Conn, in *bufio.Reader, model string, stream bool) bool {
 	chunk := func(text string) bool {
 		_, err := fmt.Fprintf(conn, "%x\r\n%s\r\n", len(text), text)
@@ -121,7 +120,7 @@ func (u *hostileUpstream) answer(conn net.Conn, in *bufio.Reader, model string, 
 	hold := func() bool {
 		u.hanging.Add(1)
 		defer u.hanging.Add(-1)
-		_, _ = in.ReadByte() // until the gateway leaves
+		_, _ = in.ReadByte() // until the gateway closes the connection
 		return false
 	}
 	filler := strings.Repeat("x", 64<<10)
@@ -163,7 +162,7 @@ func (u *hostileUpstream) answer(conn net.Conn, in *bufio.Reader, model string, 
 			time.Sleep(200 * time.Millisecond)
 		}
 		return false
-	case "large_model": // is what the answer is said to come from
+	case "large_model": // the answer has a huge model name
 		return u.complete(conn, strings.Repeat("m", 8<<20), "fine", stream)
 	case "large":
 		return u.complete(conn, "large", strings.Repeat("An answer. ", 80_000), stream)
@@ -175,7 +174,7 @@ func event(content string) string {
 	return `data: {"choices":[{"index":0,"delta":{"content":"` + content + `"}}]}` + "\n\n"
 }
 
-// complete answers as a server should.
+// complete answers correctly.
 func (u *hostileUpstream) complete(conn net.Conn, model, content string, stream bool) bool {
 	head, text := wholeHead, fmt.Sprintf(`{"model":%q,"choices":[{"index":0,"message":{"content":%q},"finish_reason":"stop"}]}`, model, content)
 	if stream {

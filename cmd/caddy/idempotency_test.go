@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -11,9 +10,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// keyedTransport gives requests an idempotency key.
+// keyedTransport adds an idempotency key to requests.
 type keyedTransport struct {
 	http.Transport
 	key string
@@ -25,11 +26,11 @@ func (k *keyedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return k.Transport.RoundTrip(r)
 }
 
-// report is a metrics record under a key of its own.
+// report is a metrics record with its own key.
 type report struct {
 	number  int64
 	traceID string
-	answer  string // empty: none came
+	answer  string // empty: no answer came
 }
 
 func (m *report) send(ctx context.Context, url string, transport *keyedTransport) (status int, header http.Header, answer string, err error) {
@@ -37,11 +38,11 @@ func (m *report) send(ctx context.Context, url string, transport *keyedTransport
 	return post(ctx, &http.Client{Transport: transport}, url+"/v1/metrics", fmt.Sprintf(`{"trace_id":%q,"metadata":{"n":%d}}`, m.traceID, m.number))
 }
 
-// TestCrashStoresKeyedMetricsOnce kills the gateway while clients report metrics
-// under idempotency keys. After each crash they send all reports of the round
-// again, as a client does that can't know whether its report was stored. Each
-// record must then be stored exactly once.
+// TestCrashStoresKeyedMetricsOnce kills the gateway while clients report metrics with
+// idempotency keys. After each crash they repeat all reports of the round, like a client that
+// does not know whether its report was stored. Each record must then be stored exactly once.
 func TestCrashStoresKeyedMetricsOnce(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	p := newProcess(t, data)
 	path := filepath.Join(data, "cadenza.db")
@@ -49,6 +50,7 @@ func TestCrashStoresKeyedMetricsOnce(t *testing.T) {
 	answered, unanswered, replayed := 0, 0, 0
 	p.start()
 	rounds := crashRounds(t)
+	random := gatewaytest.Random(t)
 	for round := range rounds {
 		ctx, cancel := context.WithCancel(context.Background())
 		var wait sync.WaitGroup
@@ -75,7 +77,7 @@ func TestCrashStoresKeyedMetricsOnce(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(50*time.Millisecond + rand.N(250*time.Millisecond))
+		time.Sleep(50*time.Millisecond + time.Duration(random.Int64N(int64(250*time.Millisecond))))
 		p.kill()
 		cancel()
 		wait.Wait()

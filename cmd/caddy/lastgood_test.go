@@ -8,14 +8,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
-// badNight is a gateway whose definitions a test spoils.
+// badNight is a gateway whose definitions a test makes invalid.
 type badNight struct {
 	*process
 	dir       string
@@ -61,12 +61,12 @@ func (n *badNight) write(name, text string) {
 	}
 }
 
-// serveText writes the value that the gateway answers with.
+// serveText writes a definition with the value of the gateway's answer.
 func (n *badNight) serveText(text string) {
 	n.write("definitions/remoteconfigs/c.yaml", "type: string\ndefault: "+text+"\n")
 }
 
-// answer returns the value that the gateway answers with.
+// answer returns the value in the gateway's answer.
 func (n *badNight) answer() string {
 	n.t.Helper()
 	status, _, body, err := post(context.Background(), http.DefaultClient, n.url+"/v1/remoteconfigs", `{"keys":["c"]}`)
@@ -78,8 +78,7 @@ func (n *badNight) answer() string {
 	return value
 }
 
-// do runs a command of Caddy's to its end and returns its exit code with its
-// output.
+// do runs a command of Caddy to its end, and returns its exit code and its output.
 func (n *badNight) do(arguments ...string) (code int, output string) {
 	n.t.Helper()
 	other := &process{t: n.t, program: n.program, environ: n.environ}
@@ -88,26 +87,23 @@ func (n *badNight) do(arguments ...string) (code int, output string) {
 	return other.command.ProcessState.ExitCode(), other.output.String()
 }
 
-// wantLog waits for a line of the log that holds all words.
+// wantLog waits for a line of the log that contains all words.
 func (n *badNight) wantLog(words ...string) {
 	n.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	n.eventually(fmt.Sprintf("a line with %q", words), func() bool {
 		for line := range strings.Lines(n.output.String()) {
-			found := true
-			for _, word := range words {
-				found = found && strings.Contains(line, word)
-			}
-			if found {
-				return
+			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+				return true
 			}
 		}
-	}
-	n.t.Errorf("no line with %q:\n%s", words, n.output)
+		return false
+	})
 }
 
-// TestReloadKnowsTheProviders has a reload meet definitions that only its own
-// Caddyfile can tell the mistakes of.
+// TestReloadKnowsTheProviders reloads with definitions whose mistakes depend on the new
+// Caddyfile.
 func TestReloadKnowsTheProviders(t *testing.T) {
+	t.Parallel()
 	n := newBadNight(t)
 	n.startWith(n.caddyfile)
 	n.write("definitions/endpoints/e.yaml", "prompt: p\nfallback: [ { provider: backup } ]\n")
@@ -117,7 +113,7 @@ func TestReloadKnowsTheProviders(t *testing.T) {
 		}
 	}
 	n.wantLog(`endpoints/e.yaml","line":2,"column":25,"mistake":"the provider \"backup\"`)
-	// With the providers of the new Caddyfile the set that was refused is served.
+	// With the providers of the new Caddyfile the refused set is served.
 	n.configure("\nprovider backup canned {\nanswer later\n}\nprovider canned {\nanswer now\n}\n")
 	if code, output := n.do("reload"); code != 0 {
 		t.Errorf("reload: %d %s", code, output)
@@ -131,7 +127,7 @@ func TestReloadKnowsTheProviders(t *testing.T) {
 	if code, output := n.do("reload"); code != 0 {
 		t.Errorf("reload: %d %s", code, output)
 	}
-	// A provider that is still named can't go.
+	// A provider that is still named can't be removed.
 	n.configure("\nprovider canned {\nanswer now\n}\n")
 	if code, output := n.do("reload"); code == 0 || !strings.Contains(output, `the provider \"spare\"`) {
 		t.Errorf("reload: %d %s", code, output)
@@ -139,14 +135,14 @@ func TestReloadKnowsTheProviders(t *testing.T) {
 	n.kill()
 }
 
-// TestBadNight checks that a gateway whose definitions are spoilt serves those that it
-// served before: over an edit, a reload, a crash and a start.
+// TestBadNight checks that a gateway with invalid definitions serves the previous ones:
+// after an edit, a reload, a crash and a start.
 func TestBadNight(t *testing.T) {
+	t.Parallel()
 	n := newBadNight(t)
 	n.startWith(n.caddyfile)
 	n.serveText("two")
-	for deadline := time.Now().Add(10 * time.Second); n.answer() != "two" && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-	}
+	n.eventually("the edit is served", func() bool { return n.answer() == "two" })
 	n.waitStored("default")
 	n.kill()
 
@@ -160,7 +156,7 @@ func TestBadNight(t *testing.T) {
 	}
 	n.wantLog(`"level":"error"`, "are served from the store", `"mistakes":1`)
 	n.wantLog(`"level":"error"`, `remoteconfigs/c.yaml","line":1,"column":7,"mistake":"type must be one of`)
-	// Caddy is not asked for an unchanged configuration, and is with --force.
+	// Caddy ignores an unchanged configuration, except with --force.
 	for _, arguments := range [][]string{{"reload"}, {"reload", "--force"}} {
 		if code, output := n.do(arguments...); code == 0 || !strings.Contains(output, "c.yaml:1:7: ") {
 			t.Errorf("%s: %d %s", arguments, code, output)
@@ -172,7 +168,7 @@ func TestBadNight(t *testing.T) {
 	if got := n.answer(); got != "two" {
 		t.Errorf("after the reload: %s", got)
 	}
-	// It is still the one that a second start serves.
+	// A second start serves it, too.
 	n.kill()
 	n.startWith(n.caddyfile)
 	if got := n.answer(); got != "two" {
@@ -188,7 +184,7 @@ func TestBadNight(t *testing.T) {
 	n.waitStored("default")
 	n.kill()
 
-	// An empty directory, such as that of a volume that is not mounted.
+	// An empty directory, such as the mount point of a volume that is not mounted.
 	definitions := filepath.Join(n.dir, "definitions")
 	if err := os.Rename(definitions, definitions+".away"); err != nil {
 		t.Fatal(err)
@@ -215,8 +211,8 @@ func TestBadNight(t *testing.T) {
 	n.kill()
 }
 
-// TestLastGoodSetOfTwoWorkspaces has two workspaces read one invalid folder: the second
-// finds it open, and is served from the store as well.
+// TestLastGoodSetOfTwoWorkspaces has two workspaces with one invalid directory: the second
+// one finds it open, and is served from the store as well.
 func TestLastGoodSetOfTwoWorkspaces(t *testing.T) {
 	t.Setenv("CADENZA_SECOND_KEY", "cadenza-test-key-of-the-second")
 	n := newBadNight(t)
@@ -250,14 +246,15 @@ func TestLastGoodSetOfTwoWorkspaces(t *testing.T) {
 	}
 }
 
-// TestStartWithoutALastGoodSet checks that invalid definitions fail a start where
-// nothing can be served in their place, or where they are to.
+// TestStartWithoutALastGoodSet checks that invalid definitions fail a start if there is no
+// last good set, or if the configuration says so.
 func TestStartWithoutALastGoodSet(t *testing.T) {
+	t.Parallel()
 	n := newBadNight(t)
 	n.startWith(n.caddyfile)
 	n.waitStored("default")
 	n.kill()
-	n.serveText("[") // no YAML
+	n.serveText("[") // invalid YAML
 	refused := func(what string) {
 		t.Helper()
 		code, output := n.do("run")
@@ -274,7 +271,7 @@ func TestStartWithoutALastGoodSet(t *testing.T) {
 	}
 	n.kill()
 
-	// A store that an earlier version made has no table of them.
+	// A store of an earlier version has no table of files.
 	n.exec("DROP TABLE files")
 	n.exec("PRAGMA user_version = 9")
 	refused("an earlier version's store")
@@ -291,7 +288,7 @@ func TestStartWithoutALastGoodSet(t *testing.T) {
 	if _, err := os.Stat(n.store()); err == nil {
 		t.Error("a start that failed has made a store")
 	}
-	// What another directory held is not what this one did.
+	// The last good set of another directory is not used.
 	n.serveText("two")
 	n.startWith(n.caddyfile)
 	n.waitStored("default")
@@ -331,7 +328,7 @@ func (n *badNight) load(cacheControl string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// exec changes the store of a gateway that has ended.
+// exec changes the store of a stopped gateway.
 func (n *badNight) exec(statement string) {
 	n.t.Helper()
 	db, err := sql.Open("sqlite", n.store())
@@ -344,7 +341,7 @@ func (n *badNight) exec(statement string) {
 	}
 }
 
-// waitStored waits until the store has the set that is served.
+// waitStored waits until the store has the served set.
 func (n *badNight) waitStored(workspace string) {
 	n.t.Helper()
 	_, header, _, err := post(context.Background(), http.DefaultClient, n.url+"/v1/remoteconfigs", `{"keys":["c"]}`)
@@ -356,11 +353,8 @@ func (n *badNight) waitStored(workspace string) {
 		n.t.Fatal(err)
 	}
 	defer store.Close()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	n.eventually("the set that is served is stored", func() bool {
 		last, err := store.ServedLast(context.Background(), workspace, filepath.Join(n.dir, "definitions"))
-		if err == nil && last.Revision == header.Get("Cadenza-Revision") {
-			return
-		}
-	}
-	n.t.Fatal("the set that is served is not stored")
+		return err == nil && last.Revision == header.Get("Cadenza-Revision")
+	})
 }

@@ -16,11 +16,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 )
 
-// TestFleetSharesLimits has three callers at each of two gateways, which share a limit
-// of 200 requests through PostgreSQL. One gateway is killed on the way. In the end all
-// that is left was answered, and not more than a lease of ten for each gateway above it;
-// a gateway whose database is away answers no more than that either.
+// TestFleetSharesLimits has three callers at each of two gateways, which share a limit of
+// 200 requests through PostgreSQL. One gateway is killed during the test. In the end the
+// whole limit is used, and exceeded by a lease of ten for each gateway at most; a gateway
+// whose database is unavailable answers no more than that, either.
 func TestFleetSharesLimits(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	dir := t.TempDir()
 	caddyfile := filepath.Join(dir, "Caddyfile")
@@ -57,29 +58,24 @@ func TestFleetSharesLimits(t *testing.T) {
 		return true
 	}
 	nodes := []*process{start("a"), start("b")}
-	// It answers so many, of both gateways by turns.
+	// Both gateways are called in turns until 60 calls are answered.
 	for i := 0; answered.Load() < 60; i++ {
 		if !call(nodes[i%2]) {
 			t.Fatal("no answer")
 		}
 		time.Sleep(time.Millisecond)
 	}
-	// Each gateway knows what it has answered itself, and some of what the other has.
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	// Each gateway knows its own count, and a part of the other's.
+	nodes[0].eventually("each knows of the other", func() bool {
 		a, b := subjectOf(t, nodes[0], "app"), subjectOf(t, nodes[1], "app")
-		if a.Lease.Others != nil && b.Lease.Others != nil && *a.Lease.Others > 0 && *b.Lease.Others > 0 && a.Lease.Used+b.Lease.Used == 60 &&
-			*a.Lease.Others <= b.Lease.Used && *b.Lease.Others <= a.Lease.Used && a.Used == a.Lease.Used+*a.Lease.Others && a.Left == 200-a.Used {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v %+v, %+v %+v", a, a.Lease, b, b.Lease)
-		}
-	}
+		return a.Lease.Others != nil && b.Lease.Others != nil && *a.Lease.Others > 0 && *b.Lease.Others > 0 && a.Lease.Used+b.Lease.Used == 60 &&
+			*a.Lease.Others <= b.Lease.Used && *b.Lease.Others <= a.Lease.Used && a.Used == a.Lease.Used+*a.Lease.Others && a.Left == 200-a.Used
+	})
 	nodes[1].kill()
 	nodes[1].startWith(caddyfile)
 	var callers sync.WaitGroup
 	began := time.Now()
-	calling := func() bool { // for longer on a machine that is busy
+	calling := func() bool { // longer on a busy machine
 		took := time.Since(began)
 		return took < 3*time.Second || answered.Load() < 200-10 && took < time.Minute
 	}
@@ -128,7 +124,7 @@ func TestFleetSharesLimits(t *testing.T) {
 	}
 }
 
-// sharedUse is how a subject stands with a ceiling that gateways share.
+// sharedUse is the standing of a subject with a shared ceiling.
 type sharedUse struct {
 	Used, Left float64
 	Lease      struct {
@@ -137,7 +133,7 @@ type sharedUse struct {
 	}
 }
 
-// subjectOf asks a gateway how an API key stands with the one ceiling of its one limit.
+// subjectOf asks a gateway for the standing of an API key with the only ceiling.
 func subjectOf(t *testing.T, p *process, key string) sharedUse {
 	t.Helper()
 	response, err := http.Get("http://" + p.admin + "/cadenza/limits?subject=" + key)
@@ -162,11 +158,12 @@ func subjectOf(t *testing.T, p *process, key string) sharedUse {
 	panic("unreachable")
 }
 
-// TestFleetLetsBurstsPass has customers with ten requests each send all of them at the
-// same moment, to one of three gateways or to all. They are answered, and of those who
-// send more no more than a lease of one for each gateway above it. Some are refused while
-// the database takes longer than a call waits for it, as on a machine that is busy.
+// TestFleetLetsBurstsPass has customers with a limit of ten requests, who send all of them
+// at once to one of three gateways, or to all. They are answered; of larger bursts, one
+// more for each gateway passes at most. Some are refused if the database takes longer than
+// a call waits, as on a busy machine.
 func TestFleetLetsBurstsPass(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	dir := t.TempDir()
 	caddyfile := filepath.Join(dir, "Caddyfile")
@@ -206,9 +203,9 @@ func TestFleetLetsBurstsPass(t *testing.T) {
 		return count.Load(), time.Since(begun)
 	}
 	for _, node := range nodes {
-		burst("first", 1, node) // it connects to the database
+		burst("first", 1, node) // the gateway connects to the database
 	}
-	var took []time.Duration // by bursts that were answered whole
+	var took []time.Duration // by completely answered bursts
 	for i := 0; len(took) < 10; i++ {
 		customer := fmt.Sprint("of one ", i)
 		answered, time := burst(customer, 10, nodes[i%3])

@@ -11,21 +11,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
-// limited is a gateway with limits, and the provider that it calls.
+// limited is a gateway with limits, and its provider.
 type limited struct {
 	*badNight
 	upstream *httptest.Server
 	calls    atomic.Int64
-	gate     atomic.Pointer[chan struct{}] // that calls wait for; nil: none
+	gate     atomic.Pointer[chan struct{}] // calls wait until it is closed; nil: they do not wait
 	transport
 }
 
 type transport struct{ client *http.Client }
 
-// What the provider says of a call, and what that costs, in US dollars.
+// The usage that the provider reports for a call, and its cost in US dollars.
 const (
 	limitedUsage = `{"prompt_tokens":10,"completion_tokens":50,"total_tokens":60}`
 	limitedCost  = (10*2 + 50*10) / 1e6
@@ -94,7 +93,7 @@ func (l *limited) ask() int {
 	return status
 }
 
-// use is how much is used and set aside of a limit, by its fullest subject.
+// use is the use of a limit by its fullest subject.
 type use struct{ Used, Reserved float64 }
 
 // standing asks the admin API for the fullest subject of a limit.
@@ -124,7 +123,7 @@ func (l *limited) standing(name string) (u use) {
 	return use{}
 }
 
-// TestABudgetIsNeverOvershot has a thousand calls at the same time ask for the last
+// TestABudgetIsNeverOvershot makes a thousand concurrent calls that compete for the last
 // hundredth of a budget.
 func TestABudgetIsNeverOvershot(t *testing.T) {
 	const budget = 0.0526
@@ -159,9 +158,10 @@ func TestABudgetIsNeverOvershot(t *testing.T) {
 	}
 }
 
-// TestLimitsSurviveACrash kills the gateway with calls under way, restarts it, reloads
-// it with other ceilings and stops it in good order.
+// TestLimitsSurviveACrash kills the gateway with running calls, restarts it, reloads it
+// with other ceilings and stops it normally.
 func TestLimitsSurviveACrash(t *testing.T) {
+	t.Parallel()
 	const limits = "limit calls {\nrequests 100/366d\n}\nlimit tokens {\nby workspace\ntokens 1000000/366d\nin_flight 1000000\n}"
 	l := newLimited(t, limits)
 	for range 3 {
@@ -175,10 +175,7 @@ func TestLimitsSurviveACrash(t *testing.T) {
 	for range 5 {
 		group.Go(func() { l.ask() })
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for l.calls.Load() < 8 && time.Now().Before(deadline) {
-		time.Sleep(2 * time.Millisecond)
-	}
+	l.eventually("all calls are under way", func() bool { return l.calls.Load() >= 8 })
 	before := l.standing("tokens")
 	if before.Used != 3*60 || before.Reserved < 5*50 {
 		t.Fatalf("before: %+v", before)

@@ -9,14 +9,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // requireCgroup is the environment variable that makes TestMemoryLimitOfCgroup
-// fail, rather than skip, where it can't make a cgroup.
+// fail, rather than skip, if it can't make a cgroup.
 const requireCgroup = "CADENZA_REQUIRE_CGROUP"
 
-// newCgroup makes a cgroup with a limit of memory, and returns its folder.
+// newCgroup makes a cgroup with a memory limit, and returns its directory.
 func newCgroup(t *testing.T, limit int64) string {
 	t.Helper()
 	var problems []error
@@ -33,7 +34,7 @@ func newCgroup(t *testing.T, limit int64) string {
 		if err == nil {
 			t.Cleanup(func() {
 				// The kernel takes a moment to notice that a process has ended.
-				if err := until(10*time.Second, func() bool { return os.Remove(folder) == nil }); err != nil {
+				if err := until(gatewaytest.Patience, func() bool { return os.Remove(folder) == nil }); err != nil {
 					t.Errorf("removing %s: %v", folder, err)
 				}
 			})
@@ -52,9 +53,9 @@ func newCgroup(t *testing.T, limit int64) string {
 	return ""
 }
 
-// TestMemoryLimitOfCgroup runs the gateway in a cgroup whose processes the kernel
-// kills above 256 MiB. Caddy sets the limit of Go's collector at the start, so
-// that a load is served whose garbage would soon exceed that.
+// TestMemoryLimitOfCgroup runs the gateway in a cgroup with a memory limit of 256 MiB.
+// Caddy sets Go's memory limit from it at the start. So the kernel does not kill the
+// gateway under a load whose garbage would soon exceed the limit.
 func TestMemoryLimitOfCgroup(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector's memory is not the gateway's")

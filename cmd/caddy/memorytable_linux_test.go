@@ -12,20 +12,22 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // to hold a lock on the store's file
+	_ "modernc.org/sqlite" // for a lock on the store's file
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// weighInto is the environment variable that names the page whose table of
-// memory TestMemoryTable writes:
+// weighInto is the environment variable that names the page into which TestMemoryTable
+// writes its table:
 //
-//	CADENZA_MEMORY_TABLE=docs/limits.md go test ./cmd/caddy -run TestMemoryTable -v -timeout 20m
+//	CADENZA_MEMORY_TABLE=docs/ceilings.md go test ./cmd/caddy -run TestMemoryTable -v -timeout 20m
 const weighInto = "CADENZA_MEMORY_TABLE"
 
-// A load is connections, calls, definitions or records that a gateway holds.
+// A load is connections, calls, definitions or records that need memory of a gateway.
 type load struct {
 	name        string
 	definitions func() map[string]string
-	// hold puts the load on the gateway, and returns the function that ends it.
+	// hold starts the load, and returns the function that ends it.
 	hold func(*testing.T, *siege) (release func())
 }
 
@@ -74,7 +76,7 @@ func remembering() map[string]string {
 	return files
 }
 
-// crowd sends n requests at once that wait, and then ends them.
+// crowd sends n concurrent requests that wait until release.
 func crowd(t *testing.T, s *siege, n int, body string, held func() bool) (release func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	client := &http.Client{Transport: &http.Transport{}}
@@ -98,7 +100,7 @@ func crowd(t *testing.T, s *siege, n int, body string, held func() bool) (releas
 			<-ctx.Done()
 		})
 	}
-	if err := until(30*time.Second, held); err != nil {
+	if err := until(gatewaytest.Patience, held); err != nil {
 		t.Errorf("%d calls are not held: %v", n, err)
 	}
 	return func() { cancel(); wait.Wait() }
@@ -130,7 +132,7 @@ func idleConnections(t *testing.T, s *siege) func() {
 				t.Error(err)
 				return
 			}
-			begun.Wait() // so that each has a connection of its own
+			begun.Wait() // so that each has its own connection
 			response.Body.Close()
 		})
 	}
@@ -145,7 +147,7 @@ func fullQueue(t *testing.T, s *siege) func() {
 		t.Fatal(err)
 	}
 	db.SetMaxOpenConns(1)
-	if err := until(10*time.Second, func() bool {
+	if err := until(gatewaytest.Patience, func() bool {
 		if s.metric(t, "cadenza_store_up") != 1 {
 			return false // the file does not exist yet
 		}
@@ -166,7 +168,7 @@ func fullQueue(t *testing.T, s *siege) func() {
 	}
 }
 
-// fullCaches asks for more than the caches keep.
+// fullCaches makes more requests than the caches can store.
 func fullCaches(t *testing.T, s *siege) func() {
 	var wait sync.WaitGroup
 	for worker := range 8 {
@@ -210,8 +212,8 @@ func TestMemoryTable(t *testing.T) {
 			s := newSiege(t, definitions())
 			s.begin(t, gatewayBinary(t), "")
 			release := l.hold(t, s)
-			time.Sleep(5 * time.Second) // until the work that was begun has ended
-			// Go collects garbage at least every two minutes; here it is asked to.
+			time.Sleep(5 * time.Second) // until running work has ended
+			// Go collects garbage every two minutes at least; here it must do so at once.
 			if status, _ := s.get(t, "/debug/pprof/heap?gc=1"); status != http.StatusOK {
 				t.Errorf("asking for a collection: %d", status)
 			}

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// nodeProject has the clients of others, as npm installs them there.
+	// nodeProject is the directory of the third-party clients that npm installs.
 	nodeProject = "../../testdata/clients"
-	// nodeRequired names the variable of the environment that, when set, makes a test
-	// fail rather than skip where Node or a client is missing.
+	// nodeRequired is the environment variable that makes a test fail, rather than
+	// skip, if Node or a client is missing.
 	nodeRequired = "CADENZA_REQUIRE_NODE"
-	// oldestNode is the version that the clients ask for.
+	// oldestNode is the minimum version for the clients.
 	oldestNode = 22
 )
 
 // node returns the program of Node and the absolute path of its project. It skips the
-// test where one of them is missing.
+// test if one of them is missing.
 func node(t *testing.T) (program, project string) {
 	t.Helper()
 	missing := func(format string, arguments ...any) {
@@ -46,7 +46,7 @@ func node(t *testing.T) (program, project string) {
 	if project, err = filepath.Abs(nodeProject); err != nil {
 		t.Fatal(err)
 	}
-	// npm writes it last.
+	// npm writes this file last.
 	if _, err := os.Stat(filepath.Join(project, "node_modules/.package-lock.json")); err != nil {
 		missing("the clients are not installed: run npm ci in testdata/clients")
 	}

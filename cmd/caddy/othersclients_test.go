@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOthersClients runs the libraries that apps call models with against the gateway:
-// each file NAME.test.js in testdata/clients, which says what is called.
+// TestOthersClients runs third-party client libraries against the gateway: each file
+// NAME.test.js in testdata/clients makes the calls of one.
 func TestOthersClients(t *testing.T) {
 	program, project := node(t)
 	files, err := filepath.Glob(filepath.Join(project, "*.test.js"))
@@ -62,19 +62,16 @@ func TestOthersClients(t *testing.T) {
 		}
 	})
 	t.Run("docs", func(t *testing.T) {
-		var blocks [][][]byte
-		for _, name := range []string{"openai.md", "anthropic.md"} {
-			page, err := os.ReadFile("../../docs/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			blocks = append(blocks, regexp.MustCompile("(?s)```js\n(.*?)```").FindAllSubmatch(page, -1)...)
+		page, err := os.ReadFile("../../docs/apis.md")
+		if err != nil {
+			t.Fatal(err)
 		}
+		blocks := regexp.MustCompile("(?s)```js\n(.*?)```").FindAllSubmatch(page, -1)
 		if err := os.Symlink(filepath.Join(project, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
 			t.Fatal(err)
 		}
 		if len(blocks) < 4 {
-			t.Fatalf("the pages have %d blocks of js", len(blocks))
+			t.Fatalf("the page has %d blocks of js", len(blocks))
 		}
 		for i, block := range blocks {
 			file := filepath.Join(dir, fmt.Sprintf("%d.mjs", i))
@@ -91,8 +88,7 @@ func TestOthersClients(t *testing.T) {
 	})
 }
 
-// TestClientsTable compares the table of docs/clients.md with the versions that the
-// tests run.
+// TestClientsTable compares the table of docs/clients.md with the versions in the tests.
 func TestClientsTable(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(nodeProject, "package.json"))
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 )
 
-// fleetCaddyfile is that of a gateway that shares a database with others.
+// fleetCaddyfile configures a gateway that shares a database with others.
 const fleetCaddyfile = `{
 	admin {$CADENZA_ADMIN}
 	grace_period 5s
@@ -38,23 +39,22 @@ const fleetCaddyfile = `{
 }
 `
 
-// fleet is the answers that callers of several gateways got.
+// fleet has the answers that callers of several gateways got.
 type fleet struct {
 	t       *testing.T
 	next    atomic.Int64
 	mu      sync.Mutex
 	answers map[string]bool  // trace ids
-	reports map[int64]string // trace ids by the number reported
+	reports map[int64]string // trace ids by reported number
 	failed  []string
 }
 
-// call sends requests to a gateway until ctx is done, and notes what the gateway
-// acknowledged. Of a gateway that may crash, calls may fail, and only the reports
-// are noted.
+// call sends requests to a gateway until ctx is done, and records the acknowledged ones.
+// If the gateway may crash, calls may fail, and only the reports are recorded.
 func (f *fleet) call(ctx context.Context, p *process, mayCrash bool) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	client := &http.Client{Transport: transport, Timeout: gatewaytest.Patience}
 	for i := 0; ctx.Err() == nil; i++ {
 		path, body := "/v1/remoteconfigs", `{"keys":["banner_text"],"context":{"locale":"nl"}}`
 		if i%4 == 0 {
@@ -90,11 +90,12 @@ func (f *fleet) note(what func()) {
 	what()
 }
 
-// TestFleetOutlivesItsDatabase has two gateways share a PostgreSQL that is
-// killed, frozen and replaced by a standby that lacks the latest commits, while
-// one of the gateways is killed too. No request may fail for any of it, and in
-// the end the database has everything that was answered, once.
+// TestFleetOutlivesItsDatabase has two gateways that share a PostgreSQL server. The
+// server is killed, frozen and replaced by a standby that lacks the latest commits, and
+// one of the gateways is killed, too. No request may fail because of this, and in the
+// end the database has every answered request once.
 func TestFleetOutlivesItsDatabase(t *testing.T) {
+	t.Parallel()
 	primary := postgrestest.Start(t)
 	standby := postgrestest.StartStandby(t, primary)
 	database := fmt.Sprintf("postgres://postgres@%s,%s/postgres?sslmode=disable", primary.Address(), standby.Address())
@@ -129,7 +130,7 @@ func TestFleetOutlivesItsDatabase(t *testing.T) {
 	pause()
 	primary.Resume()
 	pause()
-	standby.Disconnect() // what the primary takes from now on is lost with it
+	standby.Disconnect() // later commits of the primary will be lost
 	pause()
 	crashing.kill()
 	crashing.startWith(caddyfile)
@@ -169,7 +170,7 @@ func TestFleetOutlivesItsDatabase(t *testing.T) {
 	}
 }
 
-// missing returns what the database lacks, empty for nothing.
+// missing describes the rows that the database lacks; empty: none.
 func (f *fleet) missing(db *pgx.Conn) string {
 	traces, err := stored(db, "SELECT id::text FROM cadenza.traces WHERE state = 'ended'")
 	if err != nil {

@@ -13,12 +13,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 const demoKey = "cadenza-demo-key-0001"
 
-// asGateway makes the test binary the gateway: it is the same program.
+// asGateway is the environment variable that makes the test binary run as the gateway.
 const asGateway = "CADENZA_TEST_AS_GATEWAY"
 
 func TestMain(m *testing.M) {
@@ -26,24 +27,24 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	code := m.Run()
+	code := gatewaytest.RunWaiting(m)
 	if builtFolder != "" {
 		_ = os.RemoveAll(builtFolder)
 	}
 	os.Exit(code)
 }
 
-// builtFolder is where a test has built the gateway, empty where none has. It is
+// builtFolder is the directory in which a test has built the gateway, or empty. It is
 // deleted when all tests have ended.
 var builtFolder string
 
-// process is the gateway in a process of its own.
+// process is the gateway in its own process.
 type process struct {
 	t       *testing.T
-	root    string // of the repository, where commands run
+	root    string // the root of the repository, in which commands run
 	url     string
 	admin   string   // the address of the admin API
-	program []string // what runs, and with what before its arguments: this binary unless replaced
+	program []string // the program and its first arguments; this binary unless replaced
 	environ []string
 	command *exec.Cmd
 	output  *lockedBuffer
@@ -71,7 +72,7 @@ func (b *lockedBuffer) String() string {
 func newProcess(t *testing.T, data string, environ ...string) *process {
 	t.Helper()
 	address, admin := freeAddress(t), freeAddress(t)
-	for admin == address { // which the system may give twice
+	for admin == address { // the system may return the same twice
 		admin = freeAddress(t)
 	}
 	home := t.TempDir()
@@ -118,33 +119,49 @@ func (p *process) start() {
 func (p *process) startWith(caddyfile string) {
 	p.t.Helper()
 	p.run("run", "--config", caddyfile, "--adapter", "caddyfile")
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	p.eventually("the gateway answers", func() bool {
 		response, err := http.Get(p.url + "/")
-		if err == nil {
-			response.Body.Close()
-			if !p.beginning() {
-				return
-			}
+		if err != nil {
+			return false
 		}
-		select {
-		case <-p.exited:
-			p.t.Fatalf("the gateway did not start:\n%s", p.output)
-		case <-time.After(5 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			p.kill()
-			p.t.Fatalf("the gateway does not answer:\n%s", p.output)
-		}
-	}
+		response.Body.Close()
+		return !p.beginning()
+	})
 }
 
-// beginning reports whether the admin API does not know the gateway's configuration yet,
-// which runs only then. Servers answer a little earlier.
+// eventually waits for a condition of a running process, and fails with its log.
+func (p *process) eventually(what string, holds func() bool) {
+	p.t.Helper()
+	gatewaytest.Eventually(p.t, what, func() bool {
+		select {
+		case <-p.exited:
+			if !holds() {
+				p.t.Fatalf("the gateway exited before: %s\n%s", what, p.output)
+			}
+			return true
+		default:
+			return holds()
+		}
+	}, p.output)
+}
+
+// answers waits until the gateway's answer to a body contains a text, and returns the answer.
+func (p *process) answers(path, body, text string) (answer string) {
+	p.t.Helper()
+	p.eventually(fmt.Sprintf("%s answers %s with %s", path, body, text), func() bool {
+		var err error
+		_, _, answer, err = post(context.Background(), http.DefaultClient, p.url+path, body)
+		return err == nil && strings.Contains(answer, text)
+	})
+	return answer
+}
+
+// beginning reports whether the admin API does not know the gateway's configuration yet.
+// The configuration runs only when the API knows it; servers answer a little earlier.
 func (p *process) beginning() bool {
 	response, err := http.Get("http://" + p.admin + "/cadenza/status")
 	if err != nil {
-		return false // there is none
+		return false // there is no admin API
 	}
 	response.Body.Close()
 	return response.StatusCode == http.StatusNotFound
@@ -168,7 +185,7 @@ func (p *process) run(arguments ...string) {
 	p.t.Cleanup(p.kill)
 }
 
-// kill ends the process as a crash does, without a chance to clean up.
+// kill ends the process like a crash, without a chance to clean up.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	<-p.exited

@@ -2,20 +2,19 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
-	"net/http"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
-// TestProofOfAnOldTrace asks for what was decided before an edit: its proof, its
-// definitions as a folder, and how these differ from the present.
+// TestProofOfAnOldTrace asks for a decision from before an edit: its proof, its
+// definitions as a directory, and their differences from the current ones.
 func TestProofOfAnOldTrace(t *testing.T) {
+	t.Parallel()
 	n := newBadNight(t)
 	const table = "type: string\ndefault: none\nrules: [ { id: paid, when: { plan: pro }, value: "
 	first := "# why first\r\n" + table + "first } ]\ndescription: said of first\ntests: [ { context: { plan: pro }, value: first } ]\n"
@@ -24,29 +23,19 @@ func TestProofOfAnOldTrace(t *testing.T) {
 	n.startWith(n.caddyfile)
 	ask := func(value string) (id string) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			_, _, body, err := post(context.Background(), http.DefaultClient, n.url+"/v1/remoteconfigs", `{"keys":["c"],"context":{"plan":"pro"}}`)
-			if err == nil && strings.Contains(body, `"value":"`+value+`"`) {
-				return regexp.MustCompile(`"trace_id":"([^"]+)"`).FindStringSubmatch(body)[1]
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("no answer %s: %s %v", value, body, err)
-			}
-		}
+		body := n.answers("/v1/remoteconfigs", `{"keys":["c"],"context":{"plan":"pro"}}`, `"value":"`+value+`"`)
+		return regexp.MustCompile(`"trace_id":"([^"]+)"`).FindStringSubmatch(body)[1]
 	}
 	// do runs a command until it exits as wanted, because records are stored after
 	// their answers.
-	do := func(want int, arguments ...string) string {
+	do := func(want int, arguments ...string) (output string) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-			code, output := n.do(append([]string{"cadenza"}, arguments...)...)
-			if code == want {
-				return output
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: status %d, not %d: %s", arguments, code, want, output)
-			}
-		}
+		n.eventually(fmt.Sprintf("%s exits with %d", arguments, want), func() bool {
+			var code int
+			code, output = n.do(append([]string{"cadenza"}, arguments...)...)
+			return code == want
+		})
+		return output
 	}
 	old := ask("first")
 	n.write("definitions/remoteconfigs/c.yaml", table+"second } ]\n")
@@ -109,14 +98,14 @@ func TestProofOfAnOldTrace(t *testing.T) {
 		t.Errorf("%s", output)
 	}
 
-	// A record that was changed does not pass, also where the definitions would decide it.
+	// A changed record does not pass, even if the definitions would decide so.
 	db, err := sql.Open("sqlite", "file:"+n.store()+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	of := strings.ToUpper(strings.ReplaceAll(old, "-", ""))
-	if _, err := db.Exec("UPDATE traces SET decision_id = randomblob(16), time_ms = time_ms + 1 WHERE hex(id) = ?", of); err != nil {
+	id := strings.ToUpper(strings.ReplaceAll(old, "-", ""))
+	if _, err := db.Exec("UPDATE traces SET decision_id = randomblob(16), time_ms = time_ms + 1 WHERE hex(id) = ?", id); err != nil {
 		t.Fatal(err)
 	}
 	if output := do(1, "prove", old); !strings.Contains(output, "decided       paid (match)") || !strings.Contains(output, "the record was changed after it was made") {
@@ -125,7 +114,7 @@ func TestProofOfAnOldTrace(t *testing.T) {
 	if output := do(1, "export", "--verify"); !strings.Contains(output, old+"  remoteconfig c  changed\n") || !strings.Contains(output, " valid, 1 changed, 0 without a seal") {
 		t.Errorf("%s", output)
 	}
-	if _, err := db.Exec("UPDATE traces SET reason = 'default', matched_row = NULL WHERE hex(id) = ?", of); err != nil {
+	if _, err := db.Exec("UPDATE traces SET reason = 'default', matched_row = NULL WHERE hex(id) = ?", id); err != nil {
 		t.Fatal(err)
 	}
 	if output := do(1, "prove", old); !strings.Contains(output, "the definitions decide paid (match), and recorded is the default") {

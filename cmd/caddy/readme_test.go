@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readmeCall is a curl of a page with the answer that follows it.
+// readmeCall is a curl command of a page, with the answer that follows it.
 type readmeCall struct {
 	command, path, body, answer string
 }
@@ -46,10 +46,10 @@ func readmeCalls(t *testing.T, page string) []readmeCall {
 	return calls
 }
 
-// TestREADME makes the calls of the README and of the manual of the API, and compares
-// their answers with those of the page. Trace ids differ; where a call names one, it
-// is replaced by that of the answer before, in the manual by that of a prompt. An
-// ellipsis in an answer matches any number of events.
+// TestREADME makes the calls of the README and of the API's manual, and compares the
+// answers with the page. Trace ids differ: if a call has one, the test replaces it with
+// the id of the previous answer, or in the manual with the id of a prompt. An ellipsis in
+// an answer matches any number of events.
 func TestREADME(t *testing.T) {
 	p := newProcess(t, t.TempDir())
 	p.start()
@@ -59,8 +59,8 @@ func TestREADME(t *testing.T) {
 	t.Run("the example's chat", func(t *testing.T) { testChat(t, p) })
 }
 
-// testChat holds what the README says of the endpoint chat: without a provider's key
-// a conversation with a tool comes to its end.
+// testChat checks the README's claim about the endpoint chat: without a provider's key a
+// conversation with a tool comes to its end.
 func testChat(t *testing.T, p *process) {
 	type message = map[string]any
 	messages := []message{{"role": "user", "content": "Hello!"}}
@@ -124,7 +124,7 @@ func testCalls(t *testing.T, p *process, page string) {
 		}
 		want, got := normal(t, call.answer), normal(t, body)
 		if before, after, elided := strings.Cut(call.answer, "\n\n…\n\n"); elided {
-			// The ellipsis matches what the gateway sent in its place.
+			// The ellipsis matches the gateway's events in its place.
 			first, rest := len(strings.Split(before, "\n\n")), len(strings.Split(strings.TrimSpace(after), "\n\n"))
 			events := strings.Split(strings.TrimSpace(body), "\n\n")
 			if len(events) < first+rest {
@@ -145,7 +145,7 @@ func testCalls(t *testing.T, p *process, page string) {
 	}
 }
 
-// normal is an answer without the parts that differ from run to run.
+// normal returns an answer without the parts that differ from run to run.
 func normal(t *testing.T, text string) any {
 	t.Helper()
 	text = strings.TrimSpace(anyTrace.ReplaceAllString(text, "<trace_id>"))

@@ -18,17 +18,19 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// ceilings is what the gateway promises under attack by a caller, an upstream or
-// an author of definitions.
+// ceilings are the gateway's promises under attack by a caller, an upstream or an
+// author of definitions.
 var ceilings = struct {
-	resident int64         // bytes of memory under any of the attacks, and all of them
-	patience time.Duration // for an answer to another caller, on a machine that does much else
+	resident int64         // bytes of memory, under each attack and under all
+	patience time.Duration // for an answer to another caller, on a busy machine
 	load     time.Duration // for a load of definitions to be served or refused
-	stalled  time.Duration // after which a reader that stalls is surely cut off
-	dripping time.Duration // after which a body that drips is surely given up, for any value of the option
-	logLines int           // of one load of definitions, however many mistakes it has
+	stalled  time.Duration // until a reader that stalls is cut off
+	dripping time.Duration // until a body that drips is cut off, for any value of the option
+	logLines int           // for one load of definitions with any number of mistakes
 	list     int64         // bytes of one page of traces
 }{
 	resident: 512 * 1000 * 1000,
@@ -41,7 +43,7 @@ var ceilings = struct {
 }
 
 const (
-	// builtGateway is the environment variable that names a built gateway to
+	// builtGateway is the environment variable with the path of a built gateway to
 	// attack. Default: the tests build one.
 	builtGateway = "CADENZA_BINARY"
 
@@ -49,13 +51,13 @@ const (
 	witnessKey  = "cadenza-key-of-a-witness-1"
 	betaKey     = "cadenza-key-of-workspace-b"
 
-	// addressSpace bounds the memory of a gateway whose ceilings fail, in KiB:
-	// the machine may run other work.
+	// addressSpace bounds the memory of a gateway in KiB, to protect the machine if
+	// the ceilings fail.
 	addressSpace = 6 << 20
 )
 
-// buildGateway returns the path of a gateway that is built as users build it. The
-// test's own binary may have the race detector, which takes memory of its own.
+// buildGateway returns the path of a gateway that is built like a user's. The test's own
+// binary may have the race detector, which needs additional memory.
 var buildGateway = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(builtGateway); path != "" {
 		return path, nil
@@ -80,15 +82,14 @@ func gatewayBinary(t *testing.T) string {
 	return path
 }
 
-// siege is a gateway of two workspaces with a hostile upstream, and the means to
-// attack it.
+// siege is a gateway with two workspaces and a hostile upstream, and has methods to attack it.
 type siege struct {
 	*process
 	upstream *hostileUpstream
 	client   *http.Client
-	folder   string // of the definitions
+	folder   string // the directory of the definitions
 	data     string
-	good     int    // generations of beta's definitions
+	good     int    // the number of generations of beta's definitions
 	around   string // shell commands before the gateway starts
 	slow     string // the address of another upstream; empty: there is none
 }
@@ -108,7 +109,7 @@ func besiege(t *testing.T, a attack) *siege {
 	return s
 }
 
-// newSiege prepares all but the gateway, with definitions of workspace alpha.
+// newSiege prepares everything except the gateway, with definitions of workspace alpha.
 func newSiege(t *testing.T, definitions map[string]string) *siege {
 	t.Helper()
 	s := &siege{
@@ -122,13 +123,13 @@ func newSiege(t *testing.T, definitions map[string]string) *siege {
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
 	for name, text := range definitions {
-		write(t, filepath.Join(s.folder, "alpha"), name, text)
+		gatewaytest.Write(t, filepath.Join(s.folder, "alpha"), name, text)
 	}
 	s.serveBeta(t, s.generation())
 	return s
 }
 
-// begin starts a gateway whose store has options.
+// begin starts a gateway with options for its store.
 func (s *siege) begin(t *testing.T, binary, store string) {
 	t.Helper()
 	s.process = newProcess(t, s.data,
@@ -171,19 +172,7 @@ provider canned
 	s.startWith(caddyfile)
 }
 
-// write makes a file below a folder, and the folders on its way.
-func write(t *testing.T, folder, name, text string) {
-	t.Helper()
-	path := filepath.Join(folder, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// serveBeta replaces workspace beta's directory by files, at once.
+// serveBeta replaces the files of workspace beta's directory atomically.
 func (s *siege) serveBeta(t *testing.T, files map[string]string) {
 	t.Helper()
 	folder, err := os.MkdirTemp(s.folder, "set")
@@ -191,10 +180,10 @@ func (s *siege) serveBeta(t *testing.T, files map[string]string) {
 		t.Fatal(err)
 	}
 	for name, text := range files {
-		write(t, folder, name, text)
+		gatewaytest.Write(t, folder, name, text)
 	}
-	// Attacks have many definitions, and what follows them has one.
-	write(t, folder, ".cadenza-allow-empty", "")
+	// Attacks have many definitions, and the next set has one.
+	gatewaytest.Write(t, folder, ".cadenza-allow-empty", "")
 	s.swapBeta(t, folder)
 }
 
@@ -209,8 +198,8 @@ func (s *siege) swapBeta(t *testing.T, folder string) {
 	}
 }
 
-// generation returns a set of definitions that differs from all before it: its
-// configuration "generation" shows which set is served.
+// generation returns a new set of definitions. Its configuration "generation" shows
+// which set is served.
 func (s *siege) generation() map[string]string {
 	s.good++
 	return map[string]string{
@@ -236,7 +225,7 @@ type reply struct {
 	status      int
 	header      http.Header
 	body        string
-	code, param string // of an error
+	code, param string // if it is an error
 	took        time.Duration
 }
 
@@ -248,7 +237,7 @@ func (r reply) String() string {
 	return fmt.Sprintf("%d after %s: %s", r.status, r.took.Round(time.Millisecond), body)
 }
 
-// send sends a request. The status is 0 where no whole answer came.
+// send sends a request. The status is 0 if no complete answer came.
 func (s *siege) send(ctx context.Context, key, path string, body io.Reader, header ...string) (reply, error) {
 	began := time.Now()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, body)
@@ -264,7 +253,7 @@ func (s *siege) send(ctx context.Context, key, path string, body io.Reader, head
 		return reply{took: time.Since(began)}, err
 	}
 	defer response.Body.Close()
-	// The rest of a very large answer is counted but not kept in memory.
+	// The end of a very large answer is counted but not kept in memory.
 	var text bytes.Buffer
 	n, err := io.Copy(&text, io.LimitReader(response.Body, 1<<20))
 	if err == nil {
@@ -283,10 +272,10 @@ func (s *siege) send(ctx context.Context, key, path string, body io.Reader, head
 	return r, nil
 }
 
-// host is where the gateway listens.
+// host returns the gateway's address.
 func (s *siege) host() string { return strings.TrimPrefix(s.url, "http://") }
 
-// head begins a request that is written by hand.
+// head returns the first lines of a request that a test writes itself.
 func (s *siege) head(path, key string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n", path, s.host(), key)
 }
@@ -301,8 +290,8 @@ func (s *siege) ask(t *testing.T, key, path, body string, header ...string) repl
 	return r
 }
 
-// refused fails the test unless the answer is an error with a code and, unless
-// param is empty, about that member or a part of it.
+// refused fails the test unless the answer is an error with a code. If param is not
+// empty, the error must be about this member or a part of it.
 func refused(t *testing.T, what string, r reply, status int, code, param string) {
 	t.Helper()
 	if r.status != status || r.code != code || !strings.HasPrefix(r.param, param) {
@@ -310,7 +299,7 @@ func refused(t *testing.T, what string, r reply, status int, code, param string)
 	}
 }
 
-// get asks the admin API.
+// get sends a request to the admin API.
 func (s *siege) get(t *testing.T, path string) (int, string) {
 	t.Helper()
 	response, err := s.client.Get("http://" + s.admin + path)
@@ -325,7 +314,7 @@ func (s *siege) get(t *testing.T, path string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// metric sums what the gateway counts under a name and labels.
+// metric returns the sum of the gateway's series with a name and labels.
 func (s *siege) metric(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	_, text := s.get(t, "/metrics")
@@ -364,13 +353,12 @@ func memory(pid int, line string) (int64, error) {
 	return 0, fmt.Errorf("no %s in the status", line)
 }
 
-// resetPeak resets the peak of the resident memory to its present size.
+// resetPeak resets the peak of the resident memory to its current size.
 func (s *siege) resetPeak() {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.command.Process.Pid), []byte("5"), 0)
 }
 
-// holds fails the test unless the gateway runs and its peak of memory is below the
-// ceiling.
+// holds fails the test unless the gateway runs and its peak memory is below the ceiling.
 func (s *siege) holds(t *testing.T) {
 	t.Helper()
 	if s.gone() {
@@ -400,8 +388,8 @@ func (s *siege) gone() bool {
 	}
 }
 
-// witness asks for prompts and configurations and reports metrics, with a key of
-// its own, until stop. All of its requests must be answered during the attack.
+// witness asks for prompts and configurations and reports metrics, with its own key,
+// until stop. All of its requests must be answered during the attack.
 type witness struct {
 	stop    context.CancelFunc
 	done    chan struct{}

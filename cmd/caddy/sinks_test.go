@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// startWorkspaces runs a gateway with workspaces one, two and so on, whose keys
-// are cadenza-key-of-NAME.
+// startWorkspaces runs a gateway with these workspaces, whose keys are cadenza-key-of-NAME.
 func startWorkspaces(t *testing.T, options func(name string) string, names []string, environ ...string) *process {
 	t.Helper()
 	var workspaces strings.Builder
@@ -32,7 +31,7 @@ func startWorkspaces(t *testing.T, options func(name string) string, names []str
 	return p
 }
 
-// ask asks a workspace for a configuration and returns the trace's id.
+// ask asks a workspace for a configuration and returns the trace id.
 func (p *process) ask(workspace string) string {
 	p.t.Helper()
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, p.url+"/v1/remoteconfigs", strings.NewReader(`{"keys":["banner_text"]}`))
@@ -51,7 +50,7 @@ func (p *process) ask(workspace string) string {
 	return response.Header.Get("Cadenza-Trace-Id")
 }
 
-// terminate asks the process to end and returns how long it took.
+// terminate stops the process and returns the duration.
 func (p *process) terminate() time.Duration {
 	p.t.Helper()
 	began := time.Now()
@@ -62,9 +61,10 @@ func (p *process) terminate() time.Duration {
 	return time.Since(began)
 }
 
-// TestExitCopiesTheLastAnswers ends a gateway right after it answered. The sinks
-// of all workspaces must get the answers, also of those that share a store.
+// TestExitCopiesTheLastAnswers stops a gateway right after its last answers. The sinks of
+// all workspaces must get them, also if workspaces share a store.
 func TestExitCopiesTheLastAnswers(t *testing.T) {
+	t.Parallel()
 	dir, names := t.TempDir(), []string{"one", "two", "three"}
 	p := startWorkspaces(t, func(name string) string {
 		return fmt.Sprintf("store sqlite %s/shared.db\nsink file %s/%s.jsonl", dir, dir, name)
@@ -72,7 +72,7 @@ func TestExitCopiesTheLastAnswers(t *testing.T) {
 	// The sinks poll the store: answers between two polls must not wait for the
 	// next start.
 	time.Sleep(700 * time.Millisecond)
-	answered := make(map[string]string) // workspaces by trace
+	answered := make(map[string]string) // the workspace of each trace
 	for range 3 {
 		for _, name := range names {
 			answered[p.ask(name)] = name
@@ -87,10 +87,10 @@ func TestExitCopiesTheLastAnswers(t *testing.T) {
 	}
 }
 
-// TestExitWithSilentDatabases ends a gateway whose databases take connections and
-// never answer. The exit waits for all of them together, and logs what they did
-// not take.
+// TestExitWithSilentDatabases stops a gateway whose databases accept connections and never
+// answer. The exit waits for all of them together, and logs the rows that they did not take.
 func TestExitWithSilentDatabases(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector has nothing to find here, and takes half a minute for it.
+// Not under the race detector, which finds nothing here and takes half a minute.
 
 package main
 
@@ -34,20 +34,20 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// wireType is the type that a provider's own SDK has for the body of a request.
+// wireType is the type of a request's body in a provider's own SDK.
 type wireType struct {
 	name   string
 	models []string
-	// source imports what it needs and declares the type Body.
+	// source has the imports and the declaration of the type Body.
 	source string
-	// thoughts and calls are opaque data of thoughts and of calls, as the provider's
-	// package makes them. Each has the signature c2ln.
+	// thoughts and calls are opaque data of thoughts and of calls, in the form of the
+	// provider's package. Each has the signature c2ln.
 	thoughts, calls []string
 	connect         func(t *testing.T, base string) providers.Provider
 }
 
-// wire turns the types of an SDK into those of its JSON: enumerations into their
-// texts, bytes into base64.
+// wire converts the types of an SDK to the types of its JSON: enumerations to texts,
+// bytes to base64.
 const wire = `
 type Wire<T> = T extends Uint8Array ? string : T extends string ? ` + "`${T}`" + ` :
 	T extends (infer U)[] ? Wire<U>[] : T extends object ? { [K in keyof T]: Wire<T[K]> } : T;
@@ -58,7 +58,7 @@ var wireTypes = []wireType{
 		name: "openai", models: []string{"gpt-4o-mini", "gpt-5.1"},
 		source: `import type { ChatCompletionCreateParams as Body } from "openai/resources/chat/completions";`,
 		connect: func(t *testing.T, base string) providers.Provider {
-			// OpenAI's own host has quirks of its own: the server of the test is its proxy.
+			// The client has quirks for OpenAI's own host: the test's server is its proxy.
 			return connected(t)(openai.New(openai.Config{Key: "sk-test", Upstream: upstream.Config{
 				BaseURL: address(t, "http://api.openai.com/v1"), Proxy: address(t, base),
 			}}))
@@ -79,7 +79,7 @@ var wireTypes = []wireType{
 		},
 	}, {
 		name: "anthropic", models: []string{"claude-sonnet-4-5", "claude-opus-4-7"},
-		// Older models take these three, which the SDK has dropped since.
+		// Older models take these three, which the SDK no longer has.
 		source: `import type { MessageCreateParams } from "@anthropic-ai/sdk/resources/messages";
 type Sampling = { temperature?: number; top_p?: number; top_k?: number };
 type Body = MessageCreateParams & Sampling;`,
@@ -113,7 +113,7 @@ type Body = Omit<Wire<ConverseCommandInput>, "modelId">;`,
 	},
 }
 
-// connected returns what closes a client with the test.
+// connected returns a function that closes a client when the test ends.
 func connected(t *testing.T) func(client interface {
 	providers.Provider
 	Close()
@@ -139,7 +139,7 @@ func address(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// histories are messages of every kind of part, in every place that has one, and with
+// histories returns messages with every kind of part, in every possible place, and with
 // the provider's own thoughts.
 func (w *wireType) histories() map[string][]providers.Message {
 	const pixel = "iVBORw0KGgo="
@@ -204,7 +204,7 @@ func (w *wireType) histories() map[string][]providers.Message {
 	return all
 }
 
-// parameters are each parameter by itself, none, and all.
+// parameters returns each parameter alone, no parameter, and all.
 func parameters() map[string]providers.Parameters {
 	all := pt.Everything()
 	all.Temperature, all.TopP, all.TopK, all.MaxTokens = new(0.5), new(0.9), new(int64(40)), new(int64(400))
@@ -223,7 +223,7 @@ func parameters() map[string]providers.Parameters {
 	}
 }
 
-// toolSets are tools and the choice of them.
+// toolSets returns tools with each choice of tools.
 func toolSets() map[string]providers.Parameters {
 	tools := pt.Tools()
 	return map[string]providers.Parameters{
@@ -236,15 +236,15 @@ func toolSets() map[string]providers.Parameters {
 	}
 }
 
-// TestUpstreamTypes has TypeScript check the bodies that providers get against the
-// types of their own SDKs: all kinds of messages with all tools and all parameters.
+// TestUpstreamTypes makes TypeScript check the bodies for providers against the types of
+// their own SDKs: all kinds of messages with all tools and all parameters.
 func TestUpstreamTypes(t *testing.T) {
 	program, project := node(t)
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(project, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
-	lines := map[string][]string{} // of each file, the names of the requests
+	lines := map[string][]string{} // the names of the requests, by file
 	for i := range wireTypes {
 		names, source := wireTypes[i].record(t)
 		if err := os.WriteFile(filepath.Join(dir, wireTypes[i].name+".ts"), source, 0o600); err != nil {
@@ -268,23 +268,22 @@ func TestUpstreamTypes(t *testing.T) {
 	if len(problems) == 0 {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, m := range problems {
 		provider, problem := string(m[1]), string(m[3])
 		line, err := strconv.Atoi(string(m[2]))
 		if err != nil || line > len(lines[provider]) {
 			t.Fatalf("%s", output)
 		}
-		if !told[provider+problem] {
-			told[provider+problem] = true
+		if !reported[provider+problem] {
+			reported[provider+problem] = true
 			t.Errorf("%s: %s\n%s", provider, lines[provider][line-1], problem)
 		}
 	}
 }
 
-// openaiMembers returns a file that TypeScript checks: that the members of requests
-// which a test of the gateway sends are all that the libraries of OpenAI and of
-// Anthropic know.
+// openaiMembers returns a file with which TypeScript checks that a test of the gateway
+// sends all members of requests that the libraries of OpenAI and of Anthropic have.
 func openaiMembers(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../internal/gateway/testdata/openai-members.json")
@@ -305,8 +304,8 @@ import type { MessageCreateParams } from "@anthropic-ai/sdk/resources/beta/messa
 	return source
 }
 
-// record sends all requests and returns a file that TypeScript checks. names are the
-// requests of its lines.
+// record sends all requests and returns a file that TypeScript checks. names has the
+// request of each of its lines.
 func (w *wireType) record(t *testing.T) (names []string, source []byte) {
 	var body []byte
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -348,7 +347,7 @@ func (w *wireType) record(t *testing.T) (names []string, source []byte) {
 						continue
 					}
 					if len(known) == 0 {
-						// Types that allow everything would prove nothing.
+						// A type that allows everything would prove nothing.
 						source = fmt.Appendf(source, "// @ts-expect-error\n({\"unknown\":1,%s) satisfies Body;\n", body[1:])
 						names = append(names, "an unknown member is allowed", "an unknown member")
 					}

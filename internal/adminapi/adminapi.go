@@ -18,8 +18,8 @@ func init() {
 }
 
 // API is the Caddy module that serves the paths below /cadenza of the admin
-// API. It holds nothing: Caddy makes one for every configuration, also for one
-// that then fails, so the running gateway is looked up for each request.
+// API. It holds nothing, because Caddy makes an API for every configuration, even
+// for one that then fails. Each request looks up the running gateway.
 type API struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -49,8 +49,8 @@ func (*API) Routes() []caddy.AdminRoute {
 	}
 }
 
-// route returns a path that takes the given methods, the first of which an
-// error message names.
+// route returns a path that takes the given methods. The error for another method
+// names the first of them.
 func route(path string, serve func(http.ResponseWriter, *http.Request) error, methods ...string) caddy.AdminRoute {
 	return caddy.AdminRoute{Pattern: path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if !slices.Contains(methods, r.Method) {

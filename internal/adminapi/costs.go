@@ -30,15 +30,15 @@ type Costs struct {
 
 	// Oldest is the time of the oldest trace that is stored.
 	Oldest time.Time `json:"oldest,omitzero"`
-	// Unlogged are the endpoints whose calls leave no trace, by WORKSPACE/KEY where
-	// several workspaces are asked for: their costs are not in the sums.
+	// Unlogged are the endpoints whose calls leave no trace, so that the sums lack their
+	// costs. An answer for several workspaces names them WORKSPACE/KEY.
 	Unlogged []string `json:"unlogged,omitempty"`
 
 	sqlite.Costs
 }
 
-// serveCosts answers GET /cadenza/costs: what the calls of endpoints cost, of all
-// workspaces or of one with ?workspace=NAME. One bill is for all of them.
+// serveCosts answers GET /cadenza/costs: the costs of the calls of endpoints, for all
+// workspaces, which share a provider's bill, or for one with ?workspace=NAME.
 func serveCosts(w http.ResponseWriter, r *http.Request) error {
 	values := r.URL.Query()
 	q, err := ParseCosts(values, time.Now())
@@ -78,8 +78,8 @@ func serveCosts(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, &answer)
 }
 
-// ReadCosts returns the answer for the workspace of a store's file, or for all where
-// its name is empty.
+// ReadCosts returns the answer for a workspace of a store's file, or for all if the name
+// is empty.
 func ReadCosts(ctx context.Context, path, workspace string, q sqlite.CostQuery) (*Costs, error) {
 	reader, err := sqlite.OpenReader(ctx, path)
 	if err != nil {
@@ -104,9 +104,9 @@ func ReadCosts(ctx context.Context, path, workspace string, q sqlite.CostQuery) 
 	return &answer, answer.sum(ctx, sources, q)
 }
 
-// sum fills in what the stores have.
-func (c *Costs) sum(ctx context.Context, of []sqlite.CostSource, q sqlite.CostQuery) (err error) {
-	for _, source := range of {
+// sum fills in the sums of the stores.
+func (c *Costs) sum(ctx context.Context, sources []sqlite.CostSource, q sqlite.CostQuery) (err error) {
+	for _, source := range sources {
 		oldest, err := source.Reader.Oldest(ctx)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (c *Costs) sum(ctx context.Context, of []sqlite.CostSource, q sqlite.CostQu
 			c.Oldest = oldest.UTC()
 		}
 	}
-	c.Costs, err = sqlite.SumCosts(ctx, of, q)
+	c.Costs, err = sqlite.SumCosts(ctx, sources, q)
 	return err
 }
 

@@ -20,8 +20,8 @@ const flushTimeout = 2 * time.Second
 // maxEraseForm bounds the body of an erasure, in bytes.
 const maxEraseForm = 64 << 10
 
-// withForm returns a request whose query also has the parameters of its body, a form: what
-// is to be erased is a person's, and URLs are logged.
+// withForm returns a request whose query also has the parameters of its body, a form.
+// The parameters identify a person, and servers log URLs.
 func withForm(r *http.Request) (*http.Request, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxEraseForm))
 	if err != nil {
@@ -40,9 +40,9 @@ func withForm(r *http.Request) (*http.Request, error) {
 	return &merged, nil
 }
 
-// serveErase answers DELETE /cadenza/traces: it erases the traces of a conversation
-// or a decision, or with a value in their metadata, from the store, whose outbox
-// tells the sinks to erase the same. With dry_run it counts them.
+// serveErase answers DELETE /cadenza/traces. It erases from the store the traces of a
+// conversation or a decision, or with a value in their metadata. The store's outbox
+// tells the sinks to erase the same traces. With dry_run it only counts them.
 func serveErase(w http.ResponseWriter, r *http.Request) error {
 	r, err := withForm(r)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // serveExport answers GET /cadenza/export: all traces and metrics that pass a
-// filter, oldest first, as JSON lines. With ?verify=true each trace has what its seal
-// says.
+// filter, oldest first, as JSON lines. With ?verify=true each trace has the verdict on
+// its seal.
 func serveExport(w http.ResponseWriter, r *http.Request) error {
 	q, err := newTraceQuery(r, append([]string{"verify"}, filterParameters...)...)
 	if err != nil {
@@ -54,7 +54,7 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 }
 
 // appendExported appends one line: {"trace":{…},"verification":{…},"metrics":[{…}]}. Each
-// member may be missing: metrics without a trace have a line of their own.
+// member may be missing, because metrics without a trace have a line of their own.
 func appendExported(line []byte, record *trace.Record, verification *trace.Verification, metrics []trace.Metrics) ([]byte, error) {
 	line = append(line, '{')
 	if record != nil {

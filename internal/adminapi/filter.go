@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -64,18 +64,21 @@ func (q *traceQuery) flag(name string) (bool, error) {
 	}
 }
 
-// filterParameters are the parameters that choose traces, but for metadata.NAME.
-var filterParameters = []string{
-	"workspace", "since", "until", "kind", "key", "api_key", "status", "provider", "model", "code", "finish_reason", "state",
-	"chain_id", "conversation_id", "version", "revision", "variant", "arm", "decision", "slower", "attempts", "fallback", "score",
-}
+// filterParameters are the parameters that choose traces, except metadata.NAME.
+var filterParameters = func() []string {
+	names := []string{"since", "until"}
+	for i := range sqlite.FilterFields {
+		names = append(names, sqlite.FilterFields[i].Name)
+	}
+	return names
+}()
 
 // MetadataParameter is the prefix of parameters that compare a member of the
 // metadata: metadata.user=u-1.
 const MetadataParameter = "metadata."
 
-// knownParameters refuses a parameter that is not in known, or given twice. A
-// request that takes conversation_id, or has MetadataParameter in known, takes
+// knownParameters refuses a parameter that is not in known, or that a request has
+// twice. If known has conversation_id or MetadataParameter, the request may also have
 // metadata.NAME, any number of times.
 func knownParameters(values url.Values, known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -90,38 +93,19 @@ func knownParameters(values url.Values, known []string) error {
 	return nil
 }
 
-// traceFilter reads the parameters that choose traces, but for decision.
-func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
-	f := trace.Filter{
-		Key: values.Get("key"), APIKey: values.Get("api_key"), Provider: values.Get("provider"), Model: values.Get("model"),
-		Code: values.Get("code"), FinishReason: values.Get("finish_reason"), ChainID: values.Get("chain_id"), ConversationID: values.Get("conversation_id"),
-		Version: values.Get("version"), Revision: values.Get("revision"), Variant: values.Get("variant"), Arm: values.Get("arm"),
-	}
-	var err error
+// traceFilter reads the parameters that choose traces, except decision.
+func traceFilter(values url.Values, now time.Time) (f trace.Filter, err error) {
 	if f.Since, err = ParsePast("since", values.Get("since"), now); err != nil {
 		return f, err
 	}
 	if f.Until, err = ParsePast("until", values.Get("until"), now); err != nil {
 		return f, err
 	}
-	if name := values.Get("kind"); name != "" {
-		var known bool
-		if f.Kind, known = trace.ParseKind(name); !known {
-			return f, fmt.Errorf("there is no kind %q: prompt, endpoint, remoteconfig or metrics", name)
-		}
-	}
-	if name := values.Get("state"); name != "" {
-		state, known := trace.ParseState(name)
-		if !known {
-			return f, fmt.Errorf("there is no state %q: started, ended or interrupted", name)
-		}
-		f.State = &state
-	}
-	if status := values.Get("status"); status != "" {
-		var known bool
-		if f.Outcome, known = trace.ParseOutcome(status); !known {
-			if f.Status, err = strconv.Atoi(status); err != nil || f.Status < 100 || f.Status > 599 {
-				return f, fmt.Errorf("status must be ok, error or the number of an HTTP status, this is %q", status)
+	for i := range sqlite.FilterFields {
+		field := &sqlite.FilterFields[i]
+		if text := values.Get(field.Name); text != "" && field.Parse != nil {
+			if err := field.Parse(&f, text); err != nil {
+				return f, err
 			}
 		}
 	}
@@ -129,23 +113,6 @@ func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 		if f.Slower, err = caddy.ParseDuration(text); err != nil || f.Slower <= 0 {
 			return f, fmt.Errorf("slower must be a duration such as 800ms or 2s, this is %q", text)
 		}
-	}
-	if text := values.Get("attempts"); text != "" {
-		if f.Attempts, err = strconv.Atoi(text); err != nil || f.Attempts < 1 {
-			return f, fmt.Errorf("attempts must be the number of attempts at least, such as 2, this is %q", text)
-		}
-	}
-	if text := values.Get("fallback"); text != "" {
-		if f.Fallback = text == "true"; !f.Fallback {
-			return f, fmt.Errorf("fallback must be true or left out, this is %q", text)
-		}
-	}
-	if text := values.Get("score"); text != "" {
-		scores, err := trace.ParseScoreRange(text)
-		if err != nil {
-			return f, err
-		}
-		f.Score = &scores
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if member, ok := strings.CutPrefix(name, MetadataParameter); ok {
@@ -158,8 +125,8 @@ func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 }
 
 // metadataMatch returns the condition for a member of the metadata. A value that
-// reads as a number, true, false or null also matches the text that reads the
-// same, for ids are sent as either. A value in quotes only matches the text:
+// reads as a number, true, false or null also matches the same text, because callers
+// send ids in both forms. A value in quotes matches only the text:
 //
 //	user=ada    the text "ada"
 //	user=7      the number 7 or the text "7"
@@ -177,7 +144,7 @@ func metadataMatch(name, value string) trace.MetadataMatch {
 func quoted(text string) string { return string(jsontext.AppendString(nil, text)) }
 
 // ParsePast reads a time: RFC 3339, a date, or how long before now, such as 90m
-// or 7d. The empty text is the zero time. name is in the error message.
+// or 7d. The empty text is the zero time. The error message has the name.
 func ParsePast(name, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// MaxWait is for how long a request of following waits at most.
+	// MaxWait is the longest wait of a request with follow.
 	MaxWait = time.Minute
 
-	// maxFollowed bounds the rows that one look of following reads.
+	// maxFollowed bounds the rows of one look.
 	maxFollowed = 1000
 
-	// lookPause is between two looks: a busy gateway commits more often.
+	// lookPause is the pause between two looks. A busy gateway commits more often.
 	lookPause = 200 * time.Millisecond
 
-	// writeGrace is how long after its wait a request may still write.
+	// writeGrace is the time for a request to write after its wait.
 	writeGrace = 10 * time.Second
 )
 
-// follow answers with the traces written after the number in ?follow. With
-// ?wait, the answer is a line for each time that there are some, until the wait
-// is over. It looks into the store after commits, and not between them.
+// follow answers with the traces written after the number in ?follow. With ?wait it
+// writes a line whenever there are new traces, until the wait is over. It looks into
+// the store only after commits.
 func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 	if q.values.Has("limit") || q.values.Has("before") {
 		return apiError(http.StatusBadRequest, "follow can't be combined with limit or before")
@@ -70,7 +70,7 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 			sent = next.seq
 		}
 		if next.seq != at.seq || len(records) >= maxFollowed {
-			committed = nil // a look reads a part: there may be more already
+			committed = nil // there may be more traces than one look reads
 		}
 		if !q.awaitCommit(ctx, committed) {
 			if sent != next.seq {
@@ -86,9 +86,9 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// awaitCommit waits for a commit, and at least for a pause; nil has happened. It
-// reports whether both came before the wait was over, the caller was gone or Caddy
-// began to stop the configuration.
+// awaitCommit waits for a commit, and at least for a pause. A nil channel stands for a
+// commit that has happened. It reports whether both came before the wait was over, the
+// caller left or Caddy began to stop the configuration.
 func (q *traceQuery) awaitCommit(ctx context.Context, committed <-chan struct{}) bool {
 	pause := time.NewTimer(lookPause)
 	defer pause.Stop()
@@ -111,12 +111,12 @@ func (q *traceQuery) awaitCommit(ctx context.Context, committed <-chan struct{})
 	return true
 }
 
-// followed is how far a follower has got: the number of the last row of the store,
+// followed is the progress of a follower: the number of the last row of the store,
 // and the mark of the last call that began.
 type followed struct{ seq, mark int64 }
 
-// look reads what was written after a row, and the calls that began after a mark.
-// It opens the store each time: its file may be replaced.
+// look reads the traces that were written after a row, and the calls that began after a
+// mark. It opens the store each time, because its file may be replaced.
 func (q *traceQuery) look(ctx context.Context, after followed) (records []*trace.Record, next followed, err error) {
 	reader, err := q.workspace.openTraces(ctx)
 	if err != nil {
@@ -139,8 +139,8 @@ func (q *traceQuery) look(ctx context.Context, after followed) (records []*trace
 	return append(records, written...), followed{last, mark}, nil
 }
 
-// send writes a line of an answer that waits. It reports whether the caller is
-// still there.
+// send writes a line of an answer that waits. It reports whether the caller can still
+// read it.
 func (q *traceQuery) send(w http.ResponseWriter, control *http.ResponseController, records []*trace.Record, next followed) bool {
 	_, err := w.Write(q.appendFollowed(records, next))
 	return err == nil && control.Flush() == nil

@@ -18,46 +18,46 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Gateway is what the admin API needs of the Caddy app "cadenza".
+// Gateway is the part of the Caddy app "cadenza" that the admin API uses.
 type Gateway interface {
 	// Inspect returns the workspaces by name.
 	Inspect() map[string]*Workspace
 }
 
-// Workspace is what the admin API needs of a workspace.
+// Workspace is the part of a workspace that the admin API uses.
 type Workspace struct {
 	Name        string
 	Definitions *definition.Source
-	// Log is the policy of definitions that have none of their own.
+	// Log is the policy for definitions without a policy of their own.
 	Log definition.LogPolicy
 	// Store is the path of the workspace's database.
 	Store string
-	// Flush waits until all that is recorded is stored, or the context ends.
+	// Flush waits until all records are stored, or the context ends.
 	Flush func(context.Context) error
-	// Calls calls yield with the records of the calls that are under way until it
-	// returns false, in no order, without content, and with the mark of each begin.
+	// Calls calls yield for each call that is under way, in no order, until yield returns
+	// false. The record has no content; begun is the mark of the call's begin.
 	Calls func(yield func(record *trace.Record, begun int64) bool)
-	// VerifySeal says whether a record from the store is what was recorded.
+	// VerifySeal says whether a record from the store was changed.
 	VerifySeal func(*trace.Record) trace.Verification
 	// Call returns the record of a call that is under way, or nil.
 	Call func(trace.ID) *trace.Record
-	// Mark returns a mark between the calls that have begun and those that have not.
+	// Mark returns a mark that comes after the begin of all present calls.
 	Mark func() int64
 	// Committed returns a channel that the store's next commit closes, or the next
 	// call that begins.
 	Committed func() <-chan struct{}
-	// Waiting returns how many records wait to be stored, and why the store takes
-	// none. The reason is empty while it does.
+	// Waiting returns how many records wait to be stored, and why the store takes no
+	// records. The reason is empty while it takes them.
 	Waiting func() (records int, reason string)
 	// Targets returns the targets of the definitions that are served.
 	Targets func() []gateway.Target
-	// Strangers returns what was refused without a valid API key, of all workspaces.
+	// Strangers counts the refused requests without a valid API key, of all workspaces.
 	Strangers func(since, until time.Time) []gateway.Stranger
-	// Status returns what the workspace does at the moment.
+	// Status returns the present state of the workspace.
 	Status func() gateway.Status
 	// SubjectStatus returns how a subject stands with each limit of the workspace.
 	SubjectStatus func(subject string) []gateway.SubjectStatus
-	// EraseSubject takes a value of the metadata, which is JSON, out of the counters of
+	// EraseSubject erases a value of the metadata, given as JSON, from the counters of
 	// the limits.
 	EraseSubject func(ctx context.Context, member, value string) error
 	// Stopping is closed when Caddy begins to stop the configuration.
@@ -99,8 +99,7 @@ func (all workspaces) named(name string) (*Workspace, error) {
 	return w, nil
 }
 
-// askedFor returns the workspaces that a request is about: all, or one with
-// ?workspace=NAME.
+// askedFor returns the workspaces of a request: all, or one with ?workspace=NAME.
 func askedFor(r *http.Request) (workspaces, error) {
 	all, err := running()
 	name := r.URL.Query().Get("workspace")

@@ -14,14 +14,13 @@ type Limits struct {
 	Workspaces map[string]WorkspaceLimits `json:"workspaces"`
 }
 
-// WorkspaceLimits is the part of Limits that is about one workspace.
+// WorkspaceLimits is the part of Limits for one workspace.
 type WorkspaceLimits struct {
 	Limits []gateway.SubjectStatus `json:"limits"`
 }
 
-// serveLimits answers GET /cadenza/limits?subject=VALUE: how a subject stands with the
-// limits of all workspaces, or of one with workspace=NAME, or with those of a name with
-// limit=NAME.
+// serveLimits answers GET /cadenza/limits?subject=VALUE: the use of all limits by one
+// subject. workspace=NAME picks one workspace, and limit=NAME one limit.
 func serveLimits(w http.ResponseWriter, r *http.Request) error {
 	values := r.URL.Query()
 	if err := knownParameters(values, []string{"limit", "subject", "workspace"}); err != nil {
@@ -54,7 +53,7 @@ func serveLimits(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, answer)
 }
 
-// unknownLimit returns the error for a name that none of the known limits has.
+// unknownLimit returns the error for a name of no known limit.
 func unknownLimit(name string, known []string) error {
 	if len(known) == 0 {
 		return apiError(http.StatusNotFound, "there is no limit %q: no limit is configured", name)

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// leastPrefix is how many hexadecimal digits of an id its beginning has at
-	// least: ids of one minute have eight in common.
+	// leastPrefix is the least number of hexadecimal digits of an id's beginning. Ids of
+	// one minute have eight digits in common.
 	leastPrefix = 8
 
-	// maxCandidates is how many traces the error for an ambiguous beginning names.
+	// maxCandidates bounds the ids in the error for an ambiguous beginning.
 	maxCandidates = 10
 )
 
@@ -37,8 +37,8 @@ func parsePrefix(text string) (first, last trace.ID, ok bool) {
 	return first, last, err == nil
 }
 
-// complete finds the trace whose id begins as text does or, where there is none,
-// the decision, in the named workspace, or in any if the name is empty.
+// complete finds the trace whose id begins with the text or, if there is no such trace,
+// the decision. It searches the named workspace, or all if the name is empty.
 func (all workspaces) complete(ctx context.Context, text, workspace string) (id trace.ID, err error) {
 	first, last, ok := parsePrefix(text)
 	if !ok {
@@ -49,24 +49,18 @@ func (all workspaces) complete(ctx context.Context, text, workspace string) (id 
 		return id, err
 	}
 	var failure error
-	for _, of := range []struct {
-		name string
-		find func(*Workspace) ([]candidate, bool, error)
-	}{
-		{"traces", func(w *Workspace) ([]candidate, bool, error) { return w.tracesBetween(ctx, first, last) }},
-		{"decisions", func(w *Workspace) ([]candidate, bool, error) { return w.decisionsBetween(ctx, first, last) }},
-	} {
+	for _, decisions := range []bool{false, true} {
 		var found []candidate
 		var more bool
 		for _, name := range names {
-			some, others, err := of.find(all[name])
+			some, others, err := all[name].idsBetween(ctx, decisions, first, last)
 			if err != nil {
 				failure = err // another workspace may have it
 			}
 			found, more = append(found, some...), more || others
 		}
 		if len(found) > 0 || more {
-			return only(text, of.name, found, more)
+			return only(text, decisions, found, more)
 		}
 	}
 	if failure != nil {
@@ -75,8 +69,8 @@ func (all workspaces) complete(ctx context.Context, text, workspace string) (id 
 	return id, apiError(http.StatusNotFound, "there is no trace whose id begins with %s: it was not recorded, is past the retention, or is another gateway's", text)
 }
 
-// decision reads the id of a decision, or finds the one whose id begins as text
-// does.
+// decision reads the id of a decision, or finds the decision whose id begins with the
+// text.
 func (w *Workspace) decision(ctx context.Context, text string) (trace.ID, error) {
 	id, whole := trace.ParseID(text)
 	first, last, ok := parsePrefix(text)
@@ -88,84 +82,76 @@ func (w *Workspace) decision(ctx context.Context, text string) (trace.ID, error)
 	case whole:
 		return id, nil
 	}
-	found, more, err := w.decisionsBetween(ctx, first, last)
+	found, more, err := w.idsBetween(ctx, true, first, last)
 	if err != nil {
 		return id, err
 	}
 	if len(found) == 0 && !more {
 		return id, apiError(http.StatusNotFound, "there is no decision whose id begins with %s: it was not recorded, is past the retention, or is another gateway's", text)
 	}
-	return only(text, "decisions", found, more)
+	return only(text, true, found, more)
 }
 
-// candidate is a trace or a decision whose id begins as was asked.
+// candidate is a trace or a decision whose id has the beginning.
 type candidate struct {
-	id trace.ID
-	of string // such as "prompt support_reply"
+	id   trace.ID
+	name string // such as "prompt support_reply"
 }
 
-func (w *Workspace) tracesBetween(ctx context.Context, first, last trace.ID) (found []candidate, more bool, err error) {
+// idsBetween returns the traces, or the decisions, whose ids are between two.
+func (w *Workspace) idsBetween(ctx context.Context, decisions bool, first, last trace.ID) (found []candidate, more bool, err error) {
 	calls := w.running(0, w.Mark())
 	reader, err := w.openTraces(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	defer reader.Close()
-	records, more, err := reader.Between(ctx, w.Name, first, last)
+	if decisions {
+		var ids []trace.ID
+		ids, more, err = reader.DecisionsBetween(ctx, w.Name, first, last)
+		for _, id := range ids {
+			found = append(found, candidate{id, "decision"})
+		}
+	} else {
+		var records []trace.Record
+		records, more, err = reader.Between(ctx, w.Name, first, last)
+		for _, r := range records {
+			found = append(found, candidate{r.ID, strings.TrimSpace(r.Kind.String() + " " + r.Key)})
+		}
+	}
 	if err != nil {
 		return nil, false, w.unreadable(err)
 	}
-	for _, r := range records {
-		found = append(found, candidate{r.ID, strings.TrimSpace(r.Kind.String() + " " + r.Key)})
-	}
 	for _, call := range calls {
-		found = addCandidate(found, candidate{call.ID, call.Kind.String() + " " + call.Key}, first, last)
-	}
-	return found, more, nil
-}
-
-func (w *Workspace) decisionsBetween(ctx context.Context, first, last trace.ID) (found []candidate, more bool, err error) {
-	calls := w.running(0, w.Mark())
-	reader, err := w.openTraces(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	defer reader.Close()
-	ids, more, err := reader.DecisionsBetween(ctx, w.Name, first, last)
-	if err != nil {
-		return nil, false, w.unreadable(err)
-	}
-	for _, id := range ids {
-		found = append(found, candidate{id, "decision"})
-	}
-	for _, call := range calls {
-		if call.Decision.Kind() == trace.KindDecision {
+		switch {
+		case !decisions:
+			found = addCandidate(found, candidate{call.ID, call.Kind.String() + " " + call.Key}, first, last)
+		case call.Decision.Kind() == trace.KindDecision:
 			found = addCandidate(found, candidate{call.Decision, "decision"}, first, last)
 		}
 	}
 	return found, more, nil
 }
 
-// addCandidate adds one whose id is between two, unless it is there.
+// addCandidate adds a candidate whose id is between two, unless the list has it.
 func addCandidate(found []candidate, c candidate, first, last trace.ID) []candidate {
-	at, is := slices.BinarySearchFunc(found, c.id, func(c candidate, id trace.ID) int { return bytes.Compare(c.id[:], id[:]) })
-	if is || bytes.Compare(c.id[:], first[:]) < 0 || bytes.Compare(c.id[:], last[:]) > 0 {
+	at, known := slices.BinarySearchFunc(found, c.id, func(c candidate, id trace.ID) int { return bytes.Compare(c.id[:], id[:]) })
+	if known || bytes.Compare(c.id[:], first[:]) < 0 || bytes.Compare(c.id[:], last[:]) > 0 {
 		return found
 	}
 	return slices.Insert(found, at, c)
 }
 
-// only returns the id of the one candidate, or the error for several.
-func only(text, what string, found []candidate, more bool) (trace.ID, error) {
+// only returns the id of the only candidate. The error for several names the first
+// maxCandidates.
+func only(text string, decisions bool, found []candidate, more bool) (trace.ID, error) {
 	if len(found) == 1 && !more {
 		return found[0].id, nil
 	}
-	return trace.ID{}, ambiguous(text, what, found, more)
-}
-
-// ambiguous returns the error for a beginning of several ids. It names them, the
-// first at least.
-func ambiguous(text, what string, found []candidate, more bool) error {
+	what := "traces"
+	if decisions {
+		what = "decisions"
+	}
 	var b strings.Builder
 	count := "many"
 	if !more {
@@ -173,10 +159,10 @@ func ambiguous(text, what string, found []candidate, more bool) error {
 	}
 	fmt.Fprintf(&b, "%s begins the ids of %s %s: give more digits", text, count, what)
 	for _, c := range found[:min(len(found), maxCandidates)] {
-		fmt.Fprintf(&b, "\n  %s  %s", c.id, c.of)
+		fmt.Fprintf(&b, "\n  %s  %s", c.id, c.name)
 	}
 	if more || len(found) > maxCandidates {
 		b.WriteString("\n  and others")
 	}
-	return apiError(http.StatusConflict, "%s", b.String())
+	return trace.ID{}, apiError(http.StatusConflict, "%s", b.String())
 }

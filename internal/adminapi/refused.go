@@ -9,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
-// Refused is the answer of GET /cadenza/refused. Since and Until are as asked; the rows
-// count the whole hours that contain them.
+// Refused is the answer of GET /cadenza/refused. Since and Until are those of the
+// request; the rows count the whole hours that contain them.
 type Refused struct {
 	Workspace string              `json:"workspace"`
 	Since     time.Time           `json:"since,omitzero"`
@@ -18,8 +18,9 @@ type Refused struct {
 	Rows      []sqlite.RefusalRow `json:"rows"` // the greatest counts first
 }
 
-// serveRefused answers GET /cadenza/refused: which requests were refused before a call,
-// and why. Those without a valid API key have no api_key, and are of all workspaces.
+// serveRefused answers GET /cadenza/refused: the requests that were refused before a
+// call, by reason. Rows for requests without a valid API key have no api_key, and count
+// the requests to all workspaces.
 func serveRefused(w http.ResponseWriter, r *http.Request) error {
 	asked, err := newTraceQuery(r, "workspace", "since", "until", "api_key", "key")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// leastRevision is how many characters of a revision its beginning has at least.
+// leastRevision is the least number of characters of a revision's beginning.
 const leastRevision = 4
 
 // Revisions is the answer of GET /cadenza/revisions.
@@ -29,8 +29,8 @@ type servedRevision struct {
 	Latest    bool      `json:"latest"`
 }
 
-// Revision is a revision with its files, as GET /cadenza/revisions/REVISION answers.
-// All of them are UTF-8, or they would not have been served.
+// Revision is the answer of GET /cadenza/revisions/REVISION: a revision with its files.
+// The files are UTF-8, since the gateway served them.
 type Revision struct {
 	servedRevision
 	Workspace string       `json:"workspace"`
@@ -56,8 +56,8 @@ func serveRevisions(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, Revisions{workspace.Name, list})
 }
 
-// serveRevision answers GET /cadenza/revisions/REVISION: the files. REVISION may be the
-// beginning of one, if no other begins so.
+// serveRevision answers GET /cadenza/revisions/REVISION with the files. REVISION may be
+// the beginning of a revision if no other revision has this beginning.
 func serveRevision(w http.ResponseWriter, r *http.Request) error {
 	text := strings.TrimPrefix(r.URL.Path, "/cadenza/revisions/")
 	workspace, reader, err := revisionReader(r)
@@ -71,7 +71,7 @@ func serveRevision(w http.ResponseWriter, r *http.Request) error {
 	}
 	stored, err := reader.Revision(r.Context(), workspace.Name, revision)
 	if errors.Is(err, sqlite.ErrNotFound) {
-		return noRevision(text, nil) // deleted meanwhile
+		return noRevision(text, nil) // it was deleted in between
 	}
 	if err != nil {
 		return workspace.unreadable(err)
@@ -129,7 +129,7 @@ func candidates(found []sqlite.ServedRevision) string {
 	return b.String()
 }
 
-// noRevision is the error where a text begins none of the revisions that are kept.
+// noRevision returns the error for a text that begins no kept revision.
 func noRevision(text string, kept []sqlite.ServedRevision) error {
 	return apiError(http.StatusNotFound, "the store has no revision %s: it was not served, is past the retention, or newer ones took its place; `caddy cadenza revisions` lists those that are kept%s", text, candidates(kept))
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// A call that is under way is not in the store. What shows traces adds it: it looks
-// at the calls first and into the store afterwards, so that a call whose end is
-// stored meanwhile is in both, and in neither never. The store's trace is shown.
+// A call that is under way is not in the store. Functions that show traces add it. They
+// look at the calls first and into the store afterwards. So a call whose end is stored
+// in between is in both, and never in neither. They show the store's trace of it.
 
 // runningCall is the record of a call that is under way, without content, and the
 // mark of its begin.
@@ -22,8 +22,8 @@ type runningCall struct {
 	begun int64
 }
 
-// running returns the calls of the workspace that are under way, in the order of
-// their ids: those that began after one mark and not after another.
+// running returns the calls of the workspace that are under way and began after one mark
+// and not after another, in the order of their ids.
 func (w *Workspace) running(after, until int64) (calls []runningCall) {
 	w.Calls(func(record *trace.Record, begun int64) bool {
 		if record.Workspace == w.Name && begun > after && begun <= until {
@@ -37,20 +37,24 @@ func (w *Workspace) running(after, until int64) (calls []runningCall) {
 
 // selected returns the calls that a filter selects.
 func (w *Workspace) selected(ctx context.Context, reader *sqlite.Reader, f *trace.Filter, calls []runningCall) (selected []runningCall, err error) {
-	for _, call := range calls {
-		is, err := reader.Selects(ctx, f, call.Record)
-		if err != nil {
-			return nil, w.unreadable(err)
-		}
-		if is {
+	records := make([]*trace.Record, len(calls))
+	for i, call := range calls {
+		records[i] = call.Record
+	}
+	chosen, err := reader.Select(ctx, f, records...)
+	if err != nil {
+		return nil, w.unreadable(err)
+	}
+	for i, call := range calls {
+		if chosen[i] {
 			selected = append(selected, call)
 		}
 	}
 	return selected, nil
 }
 
-// addRunning adds the calls that belong to a page of at most limit traces before an
-// id: those whose ids are among its own.
+// addRunning adds the calls whose ids are in the range of a page, which has at most
+// limit traces before an id.
 func addRunning(page *sqlite.Page, calls []runningCall, before trace.ID, limit int) {
 	for _, call := range calls {
 		id := call.ID[:]
@@ -58,7 +62,7 @@ func addRunning(page *sqlite.Page, calls []runningCall, before trace.ID, limit i
 			page.Records = append(page.Records, call.Record)
 		}
 	}
-	// The sort is stable: of two with one id the store's comes first.
+	// The sort is stable, so the store's trace comes before the call with the same id.
 	slices.SortStableFunc(page.Records, func(a, b *trace.Record) int { return bytes.Compare(b.ID[:], a.ID[:]) })
 	page.Records = slices.CompactFunc(page.Records, func(a, b *trace.Record) bool { return a.ID == b.ID })
 	if len(page.Records) > limit {
@@ -67,10 +71,10 @@ func addRunning(page *sqlite.Page, calls []runningCall, before trace.ID, limit i
 	}
 }
 
-// A point to follow from has how far the store's rows are known and, in its last
-// markBits bits, the end of the mark until which calls are known. Marks are time,
-// of which these bits hold half an hour: who is away for longer may miss the begin
-// of a call, and not its end. A smaller number is of rows alone.
+// A point to follow from has the number of the last known row and, in its last markBits
+// bits, the end of the mark of the last known call. Marks are times, of which these bits
+// hold half an hour. A follower that was away for longer may miss the begin of a call,
+// but not its end. A smaller number has a row alone.
 const (
 	markBits = 24
 	markMask = 1<<markBits - 1
@@ -86,13 +90,13 @@ func splitPoint(point, now int64) (seq, mark int64) {
 	return point>>markBits - 1, now - (now-point)&markMask
 }
 
-// begun returns the calls that a filter selects in the order of their begins, at
-// most as many as one look reads, and the mark until which these are all.
+// begun returns the calls that a filter selects in the order of their begins, at most
+// maxFollowed, and the mark up to which it has found all.
 func (q *traceQuery) begun(ctx context.Context, reader *sqlite.Reader, after int64) (calls []runningCall, mark int64, err error) {
 	mark = q.workspace.Mark()
 	calls = q.workspace.running(after, mark)
 	if len(calls) == 0 && mark-after <= markMask/2 {
-		return nil, after, nil // the point of a caller that has all stays
+		return nil, after, nil // a caller that has all calls keeps its point
 	}
 	slices.SortFunc(calls, func(a, b runningCall) int { return cmp.Compare(a.begun, b.begun) })
 	if len(calls) > maxFollowed {
@@ -103,14 +107,14 @@ func (q *traceQuery) begun(ctx context.Context, reader *sqlite.Reader, after int
 	return calls, mark, err
 }
 
-// exportRunning exports with the calls that are under way: each at its place, and
-// with what was reported on it.
+// exportRunning exports traces, with the calls that are under way. Each call is in its
+// place, with the metrics that were reported on it.
 func (w *Workspace) exportRunning(ctx context.Context, reader *sqlite.Reader, f trace.Filter, yield func(*trace.Record, []trace.Metrics) error) error {
 	calls, err := w.selected(ctx, reader, &f, w.running(0, w.Mark()))
 	if err != nil {
 		return err
 	}
-	// until yields the calls before an id, and passes over the one with the id.
+	// until yields the calls before an id.
 	until := func(id []byte) error {
 		for len(calls) > 0 && (id == nil || bytes.Compare(calls[0].ID[:], id) < 0) {
 			details, err := w.exported(ctx, reader, &f, calls[0].ID)
@@ -131,7 +135,7 @@ func (w *Workspace) exportRunning(ctx context.Context, reader *sqlite.Reader, f 
 		}
 		if len(calls) > 0 && bytes.Equal(id, calls[0].ID[:]) {
 			if record == nil {
-				return nil // reports on a call, which come with it
+				return nil // the metrics come with their call
 			}
 			calls = calls[1:]
 		}
@@ -143,9 +147,9 @@ func (w *Workspace) exportRunning(ctx context.Context, reader *sqlite.Reader, f 
 	return until(nil)
 }
 
-// exported returns a call, with what was reported on it. One that has ended since is
-// read from the store, where the export has passed its place; nil where the filter
-// does not select it any more.
+// exported returns a call with the metrics that were reported on it. It reads a call
+// that has ended since from the store, where the export has passed its place. It returns
+// nil if the filter no longer selects the call.
 func (w *Workspace) exported(ctx context.Context, reader *sqlite.Reader, f *trace.Filter, id trace.ID) (*sqlite.Details, error) {
 	if call := w.Call(id); call != nil {
 		return reader.Around(ctx, call)
@@ -157,7 +161,7 @@ func (w *Workspace) exported(ctx context.Context, reader *sqlite.Reader, f *trac
 	if err != nil {
 		return nil, err
 	}
-	if is, err := reader.Selects(ctx, f, ended.Record); err != nil || !is {
+	if chosen, err := reader.Select(ctx, f, ended.Record); err != nil || !chosen[0] {
 		return nil, err
 	}
 	return ended, nil

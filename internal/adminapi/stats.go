@@ -33,7 +33,7 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	only := map[string]string{"variant": asked.filter.Variant, "arm": asked.filter.Arm, "version": asked.filter.Version}
 	for _, group := range []string{"variant", "arm", "version"} {
 		if only[group] != "" && !slices.Contains(strings.Split(by, ","), group) {
-			by += "," + group // rows of all would be of this one and others
+			by += "," + group // or a row would count others too
 		}
 	}
 	if q.By, known = sqlite.ParseGroups(by); !known {
@@ -59,8 +59,8 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// Stats is the answer of GET /cadenza/stats. Since and Until are as asked; the
-// rows count the whole hours that contain them.
+// Stats is the answer of GET /cadenza/stats. Since and Until are those of the request;
+// the rows count the whole hours that contain them.
 type Stats struct {
 	Since    time.Time         `json:"since,omitzero"`
 	Until    time.Time         `json:"until,omitzero"`

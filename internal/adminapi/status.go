@@ -15,10 +15,10 @@ import (
 
 // Status is the answer of GET /cadenza/status.
 type Status struct {
-	// Status is ok or degraded, and Since when the first of what is degraded began.
+	// Status is ok or degraded. Since is the begin of the first degraded condition.
 	Status string    `json:"status"`
 	Since  time.Time `json:"since,omitzero"`
-	// Version is that of Cadenza, devel where it is not one of a release.
+	// Version is the version of Cadenza, devel for a build that is no release.
 	Version string    `json:"version"`
 	Caddy   string    `json:"caddy"`
 	Started time.Time `json:"started"` // when the process began
@@ -26,28 +26,29 @@ type Status struct {
 	Workspaces map[string]WorkspaceStatus `json:"workspaces"`
 }
 
-// WorkspaceStatus is the part of a Status that is about one workspace.
+// WorkspaceStatus is the part of a Status for one workspace.
 type WorkspaceStatus struct {
 	Definitions DefinitionsStatus `json:"definitions"`
 	gateway.Status
 }
 
-// DefinitionsStatus is what a workspace serves, and how its directory differs.
+// DefinitionsStatus has the definitions that a workspace serves, and the mistakes in
+// its directory.
 type DefinitionsStatus struct {
 	Directory string    `json:"directory"`
 	Revision  string    `json:"revision"`
 	Loaded    time.Time `json:"loaded"`
 	inspect.Counts
 	Warnings int `json:"warnings"`
-	// Errors are the mistakes of the directory as it is now. While there are any,
-	// the last good definitions are served.
+	// Errors are the present mistakes of the directory. While it has any, the last
+	// good definitions are served.
 	Errors []inspect.Finding `json:"errors"`
 }
 
 // began is the time at which the process began.
 var began = time.Now()
 
-// serveStatus answers GET /cadenza/status: what all workspaces do, or one with
+// serveStatus answers GET /cadenza/status: the state of all workspaces, or of one with
 // ?workspace=NAME.
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	if err := knownParameters(r.URL.Query(), []string{"workspace"}); err != nil {

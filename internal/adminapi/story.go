@@ -21,15 +21,15 @@ type traceStory struct {
 	Verification *trace.Verification `json:"verification,omitempty"`
 	Metrics      []trace.Metrics     `json:"metrics"`
 	MetricsTotal int64               `json:"metrics_total"`
-	Definition   *tracedVersion      `json:"definition,omitempty"`
+	Definition   *TracedVersion      `json:"definition,omitempty"`
 	// Prompt is the prompt that an endpoint sent.
-	Prompt *tracedVersion `json:"prompt,omitempty"`
+	Prompt *TracedVersion `json:"prompt,omitempty"`
 	// Others are the other traces of the decision, without their content.
 	Others []*trace.Record `json:"others,omitempty"`
 }
 
-// decisionStory is all traces of a decision, without their content, and the reports
-// on the decision itself. Those on its traces are with the traces.
+// decisionStory has all traces of a decision, without their content, and the reports
+// on the decision itself. A traceStory has the reports on a trace.
 type decisionStory struct {
 	Decision     trace.ID        `json:"decision_id"`
 	Traces       []*trace.Record `json:"traces"`
@@ -37,8 +37,8 @@ type decisionStory struct {
 	MetricsTotal int64           `json:"metrics_total"`
 }
 
-// tracedVersion is the version of the definition that answered.
-type tracedVersion struct {
+// TracedVersion is the version of the definition that answered.
+type TracedVersion struct {
 	Version   string          `json:"version"`
 	Ordinal   int64           `json:"ordinal"`
 	FirstSeen time.Time       `json:"first_seen"`
@@ -47,8 +47,8 @@ type tracedVersion struct {
 
 // serveTrace answers GET /cadenza/traces/ID: the trace, with its content if that
 // was recorded, the metrics on it, the definition that answered, and the other
-// traces of its decision. By the id of a decision it answers with all traces of that.
-// ID may be the beginning of an id, if no other begins so.
+// traces of its decision. For the id of a decision it answers with all traces of the
+// decision. ID may be the beginning of an id if no other id has this beginning.
 func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	text := strings.TrimPrefix(r.URL.Path, "/cadenza/traces/")
 	values := r.URL.Query()
@@ -148,8 +148,8 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 	}, nil
 }
 
-// verify verifies the seal of a record, nil where the store has none: of a call that is
-// under way.
+// verify verifies the seal of a record. It returns nil for a call that is under way, of
+// which the store has no record.
 func (w *Workspace) verify(record *trace.Record) *trace.Verification {
 	if record == nil || record.State == trace.StateStarted && w.Call(record.ID) != nil {
 		return nil
@@ -157,10 +157,10 @@ func (w *Workspace) verify(record *trace.Record) *trace.Verification {
 	return new(w.VerifySeal(record))
 }
 
-// shownVersion returns a version as it is shown, or nil.
-func shownVersion(v *sqlite.StoredVersion) *tracedVersion {
+// shownVersion returns a version for an answer, nil for nil.
+func shownVersion(v *sqlite.StoredVersion) *TracedVersion {
 	if v == nil {
 		return nil
 	}
-	return &tracedVersion{Version: v.Version.Version, Ordinal: v.Ordinal, FirstSeen: v.Time.UTC(), Content: v.Content}
+	return &TracedVersion{Version: v.Version.Version, Ordinal: v.Ordinal, FirstSeen: v.Time.UTC(), Content: v.Content}
 }

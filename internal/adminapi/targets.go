@@ -11,8 +11,8 @@ type workspaceTargets struct {
 	Targets []gateway.Target `json:"targets"`
 }
 
-// serveTargets answers GET /cadenza/targets: the targets of all workspaces and how
-// they do, or those of one with ?workspace=NAME.
+// serveTargets answers GET /cadenza/targets: the targets and their states, of all
+// workspaces or of one with ?workspace=NAME.
 func serveTargets(w http.ResponseWriter, r *http.Request) error {
 	if err := knownParameters(r.URL.Query(), []string{"workspace"}); err != nil {
 		return err

@@ -20,12 +20,12 @@ const (
 )
 
 // listBudget bounds the search for a page. A filter that few traces pass gets a
-// short page, with the place to go on from.
+// short page, with the place at which the next page begins.
 const listBudget = 60 * time.Millisecond
 
-// serveTraces answers GET /cadenza/traces: the newest traces that pass a filter, those
-// with the lowest scores (?sort=score) or those written since (?follow). DELETE
-// /cadenza/traces is serveErase's.
+// serveTraces answers GET /cadenza/traces: the newest traces that pass a filter, the
+// traces with the lowest scores (?sort=score) or the traces written since (?follow).
+// serveErase answers DELETE /cadenza/traces.
 func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodDelete {
 		return serveErase(w, r)
@@ -90,8 +90,8 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	return writeText(w, append(q.workspace.appendWaiting(out), "}\n"...))
 }
 
-// worst answers with the traces on which a score was reported, the lowest first. Calls
-// that are under way are not among them.
+// worst answers with the traces with a reported score, the lowest first. It leaves out
+// calls that are under way.
 func (q *traceQuery) worst(w http.ResponseWriter, r *http.Request, limit int) error {
 	var after *sqlite.ScorePlace
 	if text := q.values.Get("before"); text != "" {
@@ -118,7 +118,7 @@ func (q *traceQuery) worst(w http.ResponseWriter, r *http.Request, limit int) er
 	return writeText(w, append(q.workspace.appendWaiting(out), "}\n"...))
 }
 
-// parsePlace reads the next of a page that is sorted by score, SCORE_ID_ID.
+// parsePlace reads the member next of a page that is sorted by score, SCORE_ID_ID.
 func parsePlace(text string) (*sqlite.ScorePlace, bool) {
 	parts := strings.Split(text, "_")
 	if len(parts) != 3 {
@@ -130,8 +130,8 @@ func parsePlace(text string) (*sqlite.ScorePlace, bool) {
 	return &sqlite.ScorePlace{Score: score, On: on, ID: id}, err == nil && ok && too
 }
 
-// appendWaiting appends how many records wait to be stored, while the store takes
-// none: no list has them.
+// appendWaiting appends how many records wait to be stored while the store takes no
+// records. No list has these.
 func (w *Workspace) appendWaiting(out []byte) []byte {
 	records, reason := w.Waiting()
 	if reason == "" {
@@ -158,7 +158,7 @@ func appendTraces(out []byte, records []*trace.Record, scores map[trace.ID]float
 }
 
 // openTraces opens the workspace's store for one request. The file may be
-// replaced before the next.
+// replaced before the next one.
 func (w *Workspace) openTraces(ctx context.Context) (*sqlite.Reader, error) {
 	reader, err := sqlite.OpenReader(ctx, w.Store)
 	if err != nil {

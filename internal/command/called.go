@@ -2,12 +2,12 @@ package command
 
 import "github.com/spf13/cobra"
 
-// own is `caddy cadenza`; nil in a program that is not Caddy's command line.
+// own is the command `caddy cadenza`. It is nil in a program that is not Caddy's command
+// line.
 var own *cobra.Command
 
-// Called reports whether this process is the command of Caddy's with the name, such
-// as "run". It is none of them where another program has Caddy built in and loads
-// configurations itself.
+// Called reports whether this process runs Caddy's command with the name, such as "run".
+// A program that embeds Caddy and loads configurations itself runs no command.
 func Called(name string) bool {
 	if own == nil {
 		return false

@@ -15,9 +15,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/regular"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func checkCommand() *cobra.Command {
@@ -74,7 +76,7 @@ gateway there is asked for the share of last week's decisions that pick it.`,
 			case config != "" && against != "":
 				return errors.New("--against and --config exclude each other: give the directory of one workspace")
 			}
-			var asked *gatewayClient // for what depends on what ends
+			var asked *gatewayClient // for the decisions that pick models which end
 			if client.address != "" {
 				if err := client.resolve(); err != nil {
 					return err
@@ -84,16 +86,17 @@ gateway there is asked for the share of last week's decisions that pick it.`,
 			if config != "" {
 				return checkConfig(cmd, config, adapter, format, strict, kinds, asked)
 			}
-			folder, remove, err := client.folder(args[0])
+			place, err := client.place(args[0])
 			if err != nil {
 				return err
 			}
-			defer remove()
-			dir, file, err := workspaceOf(folder)
-			if err != nil {
+			file := ""
+			if place.Past != nil {
+				asked = &client
+			} else if place.Dir, file, err = workspaceOf(args[0]); err != nil {
 				return err
 			}
-			c, err := checkDirectory(dir, strict, kinds)
+			c, err := checkPlace(place, strict, kinds)
 			if err != nil {
 				return err
 			}
@@ -103,14 +106,8 @@ gateway there is asked for the share of last week's decisions that pick it.`,
 					return err
 				}
 			}
-			if folder != args[0] {
-				asked = &client // for the revision
-			}
 			if err := c.checkModels(nil, price.NewTable(nil), asked); err != nil {
 				return err
-			}
-			if folder != args[0] {
-				c.in(args[0])
 			}
 			if file != "" {
 				c.only(file)
@@ -146,38 +143,35 @@ type check struct {
 	Errors      []inspect.Finding `json:"errors"`
 	Warnings    []inspect.Finding `json:"warnings"`
 	Remarks     []inspect.Finding `json:"remarks"`
-	// Elsewhere is the number of errors in other files than the one that was asked
-	// for. While there are some, no test is run and no table analysed.
+	// Elsewhere is the number of errors in other files than the one to check. With
+	// such errors no test is run and no table analysed.
 	Elsewhere int `json:"elsewhere,omitempty"`
 
-	dir    string // the workspace
-	target string // what was asked for: the workspace or a file in it
+	place  definition.Place // of the workspace
+	target string           // the argument: the workspace or a file in it
 	strict bool
 
-	snapshot *definition.Snapshot // nil where there are errors
+	snapshot *definition.Snapshot // nil after errors
 }
 
-// folders are the folders of a workspace.
-var folders = []string{"prompts", "endpoints", "remoteconfigs"}
-
-// workspaceOf returns the workspace that a path names, and the file where it names
-// one: below a folder of definitions, or beside one.
+// workspaceOf returns the workspace of a path. For the path of a file, below a folder of
+// definitions or beside one, it returns the file too.
 func workspaceOf(path string) (dir, file string, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() {
-		return path, "", nil // what can't be read is reported where it is loaded
+		return path, "", nil // the loader reports a path that can't be read
 	}
 	whole, err := filepath.Abs(path)
 	if err != nil {
 		return "", "", err
 	}
-	isFolder := func(path string) bool { return slices.Contains(folders, filepath.Base(path)) }
+	isFolder := func(path string) bool { return kind.InFolder(filepath.Base(path)) != nil }
 	dir = filepath.Dir(path)
 	has := func(folder string) bool {
 		info, err := os.Stat(filepath.Join(dir, folder))
 		return err == nil && info.IsDir()
 	}
-	if !isFolder(filepath.Dir(whole)) && slices.ContainsFunc(folders, has) {
+	if !isFolder(filepath.Dir(whole)) && slices.ContainsFunc(kind.Folders(), has) {
 		return dir, path, nil
 	}
 	up := dir
@@ -189,14 +183,14 @@ func workspaceOf(path string) (dir, file string, err error) {
 	if base := filepath.Base(path); strings.TrimSuffix(base, filepath.Ext(base)) == "context" {
 		return dir, path, nil
 	}
-	return "", "", fmt.Errorf("%s is in no workspace, which has context.yaml and the folders prompts, endpoints and remoteconfigs", path)
+	return "", "", fmt.Errorf("%s is in no workspace, which has %s", path, definition.Layout())
 }
 
-// checkDirectory loads a workspace and reports on it. Mistakes of its
-// definitions are in the report; the error is for other failures.
-func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...definition.Configuration) (*check, error) {
-	c := &check{Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}, Remarks: []inspect.Finding{}, dir: dir, strict: strict}
-	s, err := definition.Load(dir, known...)
+// checkPlace loads a workspace and reports on it. The report has the mistakes of its
+// definitions; the error is for other failures.
+func checkPlace(place definition.Place, strict bool, kinds definition.Remark, known ...definition.Configuration) (*check, error) {
+	c := &check{Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}, Remarks: []inspect.Finding{}, place: place, strict: strict}
+	s, err := place.Load(known...)
 	if mistakes, ok := inspect.Mistakes(err); ok {
 		c.Errors = mistakes
 		if e, ok := errors.AsType[*definition.LoadError](err); ok {
@@ -215,39 +209,28 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...d
 	return c, nil
 }
 
-// compare adds what an edit does to the units of splits, since an earlier version of the
-// workspace.
+// compare adds remarks on the units of splits that get another arm than in an earlier
+// version of the workspace.
 func (c *check) compare(client *gatewayClient, against string) error {
-	folder, remove, err := client.folder(against)
+	place, err := client.place(against)
 	if err != nil {
 		return err
 	}
-	defer remove()
-	moved, err := inspect.MovedUnits(folder, c.dir, c.snapshot, time.Now())
+	before, err := place.Load()
 	if err != nil {
 		return fmt.Errorf("--against %s: %w", against, err)
 	}
-	c.Remarks = append(c.Remarks, moved...)
+	c.Remarks = append(c.Remarks, inspect.MovedUnits(before, c.snapshot, time.Now())...)
 	return nil
 }
 
-// in names a directory otherwise in what was found: as it was asked for.
-func (c *check) in(name string) {
-	for _, list := range [][]inspect.Finding{c.Errors, c.Warnings, c.Remarks} {
-		for i := range list {
-			list[i].File = placeIn(list[i].File, c.dir, name)
-		}
-	}
-	c.dir = name
-}
-
-// only leaves what is about one file, by the path that was asked for.
+// only keeps the findings in one file, by the path of the argument.
 func (c *check) only(file string) {
-	// The paths may differ in how they go there.
+	// The paths of one file may differ.
 	whole, _ := filepath.Abs(file)
 	other := func(f inspect.Finding) bool {
-		of, err := filepath.Abs(f.File)
-		return err != nil || of != whole
+		path, err := filepath.Abs(f.File)
+		return err != nil || path != whole
 	}
 	total := len(c.Errors)
 	c.Errors = slices.DeleteFunc(c.Errors, other)
@@ -262,10 +245,10 @@ func (c *check) only(file string) {
 	c.judge()
 }
 
-// judge sets OK by what was found.
+// judge sets OK by the findings.
 func (c *check) judge() { c.OK = len(c.Errors) == 0 && (!c.strict || len(c.Warnings) == 0) }
 
-// warnings returns the number of warnings, with those that others sum up.
+// warnings returns the number of warnings, including those that others sum up.
 func (c *check) warnings() int {
 	n := 0
 	for _, f := range c.Warnings {
@@ -274,8 +257,7 @@ func (c *check) warnings() int {
 	return n
 }
 
-// counts returns the numbers of errors and warnings as text, empty where there
-// are none.
+// counts returns the numbers of errors and warnings as text, or "" if there are none.
 func (c *check) counts() string {
 	var parts []string
 	if n := len(c.Errors); n > 0 {
@@ -287,10 +269,10 @@ func (c *check) counts() string {
 	return strings.Join(parts, ", ")
 }
 
-// write writes the report for people. What is not read comes first, because it may
-// be the cause of errors.
+// write writes the report for people. Files that are not read come first, because they
+// may be the cause of errors.
 func (c *check) write(b *bytes.Buffer, st styles) {
-	lines := &sourceLines{dir: c.dir, lines: make(map[string][]string)}
+	lines := &sourceLines{place: c.place, lines: make(map[string][]string)}
 	notRead := func(f inspect.Finding) bool { return f.Rule == "not-read" }
 	warning := st.yellow + "warning" + st.reset
 	for _, f := range c.Warnings {
@@ -312,8 +294,8 @@ func (c *check) write(b *bytes.Buffer, st styles) {
 	c.writeVerdict(b, st)
 }
 
-// writeVerdict writes the line below all findings. A workspace with errors has
-// none: they say it.
+// writeVerdict writes the line below all findings. It writes none for a workspace with
+// errors, which are verdict enough.
 func (c *check) writeVerdict(b *bytes.Buffer, st styles) {
 	verdict := st.green + "ok" + st.reset
 	if !c.OK {
@@ -322,11 +304,11 @@ func (c *check) writeVerdict(b *bytes.Buffer, st styles) {
 	d := c.Definitions
 	switch {
 	case c.Elsewhere > 0 && c.OK:
-		fmt.Fprintf(b, "%s, but the workspace %s has %s in other files: its tests were not run\n", verdict, visible.Line(c.dir), plural(c.Elsewhere, "error"))
+		fmt.Fprintf(b, "%s, but the workspace %s has %s in other files: its tests were not run\n", verdict, visible.Line(c.place.Dir), plural(c.Elsewhere, "error"))
 		return
 	case d == nil:
 		return
-	case c.target != c.dir:
+	case c.target != c.place.Dir:
 		fmt.Fprintf(b, "%s: %s", verdict, visible.Line(c.target))
 	default:
 		fmt.Fprintf(b, "%s: %s, %s, %s, %s", verdict, plural(d.Prompts, "prompt"), plural(d.Endpoints, "endpoint"),
@@ -338,7 +320,7 @@ func (c *check) writeVerdict(b *bytes.Buffer, st styles) {
 	fmt.Fprintf(b, " (revision %s)\n", c.Revision)
 }
 
-// writeFinding writes a finding, and below it the line that it is about.
+// writeFinding writes a finding, and below it the line of its place.
 func writeFinding(b *bytes.Buffer, f inspect.Finding, label string, st styles, lines *sourceLines) {
 	pos := document.Position{File: f.File, Line: f.Line, Column: f.Column}
 	fmt.Fprintf(b, "%s%s%s: %s: %s\n", st.bold, visible.Line(pos.String()), st.reset, label, visible.Lines(f.Message))
@@ -348,26 +330,26 @@ func writeFinding(b *bytes.Buffer, f inspect.Finding, label string, st styles, l
 	}
 	runes := []rune(strings.ReplaceAll(line, "\t", " "))
 	column := min(max(f.Column-1, 0), len(runes))
-	// Of a long line, the part around the place is shown.
-	const lead, most = 60, 110
+	// A long line is cut to the part around the place.
+	const lead, shown = 60, 110
 	start := 0
-	if len(runes) > most && column > lead {
+	if len(runes) > shown && column > lead {
 		start = column - lead
 	}
-	before, behind := visible.Line(string(runes[start:column])), visible.Line(string(runes[column:min(len(runes), start+most)]))
+	before, behind := visible.Line(string(runes[start:column])), visible.Line(string(runes[column:min(len(runes), start+shown)]))
 	fmt.Fprintf(b, "%s%5d |%s %s%s\n", st.dim, f.Line, st.reset, before, behind)
 	fmt.Fprintf(b, "%s      |%s %s^\n", st.dim, st.reset, strings.Repeat(" ", visible.Width(before)))
 }
 
-// sourceLines reads the lines that a report shows, and keeps them by file. It
-// reads below the workspace alone: a link out of the workspace is a mistake, and
-// its target may be a secret.
+// sourceLines reads the lines that a report shows, and keeps them by file. It reads
+// only below the workspace: a link out of the workspace is a mistake, and its target
+// may be a secret.
 type sourceLines struct {
-	dir   string
+	place definition.Place
 	lines map[string][]string
 }
 
-// get returns a line of a file, or "" where there is none to show.
+// get returns a line of a file, or "" if it can't show the line.
 func (s *sourceLines) get(file string, line int) string {
 	if line == 0 {
 		return ""
@@ -384,13 +366,20 @@ func (s *sourceLines) get(file string, line int) string {
 }
 
 func (s *sourceLines) read(file string) []string {
-	root, err := os.OpenRoot(s.dir)
+	if past := s.place.Past; past != nil {
+		i := slices.IndexFunc(past.Files, func(f trace.File) bool { return filepath.Join(s.place.Dir, f.Path) == file })
+		if i < 0 {
+			return nil
+		}
+		return splitLines(past.Files[i].Content)
+	}
+	root, err := os.OpenRoot(s.place.Dir)
 	if err != nil {
 		return nil
 	}
 	defer root.Close()
-	// Below a workspace that is .., the file may be without it.
-	base, _ := filepath.Abs(s.dir)
+	// The path of a file in the workspace .. may lack the two dots.
+	base, _ := filepath.Abs(s.place.Dir)
 	whole, _ := filepath.Abs(file)
 	name, err := filepath.Rel(base, whole)
 	if err != nil {
@@ -400,5 +389,9 @@ func (s *sourceLines) read(file string) []string {
 	if err != nil {
 		return nil
 	}
-	return strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
+	return splitLines(string(data))
+}
+
+func splitLines(text string) []string {
+	return strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 }

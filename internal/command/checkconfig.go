@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,11 +19,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// workspaceConfig is what check reads of a workspace's configuration.
+// workspaceConfig is the part of a workspace's configuration that check reads.
 type workspaceConfig struct {
 	Definitions string                     `json:"definitions"`
 	Providers   map[string]json.RawMessage `json:"providers"`
@@ -34,7 +34,7 @@ type workspaceConfig struct {
 	Limits      []limitConfig              `json:"limits"`
 }
 
-// limitConfig is what check reads of a limit.
+// limitConfig is the part of a limit that check reads.
 type limitConfig struct {
 	Name   string   `json:"name"`
 	Tokens []string `json:"tokens"`
@@ -42,28 +42,29 @@ type limitConfig struct {
 	Routes []string `json:"routes"`
 }
 
-// ceilings returns the ceilings of tokens and money that hold for calls by any route. The
-// gateway refuses those that can't be read, with the reason.
+// ceilings returns the ceilings of tokens and money that hold for calls by any route. It
+// leaves out malformed ones, which the gateway refuses with the reason.
 func (l limitConfig) ceilings() (list []gateway.BudgetCeiling) {
 	if len(l.Routes) > 0 {
 		return nil
 	}
-	add := func(word, unit string, texts []string) {
+	add := func(measure limit.Measure, texts []string) {
 		for _, text := range texts {
 			amount, _, _ := strings.Cut(text, "/")
-			if most, err := strconv.ParseFloat(strings.TrimSuffix(amount, unit), 64); err == nil && most > 0 {
-				list = append(list, gateway.BudgetCeiling{Limit: l.Name, Money: unit != "", Most: most, Text: word + " " + text})
+			if ceiling, err := limit.Measures[measure].Parse(amount); err == nil {
+				list = append(list, gateway.BudgetCeiling{
+					Limit: l.Name, Measure: measure, Most: float64(ceiling) / float64(limit.Measures[measure].Scale), Text: measure.String() + " " + text,
+				})
 			}
 		}
 	}
-	add("tokens", "", l.Tokens)
-	add("money", "usd", l.Money)
+	add(limit.Tokens, l.Tokens)
+	add(limit.Money, l.Money)
 	return list
 }
 
-// checkConfig checks the definitions of all workspaces of a configuration, with what
-// it says of their providers, prices and limits. It provisions nothing, so that it needs no
-// key.
+// checkConfig checks the definitions of all workspaces of a configuration, with the
+// configured providers, prices and limits. It provisions nothing, so it needs no key.
 func checkConfig(cmd *cobra.Command, file, adapter, format string, strict bool, kinds definition.Remark, asked *gatewayClient) error {
 	workspaces, err := readWorkspaces(file, adapter)
 	if err != nil {
@@ -100,7 +101,7 @@ func checkConfig(cmd *cobra.Command, file, adapter, format string, strict bool, 
 		})
 	case "json":
 		err = writeReport(cmd, map[string]any{"ok": len(failed) == 0, "workspaces": reports}, true, nil)
-	default: // for which findings are about files, of whatever workspace
+	default: // findings of all workspaces together, by their files
 		all := &check{target: file, strict: strict, OK: len(failed) == 0}
 		for _, name := range names {
 			c := reports[name]
@@ -148,8 +149,8 @@ func readWorkspaces(file, adapter string) (map[string]workspaceConfig, error) {
 	return workspaces, nil
 }
 
-// adaptConfig reads a configuration as JSON. It is Caddy's own LoadConfig without its
-// lines for a log.
+// adaptConfig reads a configuration as JSON. Caddy's own LoadConfig does the same, but
+// writes lines of log.
 func adaptConfig(file, adapter string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -173,8 +174,8 @@ func adaptConfig(file, adapter string) ([]byte, error) {
 	return adapted, err
 }
 
-// shorter returns a path below the working directory as a relative one, as messages
-// about the directory itself have it.
+// shorter returns a path below the working directory as a relative path, the form that
+// messages about the directory itself have.
 func shorter(path string) string {
 	here, err := filepath.Abs(".")
 	if err != nil {
@@ -196,11 +197,11 @@ func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark
 	if err != nil {
 		return nil, err
 	}
-	c, err := checkDirectory(w.Definitions, strict, kinds, known)
+	c, err := checkPlace(definition.Place{Dir: w.Definitions}, strict, kinds, known)
 	if err != nil {
 		return nil, err
 	}
-	c.target = c.dir
+	c.target = w.Definitions
 	if c.snapshot == nil {
 		return c, nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// checkFormatNames are the formats of check, from the default on.
+// checkFormatNames are the formats of check. The first is the default.
 var checkFormatNames = []string{"text", "json", "github", "sarif", "junit"}
 
 // checkFormats write the report of check, by the name of the format.
@@ -35,8 +35,7 @@ var checkFormats = map[string]func(*cobra.Command, *check) error{
 	},
 }
 
-// levels are the findings of a report by the word that a format has for their
-// level.
+// levels yields the findings of a report, each with the format's word for its level.
 func (c *check) levels(errors, warnings, remarks string) func(yield func(string, inspect.Finding) bool) {
 	return func(yield func(string, inspect.Finding) bool) {
 		for _, l := range []struct {
@@ -53,8 +52,8 @@ func (c *check) levels(errors, warnings, remarks string) func(yield func(string,
 }
 
 // github returns the report as workflow commands, which GitHub shows at their lines.
-// Paths must be relative to the repository, as they are where the command is run in
-// it with a relative path.
+// Paths must be relative to the repository. They are if the command runs in the
+// repository with a relative path.
 func (c *check) github() []byte {
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
@@ -69,86 +68,41 @@ func (c *check) github() []byte {
 	return b.Bytes()
 }
 
-// The members of SARIF 2.1.0 that a report has.
-type (
-	sarifLog struct {
-		Schema  string     `json:"$schema"`
-		Version string     `json:"version"`
-		Runs    []sarifRun `json:"runs"`
-	}
-	sarifRun struct {
-		Tool       sarifTool     `json:"tool"`
-		ColumnKind string        `json:"columnKind"`
-		Results    []sarifResult `json:"results"`
-	}
-	sarifTool struct {
-		Driver sarifDriver `json:"driver"`
-	}
-	sarifDriver struct {
-		Name  string      `json:"name"`
-		Rules []sarifRule `json:"rules"`
-	}
-	sarifRule struct {
-		ID string `json:"id"`
-	}
-	sarifResult struct {
-		RuleID     string            `json:"ruleId"`
-		RuleIndex  int               `json:"ruleIndex"`
-		Level      string            `json:"level"`
-		Message    sarifMessage      `json:"message"`
-		Locations  []sarifLocation   `json:"locations"`
-		Properties map[string]string `json:"properties,omitempty"`
-	}
-	sarifMessage struct {
-		Text string `json:"text"`
-	}
-	sarifLocation struct {
-		Physical sarifPhysical `json:"physicalLocation"`
-	}
-	sarifPhysical struct {
-		Artifact sarifArtifact `json:"artifactLocation"`
-		Region   *sarifRegion  `json:"region,omitempty"`
-	}
-	sarifArtifact struct {
-		URI string `json:"uri"`
-	}
-	sarifRegion struct {
-		StartLine   int `json:"startLine"`
-		StartColumn int `json:"startColumn"`
-	}
-)
-
-// sarif returns the report in the format of static analysis tools.
-func (c *check) sarif() sarifLog {
-	run := sarifRun{
-		Tool:       sarifTool{sarifDriver{Name: "cadenza", Rules: []sarifRule{}}},
-		ColumnKind: "unicodeCodePoints", Results: []sarifResult{},
-	}
-	rules := make(map[string]int)
+// sarif returns the report in the format of static analysis tools, SARIF 2.1.0.
+func (c *check) sarif() any {
+	type object map[string]any
+	results, rules := []object{}, []object{}
+	numbers := make(map[string]int) // of rules
 	for level, f := range c.levels("error", "warning", "note") {
-		index, known := rules[f.Rule]
+		index, known := numbers[f.Rule]
 		if !known {
 			index = len(rules)
-			rules[f.Rule] = index
-			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{f.Rule})
+			numbers[f.Rule] = index
+			rules = append(rules, object{"id": f.Rule})
 		}
-		place := sarifPhysical{Artifact: sarifArtifact{fileURI(f.File)}}
+		place := object{"artifactLocation": object{"uri": fileURI(f.File)}}
 		if f.Line > 0 {
-			place.Region = &sarifRegion{f.Line, f.Column}
+			place["region"] = object{"startLine": f.Line, "startColumn": f.Column}
 		}
-		r := sarifResult{
-			RuleID: f.Rule, RuleIndex: index, Level: level,
-			Message: sarifMessage{f.Message}, Locations: []sarifLocation{{place}},
+		result := object{
+			"ruleId": f.Rule, "ruleIndex": index, "level": level,
+			"message": object{"text": f.Message}, "locations": []object{{"physicalLocation": place}},
 		}
 		if f.Suggestion != "" {
-			r.Properties = map[string]string{"suggestion": f.Suggestion}
+			result["properties"] = object{"suggestion": f.Suggestion}
 		}
-		run.Results = append(run.Results, r)
+		results = append(results, result)
 	}
-	return sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}}
+	return object{
+		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
+		"runs": []object{{
+			"tool":       object{"driver": object{"name": "cadenza", "rules": rules}},
+			"columnKind": "unicodeCodePoints", "results": results,
+		}},
+	}
 }
 
-// fileURI returns a file's path as a URI, relative where the path is.
+// fileURI returns a file's path as a URI, which is relative if the path is.
 func fileURI(path string) string {
 	u := url.URL{Path: filepath.ToSlash(path)}
 	if filepath.IsAbs(path) {
@@ -188,8 +142,8 @@ type (
 )
 
 // junit returns the report as the results of tests: the workspace is a test, and so
-// is each finding. What fails the check is a failure; JUnit has no warnings, so the
-// others pass and have their text as output.
+// is each finding. A finding that fails the check is a failure. JUnit has no warnings, so
+// the other findings pass and have their text as output.
 func (c *check) junit() ([]byte, error) {
 	suite := junitSuite{Name: "cadenza check", Cases: []junitCase{{Class: visible.Line(c.target), Name: "check"}}}
 	if !c.OK {

@@ -62,9 +62,7 @@ func TestSARIF(t *testing.T) {
 		for _, result := range run.Results {
 			place := result.Locations[0].PhysicalLocation
 			uri, err := url.Parse(place.ArtifactLocation.URI)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := os.Stat(uri.Path); err != nil || uri.IsAbs() != filepath.IsAbs(dir) {
 				t.Errorf("the URI %s: %v", place.ArtifactLocation.URI, err)
 			}

@@ -8,12 +8,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/price"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// checkModels warns of models that end within 90 days, or ended. A gateway that is asked
-// says how much depends on them; nil: none is.
+// checkModels warns of models that end within 90 days, or have ended. If asked is not
+// nil, the warnings have the share of decisions that pick the model.
 func (c *check) checkModels(known definition.Providers, table *price.Table, asked *gatewayClient) error {
 	if c.snapshot == nil {
 		return nil
@@ -48,52 +48,46 @@ func (c *check) checkModels(known definition.Providers, table *price.Table, aske
 	return nil
 }
 
-// picks are how many decisions of a week picked a model, by provider and model.
+// picks counts the decisions of a week by the provider and model that they picked.
 type picks struct {
-	of  map[[2]string]int64
+	by  map[[2]string]int64
 	all int64
 }
 
-// lastWeek asks a gateway for the decisions of the last seven days on prompts and
-// endpoints, and says by the definitions which models they picked. A decision on what
-// these do not have, such as a variant that was renamed, picked none of theirs.
+// lastWeek asks a gateway for the decisions of the last seven days on definitions with
+// variants, and finds the models that they picked by the definitions. A decision for a
+// variant that the definitions no longer have picks none of their models.
 func (g *gatewayClient) lastWeek(s *definition.Snapshot) (*picks, error) {
 	var stats adminapi.Stats
 	if err := g.get("/cadenza/stats", url.Values{"since": {"7d"}}, &stats); err != nil {
 		return nil, err
 	}
-	p := &picks{of: make(map[[2]string]int64)}
+	p := &picks{by: make(map[[2]string]int64)}
 	for _, row := range stats.Rows {
-		prompt := s.Prompts[row.Key]
-		switch row.Kind {
-		case trace.KindPrompt.String():
-		case trace.KindEndpoint.String():
-			prompt = nil
-			if e := s.Endpoints[row.Key]; e != nil {
-				prompt = e.Prompt
-			}
-		default:
+		k := kind.Named(row.Kind)
+		if k == nil || !k.Variants {
 			continue
 		}
 		p.all += row.Traces
-		if prompt == nil {
+		d := s.Find(k, row.Key)
+		if d == nil {
 			continue
 		}
-		for _, v := range prompt.Variants() {
+		for _, v := range d.Rendered().Variants() {
 			if v.Key == row.Variant {
-				p.of[[2]string{v.Provider, v.Model}] += row.Traces
+				p.by[[2]string{v.Provider, v.Model}] += row.Traces
 			}
 		}
 	}
 	return p, nil
 }
 
-// share says which part of the decisions picked a model.
+// share describes the part of the decisions that picked a model.
 func (p *picks) share(provider, model string) string {
 	if p == nil || p.all == 0 {
 		return "no decision of the last week is recorded"
 	}
-	percent := 100 * float64(p.of[[2]string{provider, model}]) / float64(p.all)
+	percent := 100 * float64(p.by[[2]string{provider, model}]) / float64(p.all)
 	if percent > 0 && percent < 1 {
 		return "less than 1 % of last week's decisions pick it"
 	}

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func checkoutCommand() *cobra.Command {
@@ -66,5 +67,9 @@ func (g *gatewayClient) past(revision string) (*definition.Past, error) {
 // countPast counts the definitions of a revision.
 func countPast(p *definition.Past) string {
 	counts := p.Counts()
-	return plural(counts[trace.KindPrompt], "prompt") + ", " + plural(counts[trace.KindEndpoint], "endpoint") + ", " + plural(counts[trace.KindRemoteConfig], "remote configuration")
+	list := make([]string, len(kind.All))
+	for i, k := range kind.All {
+		list[i] = plural(counts[k], k.Noun)
+	}
+	return strings.Join(list, ", ")
 }

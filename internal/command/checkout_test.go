@@ -24,13 +24,9 @@ func newPastGateway(t *testing.T) *pastGateway {
 	t.Helper()
 	const dir = "starter/definitions"
 	s, err := definition.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer, err := json.Marshal(map[string]any{"revision": s.Revision, "workspace": "default", "files": s.Files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &pastGateway{s.Revision, answer}
 }
 
@@ -72,9 +68,7 @@ func TestCheckoutGolden(t *testing.T) {
 	}
 	for _, name := range []string{"context.yaml", "prompts/summary.yaml", "remoteconfigs/limits.yaml"} {
 		want, err := os.ReadFile(filepath.Join("starter/definitions", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, err := os.ReadFile(filepath.Join(parent, "then", name)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}

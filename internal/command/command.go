@@ -32,7 +32,7 @@ func init() {
 Tools for a workspace: a directory with context.yaml and the folders prompts,
 endpoints and remoteconfigs. They use the same engine as the gateway, and need
 neither a running gateway nor a Caddyfile. status, limits, traces, stats, refused,
-costs, reconcile, export, erase, revisions, checkout and prove ask a running
+costs, export, erase, revisions, checkout and prove ask a running
 gateway by its admin API.
 
 A command that fails says why on the standard error and exits with status 1.`,
@@ -40,7 +40,7 @@ A command that fails says why on the standard error and exits with status 1.`,
 			own = cmd
 			cmd.AddCommand(
 				checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand(),
-				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), refusedCommand(), costsCommand(), reconcileCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), proveCommand(),
+				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), refusedCommand(), costsCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), proveCommand(),
 			)
 			for _, sub := range cmd.Commands() {
 				run := sub.RunE
@@ -70,8 +70,8 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	return visible.Error(fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), document.DidYouMean(args[0], names)))
 }
 
-// suggestFlag adds the flag that an unknown one most likely stands for. -json
-// is read as the flags -j, -s, -o and -n, and stands for --json.
+// suggestFlag adds the flag that an unknown one most likely means. pflag reads -json
+// as the flags -j, -s, -o and -n; it means --json.
 func suggestFlag(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -83,8 +83,8 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 	return visible.Error(fmt.Errorf("%w%s", err, document.DidYouMean(name, names)))
 }
 
-// styles is how a report is laid out for its writer. The colours are empty and
-// the width is 0 where that is no terminal.
+// styles is the layout of a report. If its writer is no terminal, the colours are empty
+// and the width is 0.
 type styles struct {
 	red, yellow, green, dim, bold, reset string
 
@@ -101,11 +101,11 @@ func stylesFor(w io.Writer) styles {
 	return styles{"\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m", width}
 }
 
-// unknownWidth is that of a terminal that does not say how wide it is.
+// unknownWidth is the assumed width of a terminal that does not tell its width.
 const unknownWidth = 80
 
-// terminalWidth returns the columns of a terminal, or 0 for another writer,
-// whose reader gets everything. COLUMNS is taken before what the terminal says.
+// terminalWidth returns the columns of a terminal, or 0 for another writer, whose reader
+// gets everything. COLUMNS wins over the terminal's own width.
 func terminalWidth(w io.Writer) int {
 	if !isTerminal(w) {
 		return 0

@@ -52,17 +52,21 @@ func command(t *testing.T, arguments ...string) result {
 	return result{out.String(), errors.String(), err}
 }
 
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // write makes the files of a folder, name and content in turn.
 func writeFiles(t *testing.T, dir string, files ...string) {
 	t.Helper()
 	for i := 0; i < len(files); i += 2 {
 		path := filepath.Join(dir, files[i])
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(files[i+1]), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(files[i+1]), 0o644))
 	}
 }
 
@@ -103,9 +107,7 @@ func TestCommandGolden(t *testing.T) {
 	broken, odd, edited := filepath.Join(dir, "broken"), filepath.Join(dir, "odd"), filepath.Join(dir, "edited")
 	writeFiles(t, broken, brokenFiles...)
 	writeFiles(t, odd, oddFiles...)
-	if err := os.CopyFS(edited, os.DirFS(exampleDefinitions)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(edited, os.DirFS(exampleDefinitions)))
 	edit := func(name, old, new string) {
 		path := filepath.Join(edited, name)
 		data, err := os.ReadFile(path)
@@ -119,17 +121,11 @@ func TestCommandGolden(t *testing.T) {
 	edit("prompts/support_reply.yaml", "reasoning_effort: none", "reasoning_effort: low")
 	edit("remoteconfigs/banner_text.yaml", "- [ fr, ", "- [ [fr, it],")
 	writeFiles(t, edited, "remoteconfigs/fresh.yaml", "type: boolean\ndefault: true\n")
-	if err := os.Remove(filepath.Join(edited, "endpoints/support_chat.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(edited, "endpoints/support_chat.yaml")))
 	reworded := filepath.Join(dir, "reworded")
-	if err := os.CopyFS(reworded, os.DirFS(exampleDefinitions)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(reworded, os.DirFS(exampleDefinitions)))
 	reply, err := os.ReadFile(filepath.Join(reworded, "prompts/support_reply.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	writeFiles(t, reworded, "prompts/support_reply.yaml", strings.NewReplacer("de helpdesk", "de klantenservice", "{{question}}\" }\n  nl:", "Please:\\n{{question}}\" }\n  nl:").Replace(string(reply)))
 	varied, unvaried := filepath.Join(dir, "varied"), filepath.Join(dir, "unvaried")
 	writeFiles(t, varied, variedFiles...)
@@ -236,9 +232,7 @@ func TestCommandGolden(t *testing.T) {
 				writeFiles(t, ".", golden, got)
 			}
 			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Error(diff)
 			}
@@ -249,18 +243,16 @@ func TestCommandGolden(t *testing.T) {
 func TestCommandFmtWrites(t *testing.T) {
 	dir := t.TempDir()
 	const before, after = "columns: [a,value]\nmatrix:\n- [aa,1]\n", "columns: [ a, value ]\nmatrix:\n- [ aa,       1 ]\n"
-	writeFiles(t, dir, "real.yaml", before, "x/.hidden/y.yaml", before, "x/z.txt", before)
-	if err := os.Chmod(filepath.Join(dir, "real.yaml"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, dir, "real.yaml", before, "x/.hidden/y.yaml", before, "x/z.txt", before, "x/t.csv", "a,value\naa,1\n")
+	must(t, os.Chmod(filepath.Join(dir, "real.yaml"), 0o600))
 	link := filepath.Join(dir, "link.yaml")
 	if err := os.Symlink("real.yaml", link); err != nil {
 		t.Skipf("this system makes no symbolic links: %v", err)
 	}
-	if r := command(t, "fmt", "-w", link, filepath.Join(dir, "x")); r.err != nil {
+	if r := command(t, "fmt", "-w", link, filepath.Join(dir, "x"), filepath.Join(dir, "x/t.csv")); r.err != nil {
 		t.Fatal(r.err)
 	}
-	for name, want := range map[string]string{"real.yaml": after, "link.yaml": after, "x/.hidden/y.yaml": before, "x/z.txt": before} {
+	for name, want := range map[string]string{"real.yaml": after, "link.yaml": after, "x/.hidden/y.yaml": before, "x/z.txt": before, "x/t.csv": "a,value\naa,1\n"} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -296,9 +288,7 @@ func TestCommandInit(t *testing.T) {
 		}
 	}
 	before, err := definition.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r := command(t, "init", dir); r.err == nil || !strings.Contains(r.err.Error(), "not empty") {
 		t.Errorf("a second init: %+v", r)
 	}
@@ -314,9 +304,7 @@ func TestCommandInit(t *testing.T) {
 	if formatted := caddyfilefmt.Format(text); string(formatted) != string(text) {
 		t.Errorf("caddy fmt would write\n%s", formatted)
 	}
-	if err := os.WriteFile(caddyfile, []byte(":80\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(caddyfile, []byte(":80\n"), 0o600))
 	r := command(t, "init", filepath.Join(filepath.Dir(dir), "a second"))
 	if text, err := os.ReadFile(caddyfile); r.err != nil || err != nil || string(text) != ":80\n" || !strings.Contains(r.out, "is left as it was") || !strings.Contains(r.out, `definitions "a second"`) {
 		t.Errorf("beside another Caddyfile: %+v\n%s", r, text)
@@ -360,9 +348,7 @@ func TestCommandKey(t *testing.T) {
 
 func TestCommandSchema(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(exampleDefinitions)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(dir, os.DirFS(exampleDefinitions)))
 	r := command(t, "schema", dir)
 	if r.err != nil || !strings.Contains(r.out, "yaml.schemas") || !strings.Contains(r.out, "yaml-language-server") {
 		t.Fatalf("%+v", r)
@@ -413,11 +399,10 @@ func TestCommandCompletion(t *testing.T) {
 	for want, arguments := range map[string][]string{
 		"banner_text chat model_limits new_checkout parcel_chat support_chat support_reply text_to_bulletpoints " + noFiles: {"eval", exampleDefinitions, ""},
 		"chat parcel_chat support_chat " + noFiles: {"eval", "--kind", "endpoint", exampleDefinitions, ""},
-		noFiles:      {"eval", "nowhere", ""},
-		dirs:         {"diff", "a", ""},
-		files:        {"fmt", "a", ""},
-		files + " ":  {"check", ""},
-		files + "  ": {"reconcile", "a", ""},
+		noFiles:     {"eval", "nowhere", ""},
+		dirs:        {"diff", "a", ""},
+		files:       {"fmt", "a", ""},
+		files + " ": {"check", ""},
 		"prompt endpoint remoteconfig " + noFiles:          {"traces", "--kind", ""},
 		"context prompt endpoint remoteconfig " + noFiles:  {"schema", "--kind", ""},
 		"started ended interrupted " + noFiles:             {"export", "--state", ""},
@@ -517,12 +502,12 @@ func TestAmbiguousPrefixExits(t *testing.T) {
 // TestToolsManual checks that every command and every flag is described.
 func TestToolsManual(t *testing.T) {
 	text, err := os.ReadFile("../../docs/tools.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	readme, err := os.ReadFile("../../README.md")
+	must(t, err)
 	parent := &cobra.Command{Use: "cadenza"}
 	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 19 {
+	if len(parent.Commands()) != 18 {
 		t.Errorf("%d commands", len(parent.Commands()))
 	}
 	for _, cmd := range parent.Commands() {
@@ -530,6 +515,9 @@ func TestToolsManual(t *testing.T) {
 		if !ok || cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
 			t.Errorf("%s is not described", cmd.Name())
 			continue
+		}
+		if !strings.Contains(string(text), "\n| [`"+cmd.Name()+"`](#"+cmd.Name()+") |") || !strings.Contains(string(readme), cmd.Name()+"`") {
+			t.Errorf("%s is not in the opening table, or not in the README's list", cmd.Name())
 		}
 		section, _, _ = strings.Cut(section, "\n## ")
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {

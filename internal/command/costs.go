@@ -82,7 +82,7 @@ for that of -w. --store reads the file of a store instead, without a gateway.`,
 	return cmd
 }
 
-// costSource is where costs come from: a running gateway, or a store's file.
+// costSource is the source of costs: a running gateway, or a store's file.
 type costSource struct {
 	client gatewayClient
 	store  string
@@ -116,7 +116,7 @@ func (s *costSource) costs(cmd *cobra.Command, values url.Values) (*adminapi.Cos
 // the terminal has no room.
 func writeCosts(b *bytes.Buffer, st styles, c *adminapi.Costs) (leftOut []string) {
 	type row struct {
-		label string // of what is no row of its own
+		label string // of the sum of several rows
 		sqlite.CostRow
 	}
 	var rows []row
@@ -150,9 +150,9 @@ func writeCosts(b *bytes.Buffer, st styles, c *adminapi.Costs) (leftOut []string
 			return "-"
 		}, 10, 0})
 	}
-	number := func(of func(*row) int64) func(*row) string {
+	number := func(value func(*row) int64) func(*row) string {
 		return func(r *row) string {
-			if n := of(r); n != 0 {
+			if n := value(r); n != 0 {
 				return strconv.FormatInt(n, 10)
 			}
 			return ""
@@ -183,8 +183,8 @@ func writeCosts(b *bytes.Buffer, st styles, c *adminapi.Costs) (leftOut []string
 	return writeStatsTable(b, st, all, rows)
 }
 
-// costText returns a cost for people: "$0" where nothing was to be paid, and with
-// "+ ?" where a part of it is not known.
+// costText returns a cost for people: "$0" for nothing, and with "+ ?" if a part of it is
+// unknown.
 func costText(s *sqlite.CostSums) string {
 	text := cmp.Or(dollars(s.Cost), "$0")
 	switch {
@@ -208,7 +208,7 @@ func differenceText(amount float64) string {
 	return "+" + dollars(amount)
 }
 
-// costNotes says what the sums do not have.
+// costNotes returns notes on costs that the sums lack.
 func costNotes(c *adminapi.Costs) (notes []string) {
 	t := &c.Total
 	if t.Calls == 0 {

@@ -40,16 +40,14 @@ The comparison begins at the present; --at moves it.`,
 			if err != nil {
 				return err
 			}
-			before, remove, err := client.folder(args[0])
+			before, err := client.place(args[0])
 			if err != nil {
 				return err
 			}
-			defer remove()
-			after, remove, err := client.folder(args[1])
+			after, err := client.place(args[1])
 			if err != nil {
 				return err
 			}
-			defer remove()
 			c, err := inspect.Compare(before, after, now)
 			if err != nil {
 				return err
@@ -161,7 +159,7 @@ func sideText(s inspect.Side) string {
 	}
 	value := string(s.Value)
 	if value == "" {
-		value = "no variant" // an endpoint that has none
+		value = "no variant" // of an endpoint without variants
 	}
 	return visible.Line(visible.Clip(value, 60) + " (" + s.Row + ")")
 }

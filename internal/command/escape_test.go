@@ -87,9 +87,7 @@ func TestCommandsShowNothingFromOutside(t *testing.T) {
 	writeFiles(t, dir, "secret.yaml", line+"\ncolumns: [ a, value ]\nmatrix:\n  - [ hunter2,   b ]\n  - [ c, d ]\n", "folder/x.yaml", line+"\n")
 	writeFiles(t, inside, "remoteconfigs/c.yaml", "type: string\ndefault: none\n")
 	for link, to := range map[string]string{"remoteconfigs/out.yaml": secret, "remoteconfigs/folder": filepath.Join(dir, "folder"), "context.yaml": secret} {
-		if err := os.Symlink(to, filepath.Join(inside, link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(inside, link)))
 	}
 	for _, arguments := range [][]string{
 		{"check", inside}, {"check", "--json", inside}, {"eval", inside, "out"}, {"diff", inside, inside},

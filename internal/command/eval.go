@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/valyala/fastjson"
 
-	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
@@ -51,21 +50,17 @@ DIR may be revision:ID, a revision that a running gateway stores
 			if q.Variables, err = readObject(cmd, "--variables", variables); err != nil {
 				return err
 			}
-			dir, remove, err := client.folder(args[0])
+			place, err := client.place(args[0])
 			if err != nil {
 				return err
 			}
-			defer remove()
-			s, err := definition.Load(dir)
+			s, err := place.Load()
 			if err != nil {
 				return err
 			}
 			answer, err := inspect.Evaluate(s, q)
 			if err != nil {
 				return err
-			}
-			if dir != args[0] {
-				rename(answer, dir, args[0])
 			}
 			err = writeReport(cmd, answer, asJSON, func(b *bytes.Buffer, st styles) { writeAnswer(b, st, answer) })
 			if err == nil && answer.Problem != "" {
@@ -82,23 +77,6 @@ DIR may be revision:ID, a revision that a running gateway stores
 	cmd.Flags().BoolVar(&explain, "explain", false, "Say for each row why it matches or not")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the answer as JSON")
 	return cmd
-}
-
-// rename has the places of an answer begin with the name of the definitions, in place
-// of the temporary folder that they were read from.
-func rename(a *inspect.Answer, dir, name string) {
-	places := []*string{&a.Position, &a.EndpointPosition}
-	for i := range a.Read {
-		places = append(places, &a.Read[i].Position)
-	}
-	for _, rows := range [][]inspect.Row{a.Rows, a.EndpointRows} {
-		for i := range rows {
-			places = append(places, &rows[i].Position)
-		}
-	}
-	for _, place := range places {
-		*place = placeIn(*place, dir, name)
-	}
 }
 
 // readObject reads the value of a flag that takes an object.
@@ -167,7 +145,7 @@ func writeAnswer(b *bytes.Buffer, st styles, a *inspect.Answer) {
 	writeRows(b, st, heading, a.Rows)
 }
 
-// rowText returns the row that answered, why, and where it is.
+// rowText returns the row that answered, with the reason and its place.
 func rowText(row, reason, position string) string {
 	if reason != row {
 		row += " (" + reason + ")"

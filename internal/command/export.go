@@ -86,17 +86,17 @@ reload.`,
 	return cmd
 }
 
-// namedChanges is how many traces are named that were changed.
+// namedChanges bounds the changed traces that are named.
 const namedChanges = 20
 
-// verifications are what seals say of the traces of an export.
+// verifications counts the verdicts on the seals of an export.
 type verifications struct {
 	out             io.Writer
 	traces, removed int
-	results, keys   map[string]int // traces by result, and those of other keys by the key
+	results, keys   map[string]int // traces by result, and traces under other keys by key
 }
 
-// add takes what the seal of a line's trace says.
+// add counts the verdict on the seal of a line's trace.
 func (v *verifications) add(line []byte) error {
 	var exported struct {
 		Trace struct {
@@ -111,7 +111,7 @@ func (v *verifications) add(line []byte) error {
 	}
 	t, found := exported.Trace, exported.Verification
 	if found.Result == "" {
-		return nil // reports alone, or a call that is under way
+		return nil // reports without a trace, or a call that is under way
 	}
 	v.traces++
 	v.results[found.Result]++
@@ -132,8 +132,8 @@ func (v *verifications) add(line []byte) error {
 	return nil
 }
 
-// conclude writes how many traces there are of each result, and returns the error with
-// which the command ends.
+// conclude writes the number of traces by result, and returns the error that ends the
+// command.
 func (v *verifications) conclude() error {
 	if v.traces == 0 {
 		return errors.New("no traces pass the flags: nothing was verified")
@@ -159,8 +159,8 @@ func (v *verifications) conclude() error {
 	return nil
 }
 
-// exportTo writes lines to a file, which appears once it is whole, and returns
-// their number.
+// exportTo writes lines to a file, which appears when it is whole, and returns their
+// number.
 func exportTo(name string, lines io.Reader, verified *verifications) (n int, err error) {
 	temporary, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
@@ -168,7 +168,7 @@ func exportTo(name string, lines io.Reader, verified *verifications) (n int, err
 	}
 	defer func() {
 		if err != nil {
-			_ = temporary.Close() // closed already where renaming failed
+			_ = temporary.Close() // closed already if renaming failed
 			err = errors.Join(err, os.Remove(temporary.Name()))
 		}
 	}()
@@ -186,7 +186,7 @@ func exportTo(name string, lines io.Reader, verified *verifications) (n int, err
 }
 
 // copyLines copies lines of JSON, made visible, and returns their number. A
-// last line that is cut is not copied. verified takes them too, unless it is nil.
+// last line that is cut is not copied. verified counts the lines, unless it is nil.
 func copyLines(w io.Writer, lines io.Reader, verified *verifications) (n int, err error) {
 	in, out := bufio.NewReaderSize(lines, 64<<10), bufio.NewWriterSize(w, 64<<10)
 	for {
@@ -198,7 +198,7 @@ func copyLines(w io.Writer, lines io.Reader, verified *verifications) (n int, er
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			// The lines before are whole: they are written.
+			// The lines before are whole, so they are written.
 			return n, errors.Join(fmt.Errorf("the export broke off after %s (the gateway's log says more): %w", plural(n, "line"), err), out.Flush())
 		}
 		if _, err := out.Write(visible.JSON(line)); err != nil {

@@ -26,7 +26,7 @@ func fmtCommand() *cobra.Command {
 		Short: "Aligns the matrices of definition files",
 		Long: `
 Aligns the cells of every matrix below the names of their columns. Only spaces
-between cells change. Rows that span several lines, and JSON files, are left
+between cells change. Rows that span several lines, JSON and CSV files are left
 alone.
 
 In a folder, all YAML files are laid out. Without a flag the result is written
@@ -61,9 +61,8 @@ to the standard output.`,
 	return cmd
 }
 
-// yamlFiles returns the files that paths name and, of folders, all YAML files
-// below them. Hidden files and folders are left out, as the gateway leaves them
-// out.
+// yamlFiles returns the files that paths name, and all YAML files below the folders that
+// they name. It leaves out hidden files and folders, as the gateway does.
 func yamlFiles(paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
@@ -148,8 +147,8 @@ func formatFile(out io.Writer, file string, write, diff, check bool) (changed bo
 	return changed, err
 }
 
-// readFile reads a definition file. Of one that is too large it returns a byte
-// more than the largest has, for the parser to refuse.
+// readFile reads a definition file. Of a file that is too large it returns one byte more
+// than the largest may have, so that the parser refuses it.
 func readFile(file string) ([]byte, error) {
 	f, err := regular.Open(file)
 	if err != nil {
@@ -174,7 +173,7 @@ func replaceFile(file string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // fails where the file was renamed
+	defer func() { _ = os.Remove(temporary.Name()) }() // fails after the rename
 	_, err = temporary.Write(content)
 	err = errors.Join(err, temporary.Chmod(info.Mode().Perm()), temporary.Close())
 	if err != nil {
@@ -193,7 +192,7 @@ func writeLineDiff(w io.Writer, file string, before, after []byte) error {
 	differs := func(i int) bool { return !bytes.Equal(a[i], b[i]) }
 	line := func(sign byte, text []byte) {
 		if len(text) == 0 {
-			return // behind the last line
+			return // after the last line
 		}
 		out.WriteByte(sign)
 		out.WriteString(visible.Lines(string(bytes.TrimRight(text, "\r\n"))))

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,6 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
@@ -37,11 +37,12 @@ func (g *gatewayClient) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&g.workspace, "workspace", "w", "", "The workspace, where there are several")
 }
 
-// adminVariable has the address of the admin API in the Caddyfiles that ship.
+// adminVariable is the environment variable that has the address of the admin API in the
+// Caddyfiles that ship.
 const adminVariable = "CADENZA_ADMIN"
 
-// resolve finds the address of the admin API: that of the flags, of the environment, or
-// of the Caddyfile, as `caddy reload` does. A command calls it before its requests.
+// resolve finds the address of the admin API in the flags, the environment, or the
+// Caddyfile, as `caddy reload` does. A command calls it before its requests.
 func (g *gatewayClient) resolve() error {
 	if set := os.Getenv(adminVariable); set != "" && g.address == "" && g.config == "" {
 		g.address = set
@@ -89,15 +90,10 @@ func (g *gatewayClient) configuration() (config []byte, file string, err error) 
 		config, _, _, err = caddycmd.LoadConfig(g.config, g.adapter)
 		return config, g.config, err
 	}
-	// Caddy's own function writes lines of log for it.
 	const adjacent = "Caddyfile"
-	adapter := caddyconfig.GetAdapter("caddyfile")
-	text, err := os.ReadFile(adjacent)
-	if adapter == nil || errors.Is(err, fs.ErrNotExist) {
+	config, err = adaptConfig(adjacent, "caddyfile")
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", nil
-	}
-	if err == nil {
-		config, _, err = adapter.Adapt(text, map[string]any{"filename": adjacent})
 	}
 	if err != nil {
 		return nil, adjacent, fmt.Errorf("the %s of this folder can't be read: %w", adjacent, err)
@@ -117,8 +113,7 @@ func (e *gatewayError) Error() string { return e.text }
 // the status and the body are only in its text.
 var refusal = regexp.MustCompile(`(?s)^caddy responded with error: HTTP (\d+): (.*)$`)
 
-// setGiven sets a parameter to the value of a flag, unless that is empty: the flag was
-// not given.
+// setGiven sets a parameter to the value of a flag, unless the flag is empty.
 func setGiven(values url.Values, name, flag string) {
 	if flag != "" {
 		values.Set(name, flag)
@@ -134,7 +129,7 @@ func (g *gatewayClient) do(method, path string, values url.Values) (*http.Respon
 	switch {
 	case len(query) == 0:
 	case method == http.MethodDelete:
-		body = strings.NewReader(query.Encode()) // a person's value, which no log is to have
+		body = strings.NewReader(query.Encode()) // a value that identifies a person, which logs must not have
 	default:
 		path += "?" + query.Encode()
 	}
@@ -181,6 +176,23 @@ func (g *gatewayClient) ask(method, path string, values url.Values, answer any) 
 		return &gatewayError{0, fmt.Sprintf("the gateway's answer broke off: %v", err)}
 	}
 	return decode(body, answer)
+}
+
+// show asks for an answer and writes it: as JSON as the admin API wrote it, or for people
+// by forPeople.
+func show[T any](cmd *cobra.Command, g *gatewayClient, path string, values url.Values, asJSON bool, forPeople func(*bytes.Buffer, styles, *T)) (*T, error) {
+	if err := g.resolve(); err != nil {
+		return nil, err
+	}
+	var text json.RawMessage
+	if err := g.get(path, values, &text); err != nil {
+		return nil, err
+	}
+	answer := new(T)
+	if err := decode(text, answer); err != nil {
+		return nil, err
+	}
+	return answer, writeReport(cmd, text, asJSON, func(b *bytes.Buffer, st styles) { forPeople(b, st, answer) })
 }
 
 // decode reads an answer of the admin API.

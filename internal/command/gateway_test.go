@@ -17,9 +17,7 @@ func TestWhereTheGatewayIs(t *testing.T) {
 	t.Chdir(dir)
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	off := file("off.caddyfile", "{\n\tadmin off\n}\n")

@@ -10,12 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// helpFooter ends the help of each command. Caddy's own leads to a page that knows
-// nothing of Cadenza.
+// helpFooter ends the help of each command. Caddy's own footer links to a page without
+// Cadenza's commands.
 const helpFooter = `
 Full documentation is available at:
 https://github.com/cadenza-gateway/cadenza/blob/main/docs/tools.md{{if not .HasSubCommands}}#{{.Name}}{{end}}
@@ -24,42 +26,42 @@ https://github.com/cadenza-gateway/cadenza/blob/main/docs/tools.md{{if not .HasS
 // flagsInUse matches the flags in a line of use, such as [-w | --diff].
 var flagsInUse = regexp.MustCompile(`\[-[^]]*\]`)
 
-// argumentsOf returns the names of a command's arguments by its line of use.
+// argumentsOf returns the names of a command's arguments from its line of use.
 func argumentsOf(cmd *cobra.Command) []string {
 	return strings.Fields(flagsInUse.ReplaceAllString(cmd.Use, ""))[1:]
 }
 
-// checkArguments refuses arguments that are missing or too many for the command's
-// line of use, in which [NAME] may be left out and NAME... repeated.
+// checkArguments refuses missing and superfluous arguments by the command's line of use,
+// in which [NAME] is optional and NAME... may be repeated.
 func checkArguments(cmd *cobra.Command, args []string) error {
 	names := argumentsOf(cmd)
-	least, most := 0, len(names)
+	required, allowed := 0, len(names)
 	for _, name := range names {
 		if !strings.HasPrefix(name, "[") {
-			least++
+			required++
 		}
 		if strings.Contains(name, "...") {
-			most = math.MaxInt
+			allowed = math.MaxInt
 		}
 	}
 	usage := strings.TrimSuffix(cmd.UseLine(), " [flags]")
 	switch {
-	case len(args) < least:
-		missing := strings.TrimSuffix(strings.Join(names[len(args):least], " and "), "...")
+	case len(args) < required:
+		missing := strings.TrimSuffix(strings.Join(names[len(args):required], " and "), "...")
 		verb := "is"
-		if least-len(args) > 1 {
+		if required-len(args) > 1 {
 			verb = "are"
 		}
 		return fmt.Errorf("%s %s missing: %s (--help says more)", missing, verb, usage)
-	case len(args) > most:
-		return fmt.Errorf("%q is one argument too many: %s (--help says more)", args[most], usage)
+	case len(args) > allowed:
+		return fmt.Errorf("%q is one argument too many: %s (--help says more)", args[allowed], usage)
 	}
 	return nil
 }
 
-// flagValues are the values of flags that are known, by the name of the flag.
+// flagValues are the possible values of flags, by the name of the flag.
 var flagValues = map[string][]string{
-	"kind":          {trace.KindPrompt.String(), trace.KindEndpoint.String(), trace.KindRemoteConfig.String()},
+	"kind":          kind.Names(),
 	"status":        {"ok", "error"},
 	"state":         {trace.StateStarted.String(), trace.StateEnded.String(), trace.StateInterrupted.String()},
 	"finish-reason": trace.FinishReasons,
@@ -68,14 +70,14 @@ var flagValues = map[string][]string{
 	"sort":          {"time", "latency", "score"},
 }
 
-// addCompletions has shells complete the arguments and the flags of a command.
+// addCompletions registers shell completions for the arguments and flags of a command.
 func addCompletions(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = completeArgument
 	for name, values := range flagValues {
 		addCompletion(cmd, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	addCompletion(cmd, "workspace", completeServed(func(name string, _ servedWorkspace) []string { return []string{name} }))
-	addCompletion(cmd, "key", completeServed(func(_ string, w servedWorkspace) (keys []string) {
+	addCompletion(cmd, "workspace", completeServed(func(name string, _ adminapi.LoadedWorkspace) []string { return []string{name} }))
+	addCompletion(cmd, "key", completeServed(func(_ string, w adminapi.LoadedWorkspace) (keys []string) {
 		for _, d := range w.Definitions {
 			keys = append(keys, d.Key)
 		}
@@ -83,8 +85,8 @@ func addCompletions(cmd *cobra.Command) {
 	}))
 }
 
-// addCompletion has shells complete a flag, if the command has it and does not
-// complete it itself.
+// addCompletion registers a shell completion for a flag if the command has the flag
+// and no completion for it.
 func addCompletion(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if cmd.Flags().Lookup(flag) == nil {
 		return
@@ -112,7 +114,7 @@ func completeArgument(cmd *cobra.Command, args []string, _ string) ([]string, co
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// keysOf returns the keys of a workspace that loads, of --kind if that is given.
+// keysOf returns the keys of a valid workspace, only those of --kind if that is given.
 func keysOf(cmd *cobra.Command, dir string) (keys []string) {
 	s, err := definition.Load(dir)
 	if err != nil {
@@ -122,7 +124,7 @@ func keysOf(cmd *cobra.Command, dir string) (keys []string) {
 	if f := cmd.Flags().Lookup("kind"); f != nil {
 		kind = f.Value.String()
 	}
-	for d := range s.All() {
+	for _, d := range s.Definitions {
 		if kind == "" || d.Kind.String() == kind {
 			keys = append(keys, d.Key)
 		}
@@ -131,31 +133,22 @@ func keysOf(cmd *cobra.Command, dir string) (keys []string) {
 	return slices.Compact(keys)
 }
 
-// servedWorkspace is the part of GET /cadenza/definitions that completion uses.
-type servedWorkspace struct {
-	Definitions []struct {
-		Key string `json:"key"`
-	} `json:"definitions"`
-}
-
-// completeServed completes what a running gateway serves. Without one, there is
-// nothing to complete.
-func completeServed(of func(name string, w servedWorkspace) []string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, _ string) (words []string, _ cobra.ShellCompDirective) {
+// completeServed completes names that a running gateway serves, as words returns them
+// for each workspace. Without a gateway it completes nothing.
+func completeServed(words func(name string, w adminapi.LoadedWorkspace) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) (found []string, _ cobra.ShellCompDirective) {
 		text := func(name string) string { return cmd.Flags().Lookup(name).Value.String() }
 		client := gatewayClient{address: text("address"), config: text("config"), adapter: text("adapter")}
-		var answer struct {
-			Workspaces map[string]servedWorkspace `json:"workspaces"`
-		}
+		var answer adminapi.Definitions
 		if client.resolve() != nil || client.get("/cadenza/definitions", nil, &answer) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		for _, name := range slices.Sorted(maps.Keys(answer.Workspaces)) {
 			if only := text("workspace"); only == "" || only == name {
-				words = append(words, of(name, answer.Workspaces[name])...)
+				found = append(found, words(name, answer.Workspaces[name])...)
 			}
 		}
-		slices.Sort(words)
-		return slices.Compact(words), cobra.ShellCompDirectiveNoFileComp
+		slices.Sort(found)
+		return slices.Compact(found), cobra.ShellCompDirectiveNoFileComp
 	}
 }

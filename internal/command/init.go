@@ -16,7 +16,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// starter is what `caddy cadenza init` makes: a workspace, and the Caddyfile beside it.
+// starter has the files that `caddy cadenza init` writes: a workspace, and the Caddyfile
+// beside it.
 //
 //go:embed starter
 var starter embed.FS
@@ -85,7 +86,7 @@ func initWorkspace(out io.Writer, dir string) error {
 }
 
 // writeCaddyfile writes a Caddyfile that serves the definitions in a folder beside it. It
-// fails with fs.ErrExist where there is one.
+// fails with fs.ErrExist if there is a Caddyfile.
 func writeCaddyfile(path, definitions string) error {
 	text, err := starter.ReadFile("starter/Caddyfile")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // keyPrefix begins the keys that `caddy cadenza key` makes, so that scanners
-// for leaked secrets can know them.
+// for leaked secrets recognize them.
 const keyPrefix = "cdz_"
 
 // keyEntry is an entry of a keys file.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -41,23 +40,13 @@ The gateway is asked by its admin API, as with caddy reload. Without -w it shows
 all workspaces.`,
 		Example: "  caddy cadenza limits acme\n  caddy cadenza limits acme --limit customers\n  caddy cadenza limits acme --json | jq '.workspaces[].limits[].ceilings[].left'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := client.resolve(); err != nil {
-				return err
-			}
 			values := url.Values{"subject": {args[0]}}
 			setGiven(values, "limit", limit)
-			var text json.RawMessage
-			if err := client.get("/cadenza/limits", values, &text); err != nil {
-				return err
-			}
-			var answer adminapi.Limits
-			if err := decode(text, &answer); err != nil {
-				return err
-			}
-			return writeReport(cmd, text, asJSON, func(b *bytes.Buffer, st styles) {
+			_, err := show(cmd, &client, "/cadenza/limits", values, asJSON, func(b *bytes.Buffer, st styles, answer *adminapi.Limits) {
 				r := report{b: b, st: st, now: time.Now()}
-				r.subject(&answer)
+				r.subject(answer)
 			})
+			return err
 		},
 	}
 	client.addFlags(cmd)
@@ -66,7 +55,7 @@ all workspaces.`,
 	return cmd
 }
 
-// subject shows how a subject stands with the limits of each workspace.
+// subject shows a subject's use of the limits of each workspace.
 func (r *report) subject(answer *adminapi.Limits) {
 	for i, name := range slices.Sorted(maps.Keys(answer.Workspaces)) {
 		if i > 0 {
@@ -80,7 +69,7 @@ func (r *report) subject(answer *adminapi.Limits) {
 		label := "limits"
 		for i := range list {
 			l := &list[i]
-			r.line("  ", label, limitText(l.Name, l.By, l.Percent, l.Shared, l.AwaySince))
+			r.line("  ", label, limitText(&l.LimitShare))
 			label = ""
 			for j := range l.Ceilings {
 				r.ceiling(l.By, &l.Ceilings[j])
@@ -89,7 +78,7 @@ func (r *report) subject(answer *adminapi.Limits) {
 	}
 }
 
-// ceiling shows how a subject stands with a ceiling.
+// ceiling shows a subject's use of one ceiling.
 func (r *report) ceiling(by string, use *gateway.SubjectUse) {
 	amount := func(n float64) string {
 		text := strconv.FormatFloat(n, 'f', -1, 64)
@@ -116,19 +105,19 @@ func (r *report) ceiling(by string, use *gateway.SubjectUse) {
 	}
 }
 
-// limitText returns how a limit is used in all.
-func limitText(name, by string, percent int, shared bool, away time.Time) string {
-	text := fmt.Sprintf("%s by %s: %d %% used", name, by, percent)
-	if shared {
+// limitText returns the total use of a limit.
+func limitText(l *gateway.LimitShare) string {
+	text := fmt.Sprintf("%s by %s: %d %% used", l.Name, l.By, l.Percent)
+	if l.Shared {
 		text += ", shared"
 	}
-	if !away.IsZero() {
-		text += ", the database away since " + moment(away)
+	if !l.AwaySince.IsZero() {
+		text += ", the database away since " + moment(l.AwaySince)
 	}
 	return text
 }
 
-// subjectText returns whose use of a limit it is.
+// subjectText names the subject of a limit's use.
 func subjectText(subject, by string) string {
 	switch {
 	case by == "workspace":

@@ -23,9 +23,7 @@ const limitsOfAcme = `{"workspaces":{"partner":{"limits":[]},"default":{"limits"
 
 func TestLimitsReport(t *testing.T) {
 	var answer adminapi.Limits
-	if err := json.Unmarshal([]byte(limitsOfAcme), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(limitsOfAcme), &answer))
 	var b bytes.Buffer
 	(&report{b: &b, now: time.Date(2026, 11, 22, 5, 14, 5, 0, time.UTC)}).subject(&answer)
 	holdGolden(t, "limits", b.String())

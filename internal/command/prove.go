@@ -21,7 +21,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// exitUnproved is the exit status of `prove` where it can't say.
+// exitUnproved is the exit status of `prove` if it can't say.
 const exitUnproved = 2
 
 // errDiffers is the failure of a proof.
@@ -64,14 +64,20 @@ one.`,
 // errUnproved ends the command with exitUnproved.
 var errUnproved = errors.New("unproved")
 
-// exitOf returns the error with which a command ends: errUnproved, of which its output
-// has said why, with its status.
+// exitOf returns the error that ends a command. errUnproved ends it silently, because
+// its output has said why.
 func exitOf(cmd *cobra.Command, err error) error {
 	if errors.Is(err, errUnproved) {
-		cmd.SilenceErrors = true
-		return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitUnproved, nil })(cmd, nil)
+		return exitSilently(cmd, exitUnproved)
 	}
 	return err
+}
+
+// exitSilently returns the error that ends a command with an exit status, when its
+// output has said why.
+func exitSilently(cmd *cobra.Command, status int) error {
+	cmd.SilenceErrors = true
+	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return status, nil })(cmd, nil)
 }
 
 // prover proves traces of a gateway.
@@ -80,10 +86,10 @@ type prover struct {
 	limit  int
 	asJSON bool
 	pasts  map[string]*provable // by workspace and revision
-	counts map[string]int       // of results
+	counts map[string]int       // by result
 }
 
-// provable is a revision, or why it can't be had.
+// provable is a revision, or the reason why it can't be loaded.
 type provable struct {
 	snapshot *definition.Snapshot
 	missing  string
@@ -171,8 +177,8 @@ func (p *prover) list(cmd *cobra.Command) (traces []*inspect.Traced, err error) 
 	return traces, err
 }
 
-// decodeTraced reads a trace. One of which a member is of another type than this version
-// writes is still a trace, and what can't be read of it a difference.
+// decodeTraced reads a trace. If a member has another type than this version writes, the
+// proof has a difference for it.
 func decodeTraced(text []byte) (*inspect.Traced, error) {
 	t := new(inspect.Traced)
 	err := decode(text, t)
@@ -183,7 +189,7 @@ func decodeTraced(text []byte) (*inspect.Traced, error) {
 	return t, err
 }
 
-// ask asks for a trace with its content, or for those of a decision without.
+// ask asks for a trace with its content, or for the traces of a decision without content.
 func (p *prover) ask(id string) ([]*inspect.Traced, error) {
 	var story struct {
 		Trace        json.RawMessage    `json:"trace"`
@@ -210,11 +216,11 @@ func (p *prover) ask(id string) ([]*inspect.Traced, error) {
 	return traces, nil
 }
 
-// prove proves a trace with its content, where that was kept, and with what its seal
-// says: lists have neither.
+// prove proves a trace with its content, if that was kept, and with the verdict on its
+// seal. Lists have neither.
 func (p *prover) prove(t *inspect.Traced) (*inspect.Proof, error) {
 	if t.Verification.Result == "" && t.Unreadable == "" {
-		// One that was erased since the list was made is proved as the list has it.
+		// A trace that was erased since the list was made is proved as the list has it.
 		if whole, err := p.ask(t.TraceID); err == nil && len(whole) == 1 {
 			t = whole[0]
 		}
@@ -255,7 +261,7 @@ func (p *prover) past(t *inspect.Traced) (*provable, error) {
 	return found, nil
 }
 
-// resultWords are the results for people.
+// resultWords are the results in words.
 var resultWords = map[string]string{
 	inspect.Same:    "same: the definitions decide what was recorded",
 	inspect.Differs: "differs: the record is not what was decided",

@@ -46,21 +46,13 @@ func newProvingGateway(t *testing.T) *provingGateway {
 	dir := t.TempDir()
 	for name, text := range provingFiles {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	s, err := definition.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer, err := json.Marshal(map[string]any{"revision": s.Revision, "workspace": "default", "files": s.Files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := &provingGateway{s.Revision, answer, make(map[byte]string), make(map[byte]string)}
 	add := func(digit byte, key, revision, members string) {
 		g.traces[digit] = fmt.Sprintf(`{"trace_id":"0199a001-0000-8600-8000-00000000000%c","time":"2026-11-22T09:30:00.12Z","workspace":"default","kind":"remoteconfig","key":%q,"version":%q,"revision":%q,%s}`,

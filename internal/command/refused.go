@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -35,27 +34,17 @@ for 7 days, and a restart forgets them.
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza refused --since 1d\n  caddy cadenza refused --api-key web --json | jq '.rows[].examples[].message'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := client.resolve(); err != nil {
-				return err
-			}
 			values, err := filterValues(cmd, time.Now())
 			if err != nil {
 				return err
 			}
-			var text json.RawMessage
-			if err := client.get("/cadenza/refused", values, &text); err != nil {
-				return err
-			}
-			var answer adminapi.Refused
-			if err := decode(text, &answer); err != nil {
-				return err
-			}
 			var leftOut []string
-			if err := writeReport(cmd, text, asJSON, func(b *bytes.Buffer, st styles) {
+			answer, err := show(cmd, &client, "/cadenza/refused", values, asJSON, func(b *bytes.Buffer, st styles, answer *adminapi.Refused) {
 				if len(answer.Rows) > 0 {
 					leftOut = writeRefused(b, st, answer.Rows)
 				}
-			}); err != nil {
+			})
+			if err != nil {
 				return err
 			}
 			if len(answer.Rows) == 0 {
@@ -71,12 +60,12 @@ The gateway is asked by its admin API, as with caddy reload.`,
 	return cmd
 }
 
-// writeRefused writes what was refused for people. It returns the names of the columns
-// for which the terminal has no room.
+// writeRefused writes the refused requests for people. It returns the names of the
+// columns for which the terminal has no room.
 func writeRefused(b *bytes.Buffer, st styles, rows []sqlite.RefusalRow) (leftOut []string) {
 	type column = statsColumn[sqlite.RefusalRow]
-	text := func(of func(*sqlite.RefusalRow) string) func(*sqlite.RefusalRow) string {
-		return func(r *sqlite.RefusalRow) string { return visible.Line(of(r)) }
+	text := func(value func(*sqlite.RefusalRow) string) func(*sqlite.RefusalRow) string {
+		return func(r *sqlite.RefusalRow) string { return visible.Line(value(r)) }
 	}
 	return writeStatsTable(b, st, []column{
 		{"count", true, func(r *sqlite.RefusalRow) string { return strconv.FormatInt(r.Count, 10) }, 0, 0},

@@ -2,14 +2,12 @@ package command
 
 import (
 	"bytes"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
 )
 
 func revisionsCommand() *cobra.Command {
@@ -30,18 +28,8 @@ a revision as a folder. ID may be the beginning of one, 4 characters at least.
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza revisions\n  caddy cadenza diff revision:9abb3beb ./definitions",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := client.resolve(); err != nil {
-				return err
-			}
-			var text json.RawMessage
-			if err := client.get("/cadenza/revisions", nil, &text); err != nil {
-				return err
-			}
-			var answer adminapi.Revisions
-			if err := decode(text, &answer); err != nil {
-				return err
-			}
-			return writeReport(cmd, text, asJSON, func(b *bytes.Buffer, st styles) { writeRevisions(b, st, &answer) })
+			_, err := show(cmd, &client, "/cadenza/revisions", nil, asJSON, writeRevisions)
+			return err
 		},
 	}
 	client.addFlags(cmd)
@@ -70,39 +58,18 @@ func writeRevisions(b *bytes.Buffer, st styles, answer *adminapi.Revisions) {
 // directory.
 const revisionPrefix = "revision:"
 
-// placeIn returns a place below a directory as it is below a name of that, and any other
-// place as it is.
-func placeIn(place, dir, name string) string {
-	if inside, ok := strings.CutPrefix(place, dir); ok {
-		return name + filepath.ToSlash(inside)
-	}
-	return place
-}
-
-// folder returns the directory that an argument names. Of revision:ID it is a
-// temporary one, to which the revision that the gateway stores was written. remove is
-// to be called once the directory is not needed any more.
-func (g *gatewayClient) folder(argument string) (dir string, remove func(), err error) {
+// place returns the place of an argument's definitions: a directory or, for revision:ID,
+// a revision that the gateway stores.
+func (g *gatewayClient) place(argument string) (definition.Place, error) {
+	place := definition.Place{Dir: argument}
 	id, isRevision := strings.CutPrefix(argument, revisionPrefix)
 	if !isRevision {
-		return argument, func() {}, nil
+		return place, nil
 	}
 	if err := g.resolve(); err != nil {
-		return "", nil, err
+		return place, err
 	}
-	past, err := g.past(id)
-	if err != nil {
-		return "", nil, err
-	}
-	parent, err := os.MkdirTemp("", "cadenza-revision-")
-	if err != nil {
-		return "", nil, err
-	}
-	remove = func() { _ = os.RemoveAll(parent) }
-	dir = filepath.Join(parent, "definitions")
-	if _, err := past.WriteTo(dir); err != nil {
-		remove()
-		return "", nil, err
-	}
-	return dir, remove, nil
+	var err error
+	place.Past, err = g.past(id)
+	return place, err
 }

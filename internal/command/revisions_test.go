@@ -57,13 +57,9 @@ func TestRevisionForAFolder(t *testing.T) {
 	const dir = "starter/definitions"
 	past := "revision:" + gateway.revision[:6]
 	model, err := os.ReadFile(filepath.Join(dir, "context.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	edited := t.TempDir()
-	if err := os.WriteFile(filepath.Join(edited, "context.yaml"), model, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(edited, "context.yaml"), model, 0o644))
 	for _, c := range []struct {
 		arguments []string
 		want      string
@@ -78,6 +74,7 @@ func TestRevisionForAFolder(t *testing.T) {
 		{[]string{"eval", past, "limits", "--context", `{"environment":"production","plan":"pro"}`, "--json"}, `"position": "` + past + "/remoteconfigs/limits.yaml:", false},
 		{[]string{"check", past}, "ok: 1 prompt, 1 endpoint, 2 remote configurations, 6 tests", false},
 		{[]string{"check", "--all", past}, past + "/remoteconfigs/limits.yaml", false},
+		{[]string{"check", "--all", past}, "   11 |   - id: trial\n", false},
 		{[]string{"diff", past, "revision:none"}, "the store has no revision", true},
 		{[]string{"eval", "revision:aaaa", "hello"}, "aaaa begins 2 revisions", true},
 		{[]string{"check", "revision:bbbb"}, "ok: 1 prompt", false},

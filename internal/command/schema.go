@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -17,6 +19,8 @@ import (
 const schemaFolder = ".schema"
 
 func schemaCommand() *cobra.Command {
+	kinds := append([]string{"context"}, kind.Names()...)
+	last := len(kinds) - 1
 	var kind string
 	cmd := &cobra.Command{
 		Use:   "schema [DIR]",
@@ -52,8 +56,8 @@ With --kind, one schema is written to the standard output and nothing else.`,
 			return writeSchemas(cmd, args[0], schemas)
 		},
 	}
-	cmd.Flags().StringVar(&kind, "kind", "", "Print the schema of one kind: context, prompt, endpoint or remoteconfig")
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"context", "prompt", "endpoint", "remoteconfig"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&kind, "kind", "", "Print the schema of one kind: "+strings.Join(kinds[:last], ", ")+" or "+kinds[last])
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

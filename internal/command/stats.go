@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -45,43 +44,26 @@ by day (UTC).
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza stats --since 7d --interval day --key support_chat\n  caddy cadenza stats --by arm --key support_reply",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := client.resolve(); err != nil {
-				return err
-			}
 			values, err := filterValues(cmd, time.Now())
 			if err != nil {
 				return err
 			}
 			setGiven(values, "interval", interval)
 			setGiven(values, "by", by)
-			var text json.RawMessage
-			if err := client.get("/cadenza/stats", values, &text); err != nil {
-				return err
-			}
-			var answer adminapi.Stats
-			if err := decode(text, &answer); err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			var b bytes.Buffer
 			var leftOut []string
-			switch {
-			case asJSON:
-				if err := json.Indent(&b, text, "", "  "); err != nil {
-					return err
+			answer, err := show(cmd, &client, "/cadenza/stats", values, asJSON, func(b *bytes.Buffer, st styles, answer *adminapi.Stats) {
+				if len(answer.Rows) > 0 {
+					leftOut = writeStats(b, st, answer)
 				}
-				b = *bytes.NewBuffer(append(bytes.TrimSpace(visible.JSON(b.Bytes())), '\n'))
-			case len(answer.Rows) > 0:
-				leftOut = writeStats(&b, stylesFor(out), &answer)
+			})
+			if err != nil {
+				return err
 			}
 			if len(answer.Rows) == 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "no traces")
 			}
 			if answer.Pending > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "recorded and not counted yet: %d\n", answer.Pending)
-			}
-			if _, err := out.Write(b.Bytes()); err != nil {
-				return err
 			}
 			tellLeftOut(cmd, leftOut)
 			return nil
@@ -150,14 +132,14 @@ func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) (leftOut []string
 
 // reported are the numbers that were reported under a name for a row of statistics.
 type reported struct {
-	of   *sqlite.StatsRow
+	row  *sqlite.StatsRow
 	name string
 	sqlite.Values
-	scores bool // their mean alone is known
+	scores bool // only their mean is known
 }
 
-// reportedValues returns the scores and the named values of rows. Those of one name
-// of a key come one after the other, to be compared.
+// reportedValues returns the scores and the named values of rows. The values of one name
+// and key follow each other, so that they can be compared.
 func reportedValues(rows []sqlite.StatsRow) (all []reported) {
 	named := false
 	for i := range rows {
@@ -178,13 +160,13 @@ func reportedValues(rows []sqlite.StatsRow) (all []reported) {
 		return nil // the table above has the scores
 	}
 	slices.SortStableFunc(all, func(a, b reported) int {
-		return cmp.Or(a.of.Start.Compare(b.of.Start), strings.Compare(a.of.Kind, b.of.Kind), strings.Compare(a.of.Key, b.of.Key),
+		return cmp.Or(a.row.Start.Compare(b.row.Start), strings.Compare(a.row.Kind, b.row.Kind), strings.Compare(a.row.Key, b.row.Key),
 			cmp.Compare(valueRank(&a), valueRank(&b)), strings.Compare(a.name, b.name))
 	})
 	return all
 }
 
-// valueRank puts scores first, and what has no name last.
+// valueRank puts scores first, and values without a name last.
 func valueRank(v *reported) int {
 	switch {
 	case v.scores:
@@ -196,19 +178,19 @@ func valueRank(v *reported) int {
 }
 
 // writeValues writes scores and named values. It returns the names of the columns
-// that are left out.
+// that it left out.
 func writeValues(b *bytes.Buffer, st styles, interval string, values []reported) []string {
-	number := func(of func(*reported) float64) func(*reported) string {
+	number := func(value func(*reported) float64) func(*reported) string {
 		return func(v *reported) string {
 			if v.scores {
 				return ""
 			}
-			return numberText(of(v))
+			return numberText(value(v))
 		}
 	}
-	of := func(v *reported) *sqlite.StatsRow { return v.of }
+	row := func(v *reported) *sqlite.StatsRow { return v.row }
 	name := statsColumn[reported]{"value", false, func(v *reported) string { return visible.Line(v.name) }, 8, 0}
-	return writeStatsTable(b, st, slices.Concat(statsKeys(st, interval, of), []statsColumn[reported]{name}, statsGroups(of), []statsColumn[reported]{
+	return writeStatsTable(b, st, slices.Concat(statsKeys(st, interval, row), []statsColumn[reported]{name}, statsGroups(row), []statsColumn[reported]{
 		{"count", true, func(v *reported) string { return strconv.FormatInt(v.Count, 10) }, 0, 0},
 		{"mean", true, func(v *reported) string { return numberText(v.Mean) }, 0, 0},
 		{"deviation", true, func(v *reported) string {
@@ -239,53 +221,53 @@ type statsColumn[T any] struct {
 	right bool
 	cell  func(*T) string
 	least int // the width to which it may be cut
-	drop  int // when it is left out: 1 is the first; 0: never
+	drop  int // the order in which columns are left out, from 1 on; 0: never
 }
 
-// statsKeys are the columns of the interval and the key that a row is of.
-func statsKeys[T any](st styles, interval string, of func(*T) *sqlite.StatsRow) []statsColumn[T] {
+// statsKeys are the columns for the interval and the key of a row.
+func statsKeys[T any](st styles, interval string, row func(*T) *sqlite.StatsRow) []statsColumn[T] {
 	return []statsColumn[T]{
 		{"start", false, func(v *T) string {
-			if of(v).Start.IsZero() {
+			if row(v).Start.IsZero() {
 				return ""
 			}
-			return startText(of(v).Start, interval, st)
+			return startText(row(v).Start, interval, st)
 		}, 0, 0},
-		{"kind", false, func(v *T) string { return visible.Line(of(v).Kind) }, 7, 8},
-		{"key", false, func(v *T) string { return visible.Line(cmp.Or(of(v).Key, "-")) }, 10, 0},
+		{"kind", false, func(v *T) string { return visible.Line(row(v).Kind) }, 7, 8},
+		{"key", false, func(v *T) string { return visible.Line(cmp.Or(row(v).Key, "-")) }, 10, 0},
 	}
 }
 
-// statsGroups are the columns of what the rows of a key differ in.
-func statsGroups[T any](of func(*T) *sqlite.StatsRow) []statsColumn[T] {
+// statsGroups are the columns in which the rows of a key differ.
+func statsGroups[T any](row func(*T) *sqlite.StatsRow) []statsColumn[T] {
 	return []statsColumn[T]{
-		{"variant", false, func(v *T) string { return visible.Line(of(v).Variant) }, 8, 0},
-		{"arm", false, func(v *T) string { return visible.Line(of(v).Arm) }, 8, 0},
-		{"version", false, func(v *T) string { return visible.Line(of(v).Version) }, 0, 0},
-		{"prompt", false, func(v *T) string { return visible.Line(of(v).PromptVersion) }, 0, 0},
+		{"variant", false, func(v *T) string { return visible.Line(row(v).Variant) }, 8, 0},
+		{"arm", false, func(v *T) string { return visible.Line(row(v).Arm) }, 8, 0},
+		{"version", false, func(v *T) string { return visible.Line(row(v).Version) }, 0, 0},
+		{"prompt", false, func(v *T) string { return visible.Line(row(v).PromptVersion) }, 0, 0},
 	}
 }
 
-// tellLeftOut names the columns that a table has no room for.
+// tellLeftOut names the columns for which a table has no room.
 func tellLeftOut(cmd *cobra.Command, columns []string) {
 	if len(columns) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s (a wider terminal, a pipe or --json shows all)\n", strings.Join(columns, ", "))
 	}
 }
 
-// writeStatsTable writes rows of statistics. Empty columns are left out: most
-// workspaces have no scores, and many no costs. It returns the names of those for
-// which the terminal has no room.
-func writeStatsTable[T any](b *bytes.Buffer, st styles, all []statsColumn[T], of []T) (leftOut []string) {
-	rows := make([][]cell, 1+len(of))
+// writeStatsTable writes rows of statistics without empty columns: most workspaces have
+// no scores, and many no costs. It returns the names of the columns for which the
+// terminal has no room.
+func writeStatsTable[T any](b *bytes.Buffer, st styles, all []statsColumn[T], values []T) (leftOut []string) {
+	rows := make([][]cell, 1+len(values))
 	var table columns
 	var names []string
 	var order []int
 	for _, c := range all {
-		cells := make([]cell, len(of))
+		cells := make([]cell, len(values))
 		used := false
-		for i := range of {
-			cells[i].text = c.cell(&of[i])
+		for i := range values {
+			cells[i].text = c.cell(&values[i])
 			used = used || cells[i].text != ""
 			if c.name == "errors" {
 				cells[i].color = st.red
@@ -316,8 +298,8 @@ func writeStatsTable[T any](b *bytes.Buffer, st styles, all []statsColumn[T], of
 	return leftOut
 }
 
-// startText returns the start of an interval. On a terminal, it is as short as
-// the interval lets it be.
+// startText returns the start of an interval. On a terminal it is as short as the
+// interval allows.
 func startText(start time.Time, interval string, st styles) string {
 	switch {
 	case st.width == 0:

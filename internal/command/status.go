@@ -2,14 +2,12 @@ package command
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
@@ -19,11 +17,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// exitDegraded is the exit status of `status` where something is degraded. A
-// gateway that can't be asked is 1, as with all commands.
+// exitDegraded is the exit status of `status` if something is degraded. If the gateway
+// can't be asked, the status is 1, as for all commands.
 const exitDegraded = 2
 
-// What a report shows at most; --json has everything.
+// The most that a report shows. --json has everything.
 const (
 	shownMistakes = 5
 	shownKeys     = 10
@@ -49,26 +47,14 @@ The gateway is asked by its admin API, as with caddy reload. Without -w it shows
 all workspaces.`,
 		Example: "  caddy cadenza status\n  caddy cadenza status --json | jq '.workspaces[].degraded'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := client.resolve(); err != nil {
-				return err
-			}
-			var text json.RawMessage
-			if err := client.get("/cadenza/status", nil, &text); err != nil {
-				return err
-			}
-			var answer adminapi.Status
-			if err := decode(text, &answer); err != nil {
-				return err
-			}
-			err := writeReport(cmd, text, asJSON, func(b *bytes.Buffer, st styles) {
+			answer, err := show(cmd, &client, "/cadenza/status", nil, asJSON, func(b *bytes.Buffer, st styles, answer *adminapi.Status) {
 				r := report{b: b, st: st, now: time.Now()}
-				r.status(&answer)
+				r.status(answer)
 			})
 			if err != nil || answer.Status == "ok" {
 				return err
 			}
-			cmd.SilenceErrors = true // the report says why
-			return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitDegraded, nil })(cmd, nil)
+			return exitSilently(cmd, exitDegraded) // the report says why
 		},
 	}
 	client.addFlags(cmd)
@@ -84,8 +70,8 @@ type report struct {
 }
 
 const (
-	// reportWidth is the width of a report, unless the terminal is narrower. Words
-	// that are longer, such as paths, stay whole.
+	// reportWidth is the width of a report, unless the terminal is narrower. Longer
+	// words, such as paths, stay whole.
 	reportWidth = 80
 	// reportIndent is the column in which the texts of a report begin.
 	reportIndent = 15
@@ -198,7 +184,7 @@ func (r *report) sinks(list []gateway.SinkState) {
 func (r *report) limits(list []gateway.LimitStatus) {
 	label := "limits"
 	for _, l := range list {
-		r.line("  ", label, limitText(l.Name, l.By, l.Percent, l.Shared, l.AwaySince))
+		r.line("  ", label, limitText(&l.LimitShare))
 		label = ""
 		for _, use := range l.Fullest {
 			text := fmt.Sprintf("- %s: %d %% of %s %s", subjectText(use.Subject, l.By), use.Percent, use.Measure, use.Ceiling)
@@ -210,7 +196,7 @@ func (r *report) limits(list []gateway.LimitStatus) {
 	}
 }
 
-// keys counts the keys, and names those that end or have ended.
+// keys counts the keys, and names the keys that expire soon or can't be used any more.
 func (r *report) keys(list []gateway.KeyState, file string) {
 	usable := 0
 	var ending []string
@@ -241,9 +227,8 @@ func (r *report) keys(list []gateway.KeyState, file string) {
 	}
 }
 
-// line writes a text behind a label, in several lines where it is too long for one.
-// Without a label it is in the column of the labelled texts if it is indented as
-// they are.
+// line writes a text after a label, in several lines if it is too long for one. A text
+// without a label, but with the same indent, is in the column of the labelled texts.
 func (r *report) line(indent, label, text string) {
 	hang := indent
 	if indent == "  " {
@@ -275,7 +260,7 @@ func (r *report) line(indent, label, text string) {
 	r.b.WriteByte('\n')
 }
 
-// moment returns a time as a report shows it.
+// moment returns a time in the form of a report.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // age returns a duration in its two largest units, such as "3 d 4 h".

@@ -37,9 +37,7 @@ func TestStatusReport(t *testing.T) {
 	for name, text := range map[string]string{"status_ok": soundStatus, "status_degraded": degradedStatus} {
 		for _, width := range []int{0, 60} {
 			var answer adminapi.Status
-			if err := json.Unmarshal([]byte(text), &answer); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(text), &answer))
 			var b bytes.Buffer
 			(&report{b: &b, st: styles{width: width}, now: now}).status(&answer)
 			if width == 0 {
@@ -63,9 +61,7 @@ func TestManyKeys(t *testing.T) {
 	}
 	var answer adminapi.Status
 	text := strings.Replace(soundStatus, `{"name":"app","state":"valid"}`, strings.Join(keys, ","), 1)
-	if err := json.Unmarshal([]byte(text), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(text), &answer))
 	(&report{b: &b, now: time.Now()}).status(&answer)
 	if !strings.Contains(b.String(), "k09 is revoked\n               and 3 more: --json lists all\n") {
 		t.Error(b.String())

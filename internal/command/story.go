@@ -11,18 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// arm returns what the table chose, also of a trace from before there were arms.
-func (t *shownTrace) arm() string { return cmp.Or(t.Arm, t.Variant) }
-
-// listedArm returns the arm as a list shows it. On a terminal, it is empty where the
-// arm has the name of its key, as the only variant of a prompt does.
+// listedArm returns the arm for a list. On a terminal it is empty if the arm has the name
+// of its key, as the only variant of a prompt has.
 func (t *shownTrace) listedArm(st styles) string {
-	if arm := t.arm(); st.width == 0 || arm != t.Key {
-		return arm
+	if st.width == 0 || t.Arm != t.Key {
+		return t.Arm
 	}
 	return ""
 }
@@ -30,8 +28,8 @@ func (t *shownTrace) listedArm(st styles) string {
 // outcome returns the state, the error or the status of the answer.
 func (t *shownTrace) outcome() string {
 	switch {
-	case t.state != "" && t.state != trace.StateEnded.String():
-		return visible.Line(t.state)
+	case t.State != trace.StateEnded:
+		return t.State.String()
 	case t.Code != "":
 		return strings.TrimSpace(visible.Line(statusText(t.Status) + " " + t.Code))
 	}
@@ -64,16 +62,16 @@ func target(provider, model string) string {
 	return provider + "/" + model
 }
 
-// tokensText returns text such as "12 prompt, 34 completion, 46 in all", of those
-// that are not nil.
+// tokensText returns text such as "12 prompt, 34 completion, 46 in all", without counts
+// that are nil.
 func tokensText(prompt, completion, total *int64) string {
 	var parts []string
 	for _, tokens := range [...]struct {
 		count *int64
-		of    string
+		name  string
 	}{{prompt, "prompt"}, {completion, "completion"}, {total, "in all"}} {
 		if tokens.count != nil {
-			parts = append(parts, fmt.Sprintf("%d %s", *tokens.count, tokens.of))
+			parts = append(parts, fmt.Sprintf("%d %s", *tokens.count, tokens.name))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -82,18 +80,18 @@ func tokensText(prompt, completion, total *int64) string {
 // shownStory is a trace with its metrics and its definition, or the traces of a
 // decision with the metrics on it.
 type shownStory struct {
-	Trace      *shownTrace       `json:"trace"`
-	Others     []*shownTrace     `json:"others"`
-	Decision   trace.ID          `json:"decision_id"`
-	Traces     []*shownTrace     `json:"traces"`
-	Metrics    []trace.Metrics   `json:"metrics"`
-	Definition *tracedDefinition `json:"definition"`
-	Prompt     *tracedDefinition `json:"prompt"`
+	Trace      *shownTrace             `json:"trace"`
+	Others     []*shownTrace           `json:"others"`
+	Decision   trace.ID                `json:"decision_id"`
+	Traces     []*shownTrace           `json:"traces"`
+	Metrics    []trace.Metrics         `json:"metrics"`
+	Definition *adminapi.TracedVersion `json:"definition"`
+	Prompt     *adminapi.TracedVersion `json:"prompt"`
 	// whole asks for the contents of the definitions.
 	whole bool
 }
 
-// story asks for one trace and writes all that the gateway knows of it.
+// story asks for one trace and writes everything that the gateway has on it.
 func (l *traceList) story(id string) error {
 	var text json.RawMessage
 	if err := l.client.get("/cadenza/traces/"+url.PathEscape(id), nil, &text); err != nil {
@@ -158,7 +156,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 		add("decision", t.Decision.String())
 	}
 	add("time", timeText(t.Time))
-	add("key", visible.Line(fmt.Sprintf("%s (%s)", t.Key, t.kind)))
+	add("key", visible.Line(fmt.Sprintf("%s (%s)", t.Key, t.Kind)))
 	add("asked by", visible.Line(fmt.Sprintf("%s (workspace %s)", cmp.Or(t.APIKey, "no key"), t.Workspace)))
 	version := ""
 	if t.Version != "" {
@@ -179,7 +177,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 		decided = s.Prompt // an endpoint may have a table of its own
 	}
 	row := cmp.Or(t.Row, "default")
-	if text := decided.rowOf(t.Row); text != "" {
+	if text := rowOf(decided, t.Row); text != "" {
 		row += " (" + visible.Clip(text, shownRow) + ")"
 	}
 	add("row", visible.Line(row))
@@ -190,7 +188,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	}
 	if t.EndpointVariant != "" {
 		row := cmp.Or(t.EndpointRow, "default")
-		if text := s.Definition.rowOf(t.EndpointRow); text != "" {
+		if text := rowOf(s.Definition, t.EndpointRow); text != "" {
 			row += ": " + visible.Clip(text, shownRow)
 		}
 		add("endpoint", visible.Line(fmt.Sprintf("variant %s (%s)", t.EndpointVariant, row)))
@@ -231,7 +229,6 @@ func (t *shownTrace) writeAttempts(b *bytes.Buffer, st styles) {
 	fmt.Fprintf(b, "\n%sattempts%s\n", st.bold, st.reset)
 	table := columns{right: []bool{false, true, false, false, true}}
 	var rows [][]cell
-	own := t.ownCosts()
 	for i, a := range t.Attempts {
 		result := cell{strings.TrimSpace(statusText(a.Status) + " " + visible.Line(a.Code)), st.green}
 		if a.Code != "" {
@@ -240,7 +237,7 @@ func (t *shownTrace) writeAttempts(b *bytes.Buffer, st styles) {
 		at := "at " + cmp.Or(elapsed(a.Started), "0 ms")
 		rows = append(rows, []cell{
 			plainCell(" "), plainCell(strconv.Itoa(i + 1)), plainCell(visible.Line(target(a.Provider, a.Model))), result,
-			plainCell(at), plainCell(attemptText(&a, own)),
+			plainCell(at), plainCell(attemptText(&a)),
 		})
 	}
 	var lines bytes.Buffer
@@ -254,9 +251,8 @@ func (t *shownTrace) writeAttempts(b *bytes.Buffer, st styles) {
 	}
 }
 
-// attemptText returns the times, the tokens and the cost of an attempt. own reports
-// that the attempts of its trace have costs of their own.
-func attemptText(a *trace.Attempt, own bool) string {
+// attemptText returns the times, the tokens and the cost of an attempt.
+func attemptText(a *trace.Attempt) string {
 	parts := []string{"took " + cmp.Or(elapsed(a.Latency), "0.00 ms")}
 	if a.FirstToken != 0 {
 		parts = append(parts, "first content after "+elapsed(a.FirstToken))
@@ -274,7 +270,7 @@ func attemptText(a *trace.Attempt, own bool) string {
 		parts = append(parts, "cost "+dollars(a.Cost))
 	case a.Free:
 		parts = append(parts, "free")
-	case own && unpriced(a):
+	case unpriced(a):
 		parts = append(parts, "no price")
 	}
 	if a.Hedge {
@@ -283,19 +279,19 @@ func attemptText(a *trace.Attempt, own bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// tokenDetails returns what the tokens of an attempt consist of, such as " (8 cached,
+// tokenDetails returns the parts of an attempt's tokens, such as " (8 cached,
 // 20 reasoning, estimated)".
 func tokenDetails(a *trace.Attempt) string {
 	var parts []string
 	for _, part := range [...]struct {
 		count int64
-		of    string
+		name  string
 	}{
 		{a.CachedTokens, "cached"}, {a.CacheWriteTokens + a.CacheWriteHourTokens, "written to the cache"}, {a.ReasoningTokens, "reasoning"},
 		{a.PromptAudioTokens + a.CompletionAudioTokens, "of sounds"}, {a.PromptImageTokens + a.CompletionImageTokens, "of images"},
 	} {
 		if part.count != 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.count, part.of))
+			parts = append(parts, fmt.Sprintf("%d %s", part.count, part.name))
 		}
 	}
 	if a.Tier != "" {
@@ -310,22 +306,16 @@ func tokenDetails(a *trace.Attempt) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// unpriced reports whether what an attempt cost is not known: it used tokens of a model
-// without a price.
+// unpriced reports whether the cost of an attempt is unknown, because it used tokens of a
+// model without a price.
 func unpriced(a *trace.Attempt) bool {
 	return a.PromptTokens+a.CompletionTokens > 0 && a.Cost == 0 && !a.Free
 }
 
-// ownCosts reports whether the attempts have costs of their own. In a trace of an
-// earlier version they have none, and its cost is that of all.
-func (t *shownTrace) ownCosts() bool {
-	return t.Cost == 0 || slices.ContainsFunc(t.Attempts, func(a trace.Attempt) bool { return a.Cost != 0 })
-}
-
-// costText returns what the call cost, with "+ ?" where that of an attempt is not known.
+// costText returns the cost of the call, with "+ ?" if the cost of an attempt is unknown.
 func (t *shownTrace) costText() string {
 	text := dollars(t.Cost)
-	if !t.ownCosts() || !slices.ContainsFunc(t.Attempts, func(a trace.Attempt) bool { return unpriced(&a) }) {
+	if !slices.ContainsFunc(t.Attempts, func(a trace.Attempt) bool { return unpriced(&a) }) {
 		return text
 	}
 	if text == "" {
@@ -395,11 +385,11 @@ func writeMessages(b *bytes.Buffer, st styles, text []byte) {
 	}
 }
 
-// tracedContent is the content of a message for people: a text, or its parts, a line or
-// more each.
+// tracedContent is the content of a message for people: a text, or its parts with a line
+// or more for each.
 type tracedContent string
 
-// UnmarshalJSON reads a text, or a list of parts as traces have them.
+// UnmarshalJSON reads a text, or a list of parts in the form of traces.
 func (c *tracedContent) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] != '[' {
 		return json.Unmarshal(data, (*string)(c))

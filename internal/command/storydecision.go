@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -28,45 +29,36 @@ func (t *shownTrace) reason() string {
 	return t.Reason
 }
 
-// consulted is one of a trace's splits.
-type consulted struct {
-	Experiment struct {
-		Definition string `json:"definition"`
-		Rule       string `json:"rule"`
-		Salt       string `json:"salt"`
-	} `json:"experiment"`
-	Bucket int     `json:"bucket"`
-	Arm    string  `json:"arm"`
-	Share  float64 `json:"share"`
-	Unit   string  `json:"unit"`
-}
-
-// name returns text such as "remoteconfigs/new_checkout, ramp, unit mWkE8s…".
-func (c *consulted) name() string {
-	e := c.Experiment
+// splitName returns text such as "remoteconfigs/new_checkout, ramp, unit mWkE8s…".
+func splitName(s *inspect.TracedSplit) string {
+	e := s.Experiment
 	name := e.Definition + ", " + e.Rule
 	if e.Salt != "" && e.Salt != e.Rule {
 		name += ", salt " + e.Salt
 	}
-	if c.Unit != "" {
-		name += ", unit " + c.Unit
+	if s.Unit != "" {
+		name += ", unit " + s.Unit
 	}
 	return name
 }
 
-// outcome says what became of the unit. Whether a bucket is below the share is true
-// of the first arm alone: the shares of the others begin where that of the one
-// before ends.
-func (c *consulted) outcome() string {
-	percent := strconv.FormatFloat(100*c.Share, 'g', 5, 64) // a share is of thousandths of a percent
-	if c.Arm == "" {
-		return fmt.Sprintf("bucket %d of 100000, outside of the %s %% of all arms: passed on", c.Bucket, percent)
+// splitOutcome describes the outcome for the unit. It does not say that the bucket is
+// below the share, which is so for the first arm only: the share of each other arm begins
+// where the share before it ends.
+func splitOutcome(s *inspect.TracedSplit) string {
+	percent := strconv.FormatFloat(100*s.Share, 'g', 5, 64) // shares are multiples of 0.001 %
+	var bucket uint32
+	if s.Bucket != nil {
+		bucket = *s.Bucket
 	}
-	return fmt.Sprintf("bucket %d of 100000, within the %s %% of arm %s", c.Bucket, percent, c.Arm)
+	if s.Arm == "" {
+		return fmt.Sprintf("bucket %d of 100000, outside of the %s %% of all arms: passed on", bucket, percent)
+	}
+	return fmt.Sprintf("bucket %d of 100000, within the %s %% of arm %s", bucket, percent, s.Arm)
 }
 
-// writeBasis writes what traces of one decision rest on: splits, inputs and
-// versions. What several have in common is written once.
+// writeBasis writes the basis of the traces of one decision: splits, inputs and
+// versions. It writes lines that several traces have once.
 func writeBasis(b *bytes.Buffer, st styles, traces []*shownTrace) {
 	var splits, inputs, read [][]cell
 	add := func(to *[][]cell, name, text, color string) {
@@ -76,12 +68,10 @@ func writeBasis(b *bytes.Buffer, st styles, traces []*shownTrace) {
 		}
 	}
 	for _, t := range traces {
-		var all []consulted
-		if err := json.Unmarshal(t.Splits, &all); err != nil && len(t.Splits) > 0 {
-			add(&splits, "of a later gateway", string(t.Splits), "")
-		}
+		var all []inspect.TracedSplit
+		_ = json.Unmarshal(t.Splits, &all) // a trace may have no splits
 		for i := range all {
-			add(&splits, all[i].name(), all[i].outcome(), "")
+			add(&splits, splitName(&all[i]), splitOutcome(&all[i]), "")
 		}
 		for _, input := range membersOf(t.Inputs) {
 			var hashed struct {
@@ -134,7 +124,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// membersOf returns the members of an object in their order, nil for other text.
+// membersOf returns the members of an object in their order, or nil for other text.
 func membersOf(text []byte) (all []member) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
@@ -166,7 +156,7 @@ func writeAnswers(b *bytes.Buffer, st styles, traces []*shownTrace) {
 			id = idDigits(t.ID)[:digits]
 		}
 		rows[i] = []cell{
-			{id, st.dim}, plainCell(visible.Line(t.kind)), plainCell(visible.Line(t.Key)),
+			{id, st.dim}, plainCell(t.Kind.String()), plainCell(visible.Line(t.Key)),
 			plainCell(visible.Line(cmp.Or(t.Row, "default"))), plainCell(visible.Line(t.listedArm(st))), plainCell(t.outcome()),
 		}
 	}
@@ -176,8 +166,8 @@ func writeAnswers(b *bytes.Buffer, st styles, traces []*shownTrace) {
 	}, rows)
 }
 
-// writeDecision writes a decision: what its traces have in common, a line for each,
-// and what they rest on.
+// writeDecision writes a decision: the common members of its traces, a line for each
+// trace, and their basis.
 func (s *shownStory) writeDecision(b *bytes.Buffer, st styles) {
 	rows := [][]cell{{{"decision", st.dim}, plainCell(s.Decision.String())}}
 	if len(s.Traces) > 0 {

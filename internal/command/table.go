@@ -13,12 +13,12 @@ import (
 type columns struct {
 	widths []int
 	right  []bool // the columns of numbers
-	widest []int  // the widest that cells make a column; 0: as wide as they are
+	widest []int  // bounds the widths of columns; 0: as wide as their cells
 
-	// What happens to a table that is wider than a terminal: columns are cut down
-	// to fair, the widest first. Where that is not enough, the columns of drop are
-	// left out, the first of them first. Where that is not enough either, the rest
-	// is cut down to least. A least of 0 is never cut; a fair of 0 is least.
+	// If a table is wider than the terminal, its columns are cut down to fair, the
+	// widest first. If that is not enough, the columns of drop are left out in their
+	// order. If that is not enough either, the remaining columns are cut down to least.
+	// A column with a least of 0 is never cut. A fair of 0 means least.
 	fair  []int
 	least []int
 	drop  []int
@@ -61,9 +61,9 @@ func (c *columns) measure(rows [][]cell) {
 }
 
 // fit cuts and drops columns until the table fits a width; 0: any width. It
-// reports whether other columns are shown than before. With widths of 12, 30 and
-// 20, a least of 10 for the last two and 50 columns of a terminal, it has 66, and
-// cuts both to 17.
+// reports whether other columns are shown than before. For example, columns of 12, 30
+// and 20 make a table of 66. With a least of 10 for the last two and a terminal of 50
+// columns, fit cuts both to 17.
 func (c *columns) fit(width int) (changed bool) {
 	before := c.shown
 	c.shown = slices.Clone(c.widths)
@@ -129,8 +129,8 @@ func (*columns) total(widths []int) int {
 	return all
 }
 
-// write writes rows. The texts of their cells are visible, in the sense of
-// package visible.
+// write writes rows. The texts of their cells must be visible, in the sense of package
+// visible.
 func (c *columns) write(b *bytes.Buffer, st styles, rows ...[]cell) {
 	c.measure(rows)
 	c.fit(st.width)

@@ -46,14 +46,10 @@ func TestTheWidthOfATerminal(t *testing.T) {
 		t.Setenv("COLUMNS", columns)
 		keyboard, screen := openTerminal(t, 90)
 		var errors bytes.Buffer
-		if err := gatewayCommand(t.Context(), screen, &errors, "traces", "--address", server.Listener.Addr().String()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, gatewayCommand(t.Context(), screen, &errors, "traces", "--address", server.Listener.Addr().String()))
 		text := make([]byte, 4096)
 		n, err := keyboard.Read(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return strings.ReplaceAll(string(text[:n]), "\r\n", "\n")
 	}
 	for columns, width := range map[string]int{"": 90, "x": 90, "200": 200} {

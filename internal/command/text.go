@@ -11,7 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// millis returns a duration for people, empty for nil.
+// millis returns a duration for people, or "" for nil.
 func millis(ms *float64) string {
 	switch {
 	case ms == nil:
@@ -24,7 +24,7 @@ func millis(ms *float64) string {
 	return strconv.FormatFloat(*ms/1000, 'f', 1, 64) + " s"
 }
 
-// elapsed returns a duration for people, empty for 0.
+// elapsed returns a duration for people, or "" for 0.
 func elapsed(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -32,7 +32,7 @@ func elapsed(d time.Duration) string {
 	return millis(new(float64(d) / float64(time.Millisecond)))
 }
 
-// timeText returns a time as the gateway writes it, empty for none.
+// timeText returns a time in the form of the gateway, or "" for the zero time.
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -40,20 +40,20 @@ func timeText(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// dollars returns an amount for people, empty for 0. Below a dollar it has three digits
-// that count.
+// dollars returns an amount for people, or "" for 0. Below a dollar it has three
+// significant digits.
 func dollars(amount float64) string {
 	if amount == 0 {
 		return ""
 	}
 	if amount < 1 {
-		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(amount, 'g', 3, 64), 64) // of its own text
+		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(amount, 'g', 3, 64), 64) // FormatFloat's text
 		return "$" + strconv.FormatFloat(rounded, 'f', -1, 64)
 	}
 	return "$" + strconv.FormatFloat(amount, 'f', 2, 64)
 }
 
-// share returns a number with its share of all in percent, empty for 0.
+// share returns a number with its share of all in percent, or "" for 0.
 func share(n, all int64) string {
 	if n == 0 || all == 0 {
 		return ""
@@ -84,9 +84,9 @@ func writeIndented(b *bytes.Buffer, indent, text string) {
 // layoutContent lays a JSON object or list over several lines if it is longer
 // than 100 bytes. It returns other text as it is.
 func layoutContent(text []byte) string {
-	const most = 100
+	const short = 100
 	var b bytes.Buffer
-	if len(text) <= most || text[0] != '{' && text[0] != '[' || json.Indent(&b, text, "", "  ") != nil {
+	if len(text) <= short || text[0] != '{' && text[0] != '[' || json.Indent(&b, text, "", "  ") != nil {
 		return string(text)
 	}
 	return b.String()

@@ -6,26 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// shownRow bounds how much of a row is shown, in columns of a terminal.
+// shownRow bounds the text of a row, in columns of a terminal.
 const shownRow = 300
 
-// tracedDefinition is the version of a definition as a trace's answer has it.
-type tracedDefinition struct {
-	Version   string          `json:"version"`
-	Ordinal   int64           `json:"ordinal"`
-	FirstSeen time.Time       `json:"first_seen"`
-	Content   json.RawMessage `json:"content"`
-}
-
-// rowOf returns the text of the row that decided, on one line, or "" if the
-// definition's content does not have it: "plan: pro, seats: 10.., value: 600" for
-// a row of a matrix, without its cells that are any, and the members of a rule.
-func (d *tracedDefinition) rowOf(id string) string {
+// rowOf returns the text of the row that decided, on one line, or "" if the definition's
+// content lacks the row. For a row of a matrix it has the cells that are not any, such as
+// "plan: pro, seats: 10.., value: 600", and for a rule its members.
+func rowOf(d *adminapi.TracedVersion, id string) string {
 	if d == nil || id == "" {
 		return ""
 	}
@@ -35,7 +27,7 @@ func (d *tracedDefinition) rowOf(id string) string {
 		Rules   []json.RawMessage   `json:"rules"`
 	}
 	if json.Unmarshal(d.Content, &table) != nil {
-		return "" // of a later gateway
+		return ""
 	}
 	at := slices.Index(table.Columns, "id")
 	for i, cells := range table.Matrix {
@@ -54,7 +46,7 @@ func (d *tracedDefinition) rowOf(id string) string {
 	return ""
 }
 
-// rowName returns the id of a row that has none of its own.
+// rowName returns the id of a row without an id of its own.
 func rowName(index int) string { return fmt.Sprintf("row %d", index+1) }
 
 func matrixRow(columns []string, cells []json.RawMessage) string {
@@ -67,8 +59,8 @@ func matrixRow(columns []string, cells []json.RawMessage) string {
 	return strings.Join(parts, ", ")
 }
 
-// plainJSON returns an element: a text without quotes, other values as JSON, ""
-// for one that is not there.
+// plainJSON returns an element: a text without quotes, another value as JSON, or "" for
+// an absent element.
 func plainJSON(list []json.RawMessage, i int) string {
 	if i < 0 || i >= len(list) {
 		return ""
@@ -84,10 +76,10 @@ func plainJSON(list []json.RawMessage, i int) string {
 func (s *shownStory) writeDefinitions(b *bytes.Buffer, st styles) {
 	for _, d := range [...]struct {
 		title string
-		of    *tracedDefinition
+		value *adminapi.TracedVersion
 	}{{"definition", s.Definition}, {"prompt definition", s.Prompt}} {
-		if d.of != nil {
-			writeBlock(b, st, d.title+" (version "+visible.Line(d.of.Version)+")", layoutContent(d.of.Content))
+		if d.value != nil {
+			writeBlock(b, st, d.title+" (version "+visible.Line(d.value.Version)+")", layoutContent(d.value.Content))
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package command
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+)
 
 func TestRowText(t *testing.T) {
 	for _, test := range []struct{ content, row, want string }{
@@ -14,11 +18,11 @@ func TestRowText(t *testing.T) {
 		{`{"rules":{}}`, "staff", ""},
 		{``, "staff", ""},
 	} {
-		if got := (&tracedDefinition{Content: []byte(test.content)}).rowOf(test.row); got != test.want {
+		if got := rowOf(&adminapi.TracedVersion{Content: []byte(test.content)}, test.row); got != test.want {
 			t.Errorf("%s of %s: %q, want %q", test.row, test.content, got, test.want)
 		}
 	}
-	if got := (*tracedDefinition)(nil).rowOf("row 1"); got != "" {
+	if got := rowOf(nil, "row 1"); got != "" {
 		t.Errorf("of a definition that is not kept: %q", got)
 	}
 }

@@ -13,44 +13,21 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// shownTrace is a trace as the admin API gives it. kind and state are names: a
-// later gateway may have some that this one does not know.
+// shownTrace is a trace as the admin API gives it.
 type shownTrace struct {
 	trace.Record
-	kind, state string
-	score       *float64 // the last that was reported
+	score *float64 // the last one that was reported
 }
 
-// UnmarshalJSON reads a trace of this version of the gateway or of a later one.
+// UnmarshalJSON reads a trace with its score.
 func (t *shownTrace) UnmarshalJSON(text []byte) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil {
+	var reported struct {
+		Score *float64 `json:"score"`
+	}
+	if err := json.Unmarshal(text, &reported); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(members["score"], &t.score); members["score"] != nil && err != nil {
-		return err
-	}
-	later := false
-	for _, name := range [...]struct {
-		of    string
-		into  *string
-		known func(string) bool
-	}{
-		{"kind", &t.kind, func(s string) bool { _, known := trace.ParseKind(s); return known }},
-		{"state", &t.state, func(s string) bool { _, known := trace.ParseState(s); return known }},
-	} {
-		if json.Unmarshal(members[name.of], name.into) == nil && !name.known(*name.into) {
-			delete(members, name.of)
-			later = true
-		}
-	}
-	if later {
-		known, err := json.Marshal(members)
-		if err != nil {
-			return err
-		}
-		text = known
-	}
+	t.score = reported.Score
 	return t.Record.UnmarshalJSON(text)
 }
 
@@ -71,9 +48,9 @@ const (
 	traceColumns
 )
 
-// newTraceTable returns the table of a list of traces. Later rows should not
-// shift it, so it has room for the longest kind or, on a terminal, which has less
-// of it, for an id's prefix.
+// newTraceTable returns the table of a list of traces. Later rows should not shift its
+// columns, so it has room for the longest kind or, on a terminal, which has less room,
+// for an id's prefix.
 func newTraceTable(st styles) columns {
 	table := columns{
 		widths: []int{idColumn: textIDLength, timeColumn: len(fullTime), kindColumn: len("remoteconfig")},
@@ -88,9 +65,9 @@ func newTraceTable(st styles) columns {
 	return table
 }
 
-// traceHead returns the head of a list of traces. On a terminal, columns without
-// a value have none, and so no place: remote configurations have no model. That of
-// scores has none anywhere until there is one.
+// traceHead returns the head of a list of traces. On a terminal it leaves out the names of
+// columns without a value, such as the model of remote configurations, and so these
+// columns. It leaves out scores everywhere until a trace has one.
 func traceHead(st styles, table *columns) []cell {
 	head := make([]cell, 0, traceColumns)
 	for i, name := range [traceColumns]string{"id", "time", "kind", "key", "row", "arm", "status", "model", "latency", "tokens", "cost", "score"} {
@@ -105,14 +82,14 @@ func traceHead(st styles, table *columns) []cell {
 	return head
 }
 
-// row returns the trace as a row of the list. On a terminal, the id is so many
-// of its digits, and the time is as short as it is clear at now.
+// row returns the trace as a row of the list. On a terminal, the id has so many digits,
+// and the time leaves out the parts that it shares with now.
 func (t *shownTrace) row(st styles, digits int, now time.Time) []cell {
 	status := cell{t.outcome(), ""}
 	switch {
-	case t.Code != "" || t.state == trace.StateInterrupted.String():
+	case t.Code != "" || t.State == trace.StateInterrupted:
 		status.color = st.red
-	case t.state == trace.StateStarted.String() || t.wasCut():
+	case t.State == trace.StateStarted || t.wasCut():
 		status.color = st.yellow
 	}
 	tokens := ""
@@ -128,7 +105,7 @@ func (t *shownTrace) row(st styles, digits int, now time.Time) []cell {
 		id, at = idDigits(t.ID)[:digits], shortTime(t.Time, now)
 	}
 	return []cell{
-		idColumn: {id, st.dim}, timeColumn: plainCell(at), kindColumn: plainCell(visible.Line(t.kind)),
+		idColumn: {id, st.dim}, timeColumn: plainCell(at), kindColumn: plainCell(t.Kind.String()),
 		keyColumn: plainCell(visible.Line(t.Key)), rowColumn: plainCell(visible.Line(cmp.Or(t.Row, "default"))), armColumn: plainCell(visible.Line(t.listedArm(st))), statusColumn: status,
 		modelColumn: plainCell(visible.Line(target(t.Provider, t.Model))), latencyColumn: plainCell(elapsed(t.Latency)),
 		tokensColumn: plainCell(tokens), costColumn: plainCell(t.costText()), scoreColumn: plainCell(score),
@@ -138,18 +115,17 @@ func (t *shownTrace) row(st styles, digits int, now time.Time) []cell {
 const (
 	textIDLength = 36 // of an id with its hyphens
 
-	leastPrefix = 12 // of its digits: the millisecond
+	leastPrefix = 12 // digits of an id: its millisecond
 
-	requestPrefix = 24 // of its digits: those in which the ids of a request differ
+	requestPrefix = 24 // digits of an id, in which the ids of a request differ
 )
 
-// idDigits returns the digits of an id. A double click on a terminal takes them
-// whole; with hyphens, it takes a part.
+// idDigits returns the digits of an id. A double click on a terminal selects all of them;
+// with hyphens it would select a part.
 func idDigits(id trace.ID) string { return strings.ReplaceAll(id.String(), "-", "") }
 
-// uniquePrefix returns how many digits tell the ids apart, at least leastPrefix.
-// Two that are equal are one. Ids of one request differ late, in their 24th
-// digit:
+// uniquePrefix returns the number of digits that tell the ids apart, at least leastPrefix.
+// Equal ids count as one. Ids of one request differ late, in their 24th digit:
 //
 //	01a2007064e6 8552 8000 0001 …
 //	01a2007064e6 8552 8000 0002 …
@@ -174,8 +150,8 @@ const (
 	timeOfDay = "15:04:05"
 )
 
-// shortTime returns a time without what it has in common with now: the date of
-// the day, the year of another day. Times are in UTC.
+// shortTime returns a time in UTC without the parts that it has in common with now: the
+// date for a time of today, the year for another day of this year.
 func shortTime(t, now time.Time) string {
 	t, now = t.UTC(), now.UTC()
 	switch {

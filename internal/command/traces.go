@@ -25,8 +25,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// followInterval is from one request of --follow to the next, at least: each
-// waits for traces, but not at a gateway that stops.
+// followInterval is the least time between two requests of --follow. Each request waits
+// for traces, but a gateway that stops ends the wait.
 const followInterval = 500 * time.Millisecond
 
 func tracesCommand() *cobra.Command {
@@ -112,31 +112,31 @@ type traceList struct {
 	client     gatewayClient
 	values     url.Values
 	limit      int
-	// slowestFirst sorts the traces that are listed by their latency.
+	// slowestFirst sorts the listed traces by their latency.
 	slowestFirst bool
 	every        time.Duration
 	asJSON       bool
 	table        columns
-	began        bool       // whether anything was shown
+	began        bool       // reports whether a trace was shown
 	ids          []trace.ID // of the latest rows
-	digits       int        // how many of an id are shown
-	warned       bool       // of records that wait
+	digits       int        // shown of an id
+	warned       bool       // reports whether waiting records were mentioned
 }
 
-// tracePage is a page of a list, as the admin API answers it.
+// tracePage is a page of a list in the form of the admin API.
 type tracePage struct {
 	Traces []json.RawMessage `json:"traces"`
 	Next   string            `json:"next"`
 	Follow int64             `json:"follow"`
-	// Waiting is there while the store takes no records.
+	// Waiting is nil unless the store takes no records.
 	Waiting *struct {
 		Records int    `json:"records"`
 		Reason  string `json:"reason"`
 	} `json:"waiting"`
 }
 
-// list lists the newest traces, newest first. Lines of JSON are written page by
-// page, a table at the end, so that its columns fit all rows.
+// list lists the newest traces, newest first. It writes lines of JSON page by page, and a
+// table at the end, so that its columns fit all rows.
 func (l *traceList) list() error {
 	var rows []json.RawMessage
 	use := l.write
@@ -179,8 +179,8 @@ func sortByLatency(traces []json.RawMessage) error {
 	return nil
 }
 
-// pages asks for pages until there are enough traces. It returns the number from
-// which following misses no trace.
+// pages asks for pages until it has enough traces. It returns the number from which
+// following misses no trace.
 func (l *traceList) pages(use func([]json.RawMessage) error) (follow int64, err error) {
 	values := maps.Clone(l.values)
 	for left, first := l.limit, true; left > 0 || first; first = false {
@@ -210,7 +210,7 @@ func (l *traceList) pages(use func([]json.RawMessage) error) (follow int64, err 
 }
 
 // follow shows the newest traces, oldest first, and then new ones until ctx
-// ends. It waits for a gateway that has answered and no longer does.
+// ends. It waits for a gateway that stops answering.
 func (l *traceList) follow(ctx context.Context) error {
 	var older []json.RawMessage
 	after, err := l.pages(func(page []json.RawMessage) error {
@@ -255,9 +255,9 @@ func (l *traceList) follow(ctx context.Context) error {
 	}
 }
 
-// followFrom makes one request of following. It shows what the gateway sends and
-// keeps in after from where the next request goes on. It calls answered when the
-// gateway answers.
+// followFrom makes one request with follow. It shows the traces that the gateway sends
+// and sets after to the number for the next request. It calls answered when the gateway
+// answers.
 func (l *traceList) followFrom(ctx context.Context, after *int64, answered func()) error {
 	values := maps.Clone(l.values)
 	values.Set("follow", strconv.FormatInt(*after, 10))
@@ -284,8 +284,8 @@ func (l *traceList) followFrom(ctx context.Context, after *int64, answered func(
 	}
 }
 
-// warnOf says how many records wait to be stored, when their store begins to take
-// none.
+// warnOf writes how many records wait to be stored, when the store stops taking
+// records.
 func (l *traceList) warnOf(page *tracePage) {
 	if w := page.Waiting; w != nil && !l.warned {
 		fmt.Fprintf(l.cmd.ErrOrStderr(), "the store takes no records: %s, and not listed: %s\n", waitingText(w.Records), visible.Line(w.Reason))

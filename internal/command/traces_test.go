@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -20,16 +19,26 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // gatewayCommand runs one of the commands that ask a running gateway.
 func gatewayCommand(ctx context.Context, out, errors io.Writer, arguments ...string) error {
 	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true}
-	cmd.AddCommand(tracesCommand(), statsCommand(), refusedCommand(), costsCommand(), reconcileCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), checkCommand(), evalCommand(), diffCommand(), proveCommand())
+	cmd.AddCommand(tracesCommand(), statsCommand(), refusedCommand(), costsCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), checkCommand(), evalCommand(), diffCommand(), proveCommand())
 	cmd.SetOut(out)
 	cmd.SetErr(errors)
 	cmd.SetArgs(arguments)
 	return cmd.ExecuteContext(ctx)
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // fakeGateway is an admin API with three traces, whose pages have two at most
@@ -40,19 +49,19 @@ type fakeGateway struct {
 }
 
 const (
-	endpointTrace = `{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:00:03.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","api_key":"mobile-app","version":"abf36727dfea","revision":"d3561ebfbd34","prompt":"support_reply","prompt_version":"0a1b2c3d4e5f","row":"row 2","variant":"short","provider":"openai","model":"gpt-4o","status":200,"finish_reason":"length","latency_ms":1312.5,"first_token_ms":220.25,"usage":{"prompt_tokens":12,"completion_tokens":34,"total_tokens":46},"cost_usd":0.00123,"notes":["context.plan: unknown value"],` +
+	endpointTrace = `{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:00:03.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","api_key":"mobile-app","version":"abf36727dfea","revision":"d3561ebfbd34","prompt":"support_reply","prompt_version":"0a1b2c3d4e5f","row":"row 2","variant":"short","arm":"short","provider":"openai","model":"gpt-4o","status":200,"finish_reason":"length","latency_ms":1312.5,"first_token_ms":220.25,"usage":{"prompt_tokens":12,"completion_tokens":34,"total_tokens":46},"cost_usd":0.00123,"notes":["context.plan: unknown value"],` +
 		`"attempts":[{"provider":"azure","model":"gpt-4o","status":500,"code":"unavailable","error":"status 500: the worker \u001b[31mdied","latency_ms":300.5},{"provider":"openai","model":"gpt-4o","status":200,"latency_ms":900,"started_ms":320,"wait_ms":20,"first_token_ms":180,"prompt_tokens":12,"completion_tokens":34,"estimated":true,"cached_tokens":8,"reasoning_tokens":20,"tier":"flex","cost_usd":0.00123,"list_cost_usd":0.0015,"hedge":true},{"provider":"groq","model":"new","status":200,"code":"superseded","latency_ms":100,"prompt_tokens":12},{"provider":"home","model":"llama","status":200,"code":"superseded","latency_ms":100,"prompt_tokens":12,"free":true}],` +
 		`"metadata":{"user_id":"u-8842"},"context":{"plan":"pro"},"variables":{"question":"Where?"},"messages":[{"role":"system","content":"Be kind.\nBe short."},{"role":"user","content":"Where is \u001b[31mit\u0007? \u009b2J"}],"response":"On its way.\n\u001b]0;owned\u0007\tSoon.","tool_calls":[{"id":"call_1","name":"track","arguments":"{}"}]}`
-	// Three answers of a decision. A part of a later gateway is in the third.
+	// Three answers of a decision.
 	decidedTrace = `{"trace_id":"01990001-0000-8200-8000-000500000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"remoteconfig","key":"new_checkout","state":"ended","api_key":"mobile-app","version":"abf36727dfea","revision":"d3561ebfbd34","reason":"split","row":"ramp","arm":"1","status":200,"latency_ms":0.1,` +
 		`"splits":[{"experiment":{"definition":"remoteconfigs/kill_switch","rule":"half","salt":"a\u001b"},"bucket":52000,"share":0.07,"unit":"mWkE8sS3Vf1hPq0A"},{"experiment":{"definition":"remoteconfigs/new_checkout","rule":"ramp","salt":"ramp"},"bucket":12000,"arm":"1","share":0.2}],` +
 		`"read":{"remoteconfigs/model_limits":"0123456789ab"},"inputs":{"plan":"pro","customer_id":{"hash":"mWkE8sS3Vf1hPq0A"},"beta":true,"tags":["a","\u001b"]}}`
 	besideIt = `{"trace_id":"01990001-0000-8200-8000-000600000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"prompt","key":"support_reply","state":"ended","api_key":"mobile-app","reason":"default","variant":"en","arm":"en","status":200,"latency_ms":0.1,"inputs":{"plan":"pro"}}`
-	callIt   = `{"trace_id":"01990001-0000-8400-8000-000700000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","prompt":"support_reply","prompt_version":"0a1b2c3d4e5f","endpoint_variant":"hedged","endpoint_row":"row 2","reason":"moon","row":"row 2","variant":"nl","arm":"nl","status":503,"code":"upstream_unavailable","latency_ms":30120.5,"splits":{"of":"moon"},"inputs":[1]}`
+	callIt   = `{"trace_id":"01990001-0000-8400-8000-000700000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","prompt":"support_reply","prompt_version":"0a1b2c3d4e5f","endpoint_variant":"hedged","endpoint_row":"row 2","reason":"moon","row":"row 2","variant":"nl","arm":"nl","status":503,"code":"upstream_unavailable","latency_ms":30120.5,"inputs":[1]}`
 	// A report on the decision.
 	credits = `{"decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:02:00.000Z","workspace":"default","api_key":"mobile-app","score":80,"values":{"resolved":1,"seconds_saved":-12.5}}`
 
-	failedTrace  = `{"trace_id":"01990001-0000-8200-8000-000000000002","time":"2026-11-01T09:00:02.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","variant":"long","status":503,"code":"upstream_unavailable","latency_ms":30120.5}`
+	failedTrace  = `{"trace_id":"01990001-0000-8200-8000-000000000002","time":"2026-11-01T09:00:02.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","variant":"long","arm":"long","status":503,"code":"upstream_unavailable","latency_ms":30120.5}`
 	startedTrace = "{\"trace_id\":\"01990001-0000-8200-8000-000000000001\",\"time\":\"2026-11-01T09:00:01.000Z\",\"workspace\":\"default\",\"kind\":\"remoteconfig\",\"key\":\"évil\u009b2J\u202ekey\",\"state\":\"started\",\"cached\":true,\"latency_ms\":0.125}"
 	reports      = `[{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:01:00.000Z","workspace":"default","api_key":"mobile-app","score":80,"latency_ms":1400,"llm_response":"On its\nway\u001b[1m.","chain_id":"c-1","conversation_id":"talk \u001b","usage":{"prompt_tokens":12,"total_tokens":46},"metadata":{"rating":"good"}}]`
 )
@@ -191,7 +200,7 @@ const costsByCustomer = `{"since":"2026-10-01T00:00:00Z","by":["metadata.custome
 	`"others":{"calls":7,"attempts":7,"prompt_tokens":70,"completion_tokens":7,"cost_usd":0.07,"reported_cost_usd":0.07,"list_cost_usd":0.06},"other_rows":4,` +
 	`"total":{"calls":1225,"cached_answers":1,"interrupted":2,"attempts":1282,"unanswered":61,"unpriced":10,"unpriced_tokens":1500,"prompt_tokens":1501170,"cached_tokens":900000,"cache_write_tokens":20,"cache_write_hour_tokens":10,"completion_tokens":200557,"reasoning_tokens":50000,"estimated_tokens":900,"web_searches":3,"cost_usd":12.57,"estimated_cost_usd":0.0125,"unanswered_cost_usd":0.25,"reported_cost_usd":2.57,"list_cost_usd":2.81}}`
 
-// costsByDay are costs as reconcile asks for them.
+// costsByDay are costs as cadenza-reconcile takes them.
 const costsByDay = `{"by":["provider","model","day"],"workspaces":["default"],"oldest":"2026-10-20T08:00:00Z","unlogged":["private\u001b"],"rows":[` +
 	`{"by":{"provider":"openai","model":"gpt-4o-mini","day":"2026-11-01"},"calls":1200,"attempts":1200,"unanswered":3,"prompt_tokens":1000000,"cached_tokens":400000,"completion_tokens":100000,"cost_usd":0.21},` +
 	`{"by":{"provider":"openai","model":"gpt-4o-mini","day":"2026-11-02"},"calls":10,"attempts":10,"prompt_tokens":1000,"completion_tokens":100,"cost_usd":0.0002},` +
@@ -203,9 +212,6 @@ func (g *fakeGateway) asked() []string {
 	defer g.mu.Unlock()
 	return g.requests
 }
-
-// listedPrices matches what changes with the price list that ships.
-var listedPrices = regexp.MustCompile(`(the price list that ships with Cadenza, of ).*`)
 
 func TestGatewayCommandsGolden(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
@@ -252,17 +258,9 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"refused_none":      {arguments: []string{"refused", "--key", "nothing"}},
 		"costs":             {arguments: []string{"costs", "--by", "metadata.customer,model", "--since", "2026-10-01", "--top", "4"}},
 		"costs_json":        {arguments: []string{"costs", "--json"}},
+		"costs_days_json":   {arguments: []string{"costs", "--json", "--by", "provider,model,day"}},
 		"costs_none":        {arguments: []string{"costs", "--key", "nothing", "--api-key", "a", "--variant", "v", "--version", "e", "--provider", "p", "--model", "m", "--metadata", "customer=acme", "--until", "2026-11-01", "-w", "other"}},
 		"costs_store":       {arguments: []string{"costs", "--store", "cadenza.db"}, fails: true},
-		"reconcile":         {arguments: []string{"reconcile", "testdata/bills/usage.json", "testdata/bills/costs.csv"}, fails: true},
-		"reconcile_all":     {arguments: []string{"reconcile", "--tolerance", "100", "--all", "testdata/bills/usage.json"}},
-		"reconcile_json":    {arguments: []string{"reconcile", "--json", "--provider", "openai", "--tolerance", "20%", "testdata/bills/costs.csv"}, fails: true},
-		"reconcile_nowhere": {arguments: []string{"reconcile", "testdata/bills/none.json"}, fails: true},
-		"reconcile_no_bill": {arguments: []string{"reconcile", "testdata/costs.golden"}, fails: true},
-		"reconcile_twice":   {arguments: []string{"reconcile", "testdata/bills/usage.json", "testdata/bills/usage.json"}, fails: true},
-		"reconcile_quiet":   {arguments: []string{"reconcile", "testdata/bills/quiet.json"}, fails: true},
-		"reconcile_refused": {arguments: []string{"reconcile", "testdata/bills/refused.json"}, fails: true},
-		"reconcile_percent": {arguments: []string{"reconcile", "--tolerance", "little", "testdata/bills/costs.csv"}, fails: true},
 		"export":            {arguments: []string{"export", "--since", "2026-11-01"}},
 		"export_verify":     {arguments: []string{"export", "--verify", "--key", "valid"}},
 		"export_changed":    {arguments: []string{"export", "--verify", "--key", "changed"}, fails: true},
@@ -293,7 +291,6 @@ func TestGatewayCommandsGolden(t *testing.T) {
 					t.Errorf("%q reached the terminal", c)
 				}
 			}
-			out = *bytes.NewBuffer(listedPrices.ReplaceAll(out.Bytes(), []byte("${1}DATE: PRICES")))
 			got := "asked:\n" + strings.Join(gateway.asked(), "\n") + "\nout:\n" + out.String() + "errors:\n" + errors.String()
 			holdGolden(t, name, got)
 		})
@@ -304,9 +301,7 @@ func TestTracesAreTheSameJSON(t *testing.T) {
 	server := httptest.NewServer(new(fakeGateway))
 	defer server.Close()
 	var out bytes.Buffer
-	if err := gatewayCommand(t.Context(), &out, io.Discard, "traces", "--json", "--address", server.Listener.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gatewayCommand(t.Context(), &out, io.Discard, "traces", "--json", "--address", server.Listener.Addr().String()))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, want := range []string{endpointTrace, failedTrace, startedTrace} {
 		var a, b any
@@ -334,9 +329,7 @@ func TestAGatewayThatIsNotThere(t *testing.T) {
 // example of a Unix socket.
 func TestTheAddressOfAConfiguration(t *testing.T) {
 	dir, err := os.MkdirTemp("", "") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer os.RemoveAll(dir)
 	listener, err := net.Listen("unix", filepath.Join(dir, "admin"))
 	if err != nil {
@@ -346,9 +339,7 @@ func TestTheAddressOfAConfiguration(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	config := filepath.Join(dir, "caddy.json")
-	if err := os.WriteFile(config, []byte(`{"admin":{"listen":"unix/`+filepath.ToSlash(dir)+`/admin"}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config, []byte(`{"admin":{"listen":"unix/`+filepath.ToSlash(dir)+`/admin"}}`), 0o600))
 	var out bytes.Buffer
 	if err := gatewayCommand(t.Context(), &out, io.Discard, "traces", "--config", config); err != nil || !strings.Contains(out.String(), "support_chat") {
 		t.Errorf("%v: %s", err, &out)
@@ -383,9 +374,7 @@ func TestExportToAFile(t *testing.T) {
 		t.Errorf("it left %v", entries)
 	}
 	var out, errors bytes.Buffer
-	if err := gatewayCommand(t.Context(), &out, &errors, "export", "-o", file, "--address", address); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gatewayCommand(t.Context(), &out, &errors, "export", "-o", file, "--address", address))
 	data, err := os.ReadFile(file)
 	if err != nil || bytes.Count(data, []byte("\n")) != 2 || out.Len() > 0 || !strings.Contains(errors.String(), "2 lines") {
 		t.Errorf("%v: %s, out %s, errors %s", err, data, &out, &errors)
@@ -420,22 +409,14 @@ func (b *buffer) String() string {
 
 func (b *buffer) waitFor(t *testing.T, text string) {
 	t.Helper()
-	for range 1000 {
-		if strings.Contains(b.String(), text) {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("%q never came:\n%s", text, b.String())
+	gatewaytest.Eventually(t, text+" comes", func() bool { return strings.Contains(b.String(), text) }, b)
 }
 
 // TestFollow follows through a restart of the gateway at the same address.
 func TestFollow(t *testing.T) {
 	serve := func(address string, answer func(url.Values) string) *httptest.Server {
 		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, answer(r.URL.Query()))
 		})}}

@@ -24,14 +24,10 @@ func holdGolden(t *testing.T, name, got string) {
 	t.Helper()
 	golden := filepath.Join("testdata", name+".golden")
 	if flag.Lookup("update").Value.String() == "true" {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(golden, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Error(diff)
 	}
@@ -62,9 +58,7 @@ func TestTracesFitATerminal(t *testing.T) {
 			{json.RawMessage(wide.Replace(endpointTrace))},
 			{counted(endpointTrace, "0004")},
 		} {
-			if err := list.writeTable(styles{width: width}, &out, batch); err != nil {
-				t.Fatal(err)
-			}
+			must(t, list.writeTable(styles{width: width}, &out, batch))
 		}
 		holdWidth(t, out.String(), width)
 		if width == 80 || width == 100 || width == 250 {
@@ -88,9 +82,7 @@ func TestADecisionFitsATerminal(t *testing.T) {
 	for _, width := range []int{80, 140} {
 		var story shownStory
 		text := `{"decision_id":"01990001-0000-8a00-8000-000400000001","traces":[` + decidedTrace + `,` + besideIt + `,` + callIt + `]}`
-		if err := json.Unmarshal([]byte(strings.ReplaceAll(text, "new_checkout", "new_checkout_page")), &story); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(strings.ReplaceAll(text, "new_checkout", "new_checkout_page")), &story))
 		var out bytes.Buffer
 		story.write(&out, styles{width: width}, "")
 		holdWidth(t, out.String(), width)
@@ -104,9 +96,7 @@ func TestListsLeaveOutWhatIsEmpty(t *testing.T) {
 	var out bytes.Buffer
 	var list traceList
 	for _, text := range []string{startedTrace, endpointTrace} {
-		if err := list.writeTable(styles{width: 200}, &out, []json.RawMessage{json.RawMessage(text)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, list.writeTable(styles{width: 200}, &out, []json.RawMessage{json.RawMessage(text)}))
 	}
 	var lines [][]string
 	for line := range strings.Lines(out.String()) {
@@ -170,9 +160,7 @@ func TestShortTime(t *testing.T) {
 func TestStatsFitATerminal(t *testing.T) {
 	var stats adminapi.Stats
 	server := new(fakeGateway)
-	if err := json.Unmarshal([]byte(server.stats()), &stats); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(server.stats()), &stats))
 	for _, width := range []int{0, 80, 120, 140, 250} {
 		var out bytes.Buffer
 		leftOut := writeStats(&out, styles{width: width}, &stats)
@@ -181,9 +169,7 @@ func TestStatsFitATerminal(t *testing.T) {
 		}
 		if width == 80 || width == 140 {
 			var byArm adminapi.Stats
-			if err := json.Unmarshal([]byte(statsByArm), &byArm); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(statsByArm), &byArm))
 			var out bytes.Buffer
 			names := writeStats(&out, styles{width: width}, &byArm)
 			holdWidth(t, out.String(), width)
@@ -207,9 +193,7 @@ func TestStatsFitATerminal(t *testing.T) {
 // the cost, nor what is not known of it.
 func TestCostsFitATerminal(t *testing.T) {
 	var costs adminapi.Costs
-	if err := json.Unmarshal([]byte(costsByCustomer), &costs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(costsByCustomer), &costs))
 	for _, width := range []int{80, 120, 250} {
 		var out bytes.Buffer
 		leftOut := writeCosts(&out, styles{width: width}, &costs)
@@ -220,23 +204,9 @@ func TestCostsFitATerminal(t *testing.T) {
 	}
 }
 
-// TestLaterTraces holds that a trace of a later gateway is shown.
-func TestLaterTraces(t *testing.T) {
-	var later shownTrace
-	text := strings.NewReplacer(`"kind":"endpoint"`, `"kind":"agent","turns":3`, `"state":"ended"`, `"state":"paused\u001b"`).Replace(endpointTrace)
-	if err := json.Unmarshal([]byte(text), &later); err != nil {
-		t.Fatal(err)
-	}
+// TestOnlyArm shows no arm on a terminal where it has the name of its key.
+func TestOnlyArm(t *testing.T) {
 	if row := (&shownTrace{Record: trace.Record{Key: "only", Arm: "only"}}).row(styles{width: 80}, 12, time.Now()); row[armColumn].text != "" {
 		t.Errorf("the arm of a prompt with one variant: %v", row)
-	}
-	row := later.row(styles{}, 0, time.Now())
-	if row[kindColumn].text != "agent" || row[statusColumn].text != `paused\u001b` || row[keyColumn].text != "support_chat" {
-		t.Errorf("%v", row)
-	}
-	var story bytes.Buffer
-	(&shownStory{Trace: &later}).write(&story, styles{}, "")
-	if !strings.Contains(story.String(), "support_chat (agent)") || !strings.Contains(story.String(), "paused") {
-		t.Errorf("%s", &story)
 	}
 }

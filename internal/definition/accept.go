@@ -15,14 +15,15 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Accept is what callers of an endpoint may bring beside its variables. Its zero value
-// accepts nothing. It is immutable and safe for concurrent use.
+// Accept describes the members that callers of an endpoint may set in addition to its
+// variables. Its zero value accepts nothing. It is immutable and safe for concurrent
+// use.
 type Accept struct {
 	// History accepts the caller's messages, and Tools its tools and tool_choice.
 	History, Tools bool
 	// System accepts system and developer messages among them.
 	System bool
-	// Variants lets callers name a variant of the prompt, as KEY@VARIANT.
+	// Variants permits callers to name a variant of the prompt, as KEY@VARIANT.
 	Variants bool
 	// MaxBodySize bounds a request's body in bytes; 0: see BodyLimit.
 	MaxBodySize int64
@@ -106,7 +107,7 @@ func findAcceptable(name string) *acceptable {
 	return nil
 }
 
-// ceiling is what an endpoint accepts of a parameter.
+// ceiling is the values of a parameter that an endpoint accepts.
 type ceiling struct {
 	of     *acceptable
 	lo, hi float64
@@ -115,15 +116,15 @@ type ceiling struct {
 	any    bool     // the definition says no more than true
 }
 
-// NotAccepted returns the end of a sentence about what an endpoint does not accept, with
-// the member of accept that accepts it.
+// NotAccepted returns the end of a sentence about a member that an endpoint does not
+// accept, with the member of accept that accepts it.
 func NotAccepted(member string) string {
 	return "is not accepted by this endpoint, unless its definition says accept: { " + member + " }"
 }
 
-// Check returns why the endpoint does not accept what a caller has set in p for the
-// parameter with the name, as the end of a sentence; "": it does. The names are
-// tools, tool_choice, and those of parameters in definitions.
+// Check returns why the endpoint does not accept the parameters that a caller has
+// set in p for the parameter with the name, as the end of a sentence; "": it does.
+// The names are tools, tool_choice, and those of parameters in definitions.
 func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 	switch name {
 	case "tools", "tool_choice":
@@ -208,7 +209,7 @@ func (e *Endpoint) decodeAccept(n *document.Node, errs *document.Errors) {
 }
 
 // checkHistory checks that the caller's messages have a place in each variant where the
-// endpoint accepts them, and that no variant consists of them where it does not.
+// endpoint accepts them, and that no variant consists of them if it does not.
 func (e *Endpoint) checkHistory(accept, at *document.Node, errs *document.Errors) {
 	if e.Prompt == nil {
 		return
@@ -229,7 +230,8 @@ func (e *Endpoint) checkHistory(accept, at *document.Node, errs *document.Errors
 // makes it again.
 const worthwhileHistory = 5
 
-// warnAccept warns of what an endpoint accepts and its prompt makes nothing of.
+// warnAccept warns of accepted members that the endpoint's prompt makes no use
+// of.
 func (e *Endpoint) warnAccept(l *loader, accept *document.Node) {
 	if e.Prompt == nil || accept == nil {
 		return
@@ -339,7 +341,7 @@ func reportParameter(key *document.Node, errs *document.Errors) {
 	errs.Report("unknown-member", key.Pos, "%q is no parameter that callers can set%s", key.Text, hint)
 }
 
-// decode reads what is accepted of a parameter. Nil, as true, is any value.
+// decode reads the accepted values of a parameter. Nil, as true, is any value.
 func (of *acceptable) decode(n *document.Node, errs *document.Errors) (c ceiling, accepted bool) {
 	c = ceiling{of: of, lo: of.lo, hi: of.hi, words: of.words, any: true}
 	if n == nil {
@@ -355,7 +357,7 @@ func (of *acceptable) decode(n *document.Node, errs *document.Errors) (c ceiling
 	case of.words != nil:
 		return c, c.decodeWords(n, errs)
 	}
-	n.ReadBool(errs, of.name) // which reports what it is
+	n.ReadBool(errs, of.name) // which reports its shape
 	return c, false
 }
 
@@ -450,7 +452,7 @@ func (c *ceiling) content() any {
 	return text
 }
 
-// JSON returns what is accepted as a definition says it; nil: nothing.
+// JSON returns the accepted members as in a definition; nil: none.
 func (a *Accept) JSON() json.RawMessage {
 	if c := a.content(); c != nil {
 		return canonicalJSON(c)
@@ -458,7 +460,7 @@ func (a *Accept) JSON() json.RawMessage {
 	return nil
 }
 
-// content returns what is accepted for the endpoint's content; nil: nothing.
+// content returns the accepted members for the endpoint's content; nil: none.
 func (a *Accept) content() any {
 	c := content{}
 	for name, accepted := range map[string]bool{"history": a.History, "tools": a.Tools, "system": a.System, "variants": a.Variants} {

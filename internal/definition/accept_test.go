@@ -9,14 +9,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// accepting decodes what an endpoint accepts.
+// accepting decodes the member accept of an endpoint.
 func accepting(t testing.TB, text string) (*Accept, *document.Errors) {
 	t.Helper()
 	var errs document.Errors
 	n := document.Parse("e.yaml", []byte("accept: "+text), &errs)
-	if err := errs.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errs.Err())
 	var e Endpoint
 	e.decodeAccept(n.Get("accept"), &errs)
 	return &e.Accept, &errs
@@ -133,8 +131,8 @@ func TestAcceptMistakes(t *testing.T) {
 	}
 }
 
-// TestAcceptComesBack holds that what is accepted changes the endpoint's version, and
-// comes back from the store.
+// TestAcceptComesBack checks that the accepted members change the endpoint's version,
+// and comes back from the store.
 func TestAcceptComesBack(t *testing.T) {
 	versions := map[string]string{}
 	for _, accept := range []string{
@@ -195,7 +193,7 @@ func TestAcceptedBounds(t *testing.T) {
 	}
 }
 
-// TestAcceptWarnings holds what is allowed and probably not meant.
+// TestAcceptWarnings checks settings that are allowed and probably not meant.
 func TestAcceptWarnings(t *testing.T) {
 	for _, tt := range []struct {
 		name, place, members, accept, want string
@@ -222,7 +220,7 @@ func TestAcceptWarnings(t *testing.T) {
 	}
 }
 
-// FuzzAccept holds that what an endpoint accepts is the same after its content was
+// FuzzAccept checks that an endpoint accepts the same after its content was
 // read back, and that every value is checked.
 func FuzzAccept(f *testing.F) {
 	f.Add("{ history: true, tools: true, parameters: [temperature, { max_tokens: ..800, reasoning_effort: [low] }], max_body_size: 16MiB }", int64(800), 0.5)

@@ -5,33 +5,18 @@ import (
 	"slices"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
 
 // maxAliases bounds the aliases of one definition.
 const maxAliases = 100
 
-// Prompt returns the prompt that has the name as its key or as an alias, or nil.
-func (s *Snapshot) Prompt(name string) *Prompt {
-	return named(s.Prompts, s.aliases[trace.KindPrompt], name)
-}
-
-// Endpoint is as Prompt.
+// Endpoint returns the endpoint that has the name as its key or as an alias, or nil.
 func (s *Snapshot) Endpoint(name string) *Endpoint {
-	return named(s.Endpoints, s.aliases[trace.KindEndpoint], name)
-}
-
-// RemoteConfig is as Prompt.
-func (s *Snapshot) RemoteConfig(name string) *RemoteConfig {
-	return named(s.RemoteConfigs, s.aliases[trace.KindRemoteConfig], name)
-}
-
-// named looks a name up. A key takes one look.
-func named[T any](byKey map[string]*T, aliases map[string]string, name string) *T {
-	if d := byKey[name]; d != nil {
-		return d
+	if d := s.Named(kind.Endpoint, name); d != nil {
+		return s.Endpoints[d.Key]
 	}
-	return byKey[aliases[name]]
+	return nil
 }
 
 // AskedAs returns a name of the definition, its key or an alias, as the definition holds
@@ -46,23 +31,23 @@ func (d *Definition) AskedAs(name string) string {
 // readAliases reads the aliases of all definitions, once all keys are known. A name
 // stands for one definition of a kind.
 func (l *loader) readAliases() {
-	l.snapshot.aliases = make(map[trace.Kind]map[string]string)
-	for kind, docs := range l.docs {
+	l.aliases = make(map[*kind.Kind]map[string]string)
+	for k, docs := range l.docs {
 		owners, places := make(map[string]string), make(map[string]document.Position)
 		for _, d := range docs {
 			for _, n := range d.aliasNodes(l.errs) {
 				alias, ok := n.ReadString(l.errs, "an alias")
-				other := l.byKey[kind][alias]
+				other := l.byKey[k][alias]
 				switch owner, taken := owners[alias]; {
 				case !ok:
 				case !ValidKey(alias):
 					l.errs.Add(n, "%q can't be an alias: 1 to 256 letters, digits and . _ : / -", alias)
 				case other == d:
-					l.errs.Add(n, "%q is the key of this %s: leave it out of the aliases", alias, noun(kind))
+					l.errs.Add(n, "%q is the key of this %s: leave it out of the aliases", alias, k.Noun)
 				case other != nil:
-					l.errs.Add(n, "the alias %q is taken: %s is the %s %q", alias, other.node.Pos, noun(kind), alias)
+					l.errs.Add(n, "the alias %q is taken: %s is the %s %q", alias, other.node.Pos, k.Noun, alias)
 				case taken:
-					l.errs.Add(n, "the alias %q is taken: %s is an alias of the %s %q too", alias, places[alias], noun(kind), owner)
+					l.errs.Add(n, "the alias %q is taken: %s is an alias of the %s %q too", alias, places[alias], k.Noun, owner)
 				default:
 					owners[alias], places[alias] = d.key, n.Pos
 					d.aliases = append(d.aliases, alias)
@@ -70,7 +55,7 @@ func (l *loader) readAliases() {
 			}
 			slices.Sort(d.aliases) // their order means nothing
 		}
-		l.snapshot.aliases[kind] = owners
+		l.aliases[k] = owners
 	}
 }
 
@@ -82,7 +67,7 @@ func (d *doc) aliasNodes(errs *document.Errors) []*document.Node {
 	case n.Shape != document.Sequence:
 		errs.Add(n, "aliases must be a list of names such as [old/key], this is %s", n.Describe())
 	case len(n.Items) > maxAliases:
-		errs.Add(n, "the %s %s has %d aliases, at most %d are possible", noun(d.kind), d.key, len(n.Items), maxAliases)
+		errs.Add(n, "the %s %s has %d aliases, at most %d are possible", d.kind.Noun, d.key, len(n.Items), maxAliases)
 	default:
 		return n.Items
 	}
@@ -90,11 +75,11 @@ func (d *doc) aliasNodes(errs *document.Errors) []*document.Node {
 }
 
 // didYouMean returns the end of the message about a key that no definition of the kind
-// has. Definitions name each other by their keys, so that what they say is the same
+// has. Definitions name each other by their keys, so that their content is the same
 // whatever aliases there are.
-func (l *loader) didYouMean(kind trace.Kind, name string) string {
-	if key, isAlias := l.snapshot.aliases[kind][name]; isAlias {
+func (l *loader) didYouMean(k *kind.Kind, name string) string {
+	if key, isAlias := l.aliases[k][name]; isAlias {
 		return fmt.Sprintf(": it is an alias, which is for callers only: write the key %q", key)
 	}
-	return document.DidYouMean(name, l.keys(kind))
+	return document.DidYouMean(name, l.keys(k))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
 
 // TestAliases: each kind is found by its key and by each alias, and by no alias of
@@ -30,7 +32,7 @@ func TestAliases(t *testing.T) {
 		"old":         {},
 	} {
 		var got [3]string
-		if p := s.Prompt(name); p != nil {
+		if p := s.Named(kind.Prompt, name); p != nil {
 			got[0] = p.Key
 			if p.AskedAs(name) != name {
 				t.Errorf("%q is asked as %q", name, p.AskedAs(name))
@@ -39,7 +41,7 @@ func TestAliases(t *testing.T) {
 		if e := s.Endpoint(name); e != nil {
 			got[1] = e.Key
 		}
-		if c := s.RemoteConfig(name); c != nil {
+		if c := s.Named(kind.RemoteConfig, name); c != nil {
 			got[2] = c.Key
 		}
 		if got != want {
@@ -101,21 +103,17 @@ func aliasesList(n int) string {
 	return strings.Join(names, ", ")
 }
 
-// TestAliasesOfAnEdit: an edit of nothing but aliases is served, told of, and mistakes of
-// definitions that did not change are found again.
+// TestAliasesOfAnEdit: an edit of nothing but aliases is served and reported, and
+// mistakes of definitions that did not change are found again.
 func TestAliasesOfAnEdit(t *testing.T) {
 	const config = "type: string\ndefault: x\n"
 	dir := workspace(t, map[string]string{
 		"remoteconfigs/c.yaml": config,
 		"remoteconfigs/d.yaml": config + "aliases: [ other ]\n",
 	})
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := opened(t, dir)
 	told := 0
-	defer s.Subscribe(func(*Snapshot, error) { told++ })()
+	defer s.Subscribe(func(*Snapshot, error) { told++ }, nil)()
 	version := s.Snapshot().RemoteConfigs["c"].Version
 	for _, edit := range []struct {
 		aliases, mistake string
@@ -136,7 +134,7 @@ func TestAliasesOfAnEdit(t *testing.T) {
 		}
 		now := s.Snapshot()
 		key := func(name string) string {
-			if c := now.RemoteConfig(name); c != nil {
+			if c := now.Named(kind.RemoteConfig, name); c != nil {
 				return c.Key
 			}
 			return ""

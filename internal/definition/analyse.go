@@ -9,7 +9,6 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
-	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
 )
 
@@ -24,48 +23,32 @@ const (
 	loadBudget     = 10_000_000
 )
 
-// analysed is a table to analyse.
-type analysed struct {
-	def   *Definition
-	table *rules.Table
-	equal func(a, b int) bool
-}
-
-// tables returns the tables of a snapshot that have a row.
-func (s *Snapshot) tables() []analysed {
-	var list []analysed
-	for d := range s.All() {
-		switch d.Kind {
-		case trace.KindPrompt:
-			p := s.Prompts[d.Key]
-			list = append(list, analysed{d, p.table, func(a, b int) bool { return p.byOutcome[a] == p.byOutcome[b] }})
-		case trace.KindEndpoint:
-			if e := s.Endpoints[d.Key]; e.table != nil {
-				list = append(list, analysed{d, e.table, func(a, b int) bool { return e.byOutcome[a] == e.byOutcome[b] }})
-			}
-		case trace.KindRemoteConfig:
-			c := s.RemoteConfigs[d.Key]
-			list = append(list, analysed{d, c.table, func(a, b int) bool { return sameJSON(c.values[a], c.values[b]) }})
+// tabled returns the definitions whose tables have a row.
+func (s *Snapshot) tabled() []*Definition {
+	var list []*Definition
+	for _, d := range s.Definitions {
+		if d.table != nil && len(d.table.Rows()) > 0 {
+			list = append(list, d)
 		}
 	}
-	return slices.DeleteFunc(list, func(a analysed) bool { return len(a.table.Rows()) == 0 })
+	return list
 }
 
 // analyse looks for mistakes in the tables. It takes over the findings of an earlier
 // analysis for tables of which nothing has changed. An overlap of rows with
 // different values is an error in a table with hit: unique; all else is a warning.
 func (l *loader) analyse(now time.Time) {
-	tables := l.snapshot.tables()
+	tables := l.snapshot.tabled()
 	if len(tables) == 0 {
 		return
 	}
 	budget := min(max(loadBudget/len(tables), minTableBudget), tableBudget)
 	results := make([]*analysis, len(tables))
-	place := func(i int) document.Position { return tables[i].def.Pos }
+	place := func(i int) document.Position { return tables[i].Pos }
 	l.parallel("analysing this table", len(tables), place, func(i int, errs *document.Errors) {
 		t := tables[i]
 		var b *built
-		if d := l.byKey[t.def.Kind][t.def.Key]; d != nil {
+		if d := l.byKey[t.Kind][t.Key]; d != nil {
 			b = d.file.built
 		}
 		if b == nil || b.analysis == nil || t.table.ChangesWithin(b.analysis.at, now) {
@@ -93,9 +76,9 @@ type analysis struct {
 	warnings []Warning
 }
 
-func (t *analysed) analyse(now time.Time, budget int) *analysis {
+func (d *Definition) analyse(now time.Time, budget int) *analysis {
 	r := &analysis{at: now}
-	for _, f := range t.table.Analyse(rules.Analysis{Budget: budget, Now: now, Equal: t.equal}) {
+	for _, f := range d.table.Analyse(rules.Analysis{Budget: budget, Now: now, Equal: d.same}) {
 		message := f.Message + exampleOf(f, now)
 		if f.Kind == rules.Overlap {
 			r.errs.AddAt(f.Pos, "%s (the table has hit: unique)", message)
@@ -156,7 +139,7 @@ const RemarksUsual = RemarkNoContext | RemarkLists | RemarkKeys
 // answer.
 var errorMembers = []string{"error", "message", "name", "status_code"}
 
-// Remarks returns what is worth knowing of the tables, although it is mostly
+// Remarks returns facts worth knowing of the tables, although they are mostly
 // intended. It takes up to about half a second for each table. Schedules are
 // considered from now on.
 func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
@@ -167,7 +150,7 @@ func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 				"a remote configuration called %s breaks the error handling of old SDKs, which look for that member in every answer: choose another key", key)})
 		}
 	}
-	for _, t := range s.tables() {
+	for _, t := range s.tabled() {
 		if kinds&RemarkLists != 0 {
 			for _, f := range t.table.MissingLists() {
 				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message, Kind: ruleOf(f.Kind)})
@@ -177,14 +160,14 @@ func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 			// A table that reads a field of the gateway is tried without a context.
 			if row, ok := s.needsNoField(t.table, now); ok && !t.table.ReadsGateway() {
 				remarks = append(remarks, Warning{Pos: row.Pos, Kind: "no-context", Message: fmt.Sprintf(
-					"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, noun(t.def.Kind), t.def.Key)})
+					"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, t.Kind.Noun, t.Key)})
 			}
 		}
 		if kinds&(RemarkOverlaps|RemarkGaps) == 0 {
 			continue
 		}
 		findings := t.table.Analyse(rules.Analysis{
-			Now: now, Equal: t.equal, Overlaps: kinds&RemarkOverlaps != 0, Gaps: kinds&RemarkGaps != 0,
+			Now: now, Equal: t.same, Overlaps: kinds&RemarkOverlaps != 0, Gaps: kinds&RemarkGaps != 0,
 		})
 		for _, f := range findings {
 			if f.Kind == rules.Overlap || f.Kind == rules.Gap {

@@ -144,8 +144,8 @@ func analyses(m *memory) map[string]*analysis {
 	return list
 }
 
-// TestAnalysisIsKept analyses what has changed, or depends on what has, and
-// nothing else, and finds the same as if it had analysed all.
+// TestAnalysisIsKept analyses tables that changed, or depend on changed ones,
+// and nothing else, and finds the same as if it had analysed all.
 func TestAnalysisIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := workspace(t, map[string]string{
@@ -160,9 +160,7 @@ func TestAnalysisIsKept(t *testing.T) {
 		load := func() (*Snapshot, map[string]*analysis) {
 			t.Helper()
 			s, err := loadAgain(t.Context(), dir, &m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			fresh := mustLoad(t, dir)
 			if diff := cmp.Diff(fresh.Warnings, s.Warnings); diff != "" {
 				t.Error(diff)
@@ -183,9 +181,7 @@ func TestAnalysisIsKept(t *testing.T) {
 		}
 		write := func(name, text string) {
 			t.Helper()
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		}
 		write("remoteconfigs/c.yaml", "type: boolean\ndefault: false\nrules:\n- { when: { plan: pro }, value: true }\n")
 		_, second := load()

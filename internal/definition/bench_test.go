@@ -92,7 +92,7 @@ func BenchmarkReload(b *testing.B) {
 	}
 }
 
-// BenchmarkPrompt is what one key of a prompts request costs after parsing:
+// BenchmarkPrompt measures one key of a prompts request after parsing:
 // the context bound, the variant picked, the variables bound, the answer built.
 func BenchmarkPrompt(b *testing.B) {
 	s := mustLoad(b, "../../examples/definitions")

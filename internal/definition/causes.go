@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
 
-// LoadError is a workspace with mistakes: all of them, and what else was noticed,
+// LoadError is a workspace with mistakes: all of them, and the warnings,
 // which may be their cause.
 type LoadError struct {
 	Mistakes *document.MultiError
-	Warnings []Warning // as those of a Snapshot
+	Warnings []Warning // as in a Snapshot
 }
 
 // Error lists the mistakes.
@@ -24,9 +25,9 @@ func (e *LoadError) Unwrap() error { return e.Mistakes }
 // consequences are the rules of the mistakes that follow where an entry of the
 // workspace is missing.
 var consequences = map[string][]string{
-	"context.yaml":  {"unknown-field", "unknown-segment", "test-context"},
-	"prompts":       {"unknown-prompt"},
-	"remoteconfigs": {"unknown-config"},
+	"context.yaml":           {"unknown-field", "unknown-segment", "test-context"},
+	kind.Prompt.Folder:       {"unknown-prompt"},
+	kind.RemoteConfig.Folder: {"unknown-config"},
 }
 
 // nameCauses replaces mistakes by the one that they follow from: a missing entry of
@@ -43,8 +44,8 @@ func (l *loader) nameCauses() {
 		l.errs.Drop(consequences["context.yaml"])
 	}
 	for _, meant := range slices.Sorted(maps.Keys(l.misnamed)) {
-		kind := folders[meant]
-		if meant == "context.yaml" && l.context != nil || len(l.docs[kind])+len(l.broken[kind]) > 0 {
+		k := kind.InFolder(meant)
+		if meant == "context.yaml" && l.context != nil || len(l.docs[k])+len(l.broken[k]) > 0 {
 			continue
 		}
 		name := l.misnamed[meant]

@@ -9,8 +9,8 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
-	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
 )
 
@@ -42,9 +42,9 @@ func (l *loader) configured(d *doc, n *document.Node, errs *document.Errors) *pr
 		return nil
 	}
 	c := l.configs[key]
-	d.refer(trace.KindRemoteConfig, at, c, c != nil)
+	l.refer(d, kind.RemoteConfig, at, c != nil)
 	if c == nil {
-		if l.missing(trace.KindRemoteConfig, key) {
+		if l.missing(kind.RemoteConfig, key) {
 			l.unknownConfig(at, key, errs)
 		}
 		return nil
@@ -79,15 +79,15 @@ func (l *loader) configured(d *doc, n *document.Node, errs *document.Errors) *pr
 
 // unknownConfig reports a key that no remote configuration has.
 func (l *loader) unknownConfig(at *document.Node, key string, errs *document.Errors) {
-	hint := l.didYouMean(trace.KindRemoteConfig, strings.TrimPrefix(key, "remoteconfigs/"))
-	if config, path, _ := strings.Cut(key, "."); l.byKey[trace.KindRemoteConfig][config] != nil {
+	hint := l.didYouMean(kind.RemoteConfig, strings.TrimPrefix(key, kind.RemoteConfig.Folder+"/"))
+	if config, path, _ := strings.Cut(key, "."); l.byKey[kind.RemoteConfig][config] != nil {
 		hint = ": write config: " + config + ", path: " + path
 	}
 	errs.Report("unknown-config", at.Pos, "there is no remote configuration %q%s", key, hint)
 }
 
-// warnDefaults warns of defaults of variables that look like what is looked up and are
-// not: a configuration within the default, and placeholders.
+// warnDefaults warns of defaults of variables that look like references to look up and
+// are not: a configuration within the default, and placeholders.
 func (l *loader) warnDefaults(variables *document.Node) {
 	if variables == nil {
 		return
@@ -104,7 +104,7 @@ func (l *loader) warnDefaults(variables *document.Node) {
 	}
 }
 
-// placeholder finds what is a placeholder in a message.
+// placeholder matches a placeholder in a message.
 var placeholder = regexp.MustCompile(`\{\{[ \t]*[A-Za-z_][\w.-]*[ \t]*\}\}`)
 
 // report reports that no value has the path.
@@ -131,7 +131,7 @@ func (f *leads) report(c *RemoteConfig, path []string, at *document.Node, errs *
 	case len(f.known) > 0:
 		errs.Add(at, "no value of the remote configuration %s has %s%s", c.Key, whole, document.DidYouMean(name, known))
 	case prefix == "":
-		errs.Add(at, "the values of the remote configuration %s are of type %s, so no path leads into them: leave it out", c.Key, c.Type)
+		errs.Add(at, "the values of the remote configuration %s are of type %s, so no path leads into them: leave it out", c.Key, c.typ)
 	default:
 		errs.Add(at, "no value of the remote configuration %s has %s: %s has no members", c.Key, whole, prefix)
 	}
@@ -192,8 +192,8 @@ func (l *loader) follow(c *RemoteConfig, path []string) *leads {
 	return found
 }
 
-// text returns what a variable gets from a value, nil where the value has no such
-// path. Null counts as absent, as in a request.
+// text returns the text that a variable gets from a value, or nil if the value
+// has no such path. Null counts as absent, as in a request.
 func (f *leads) text(value *fastjson.Value, path []string) []byte {
 	for depth, name := range path {
 		next := value.Get(name)

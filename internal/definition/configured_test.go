@@ -62,7 +62,7 @@ func TestConfiguredVariables(t *testing.T) {
 		{`null`, `{"q":""}`, `say "hi" {{q}}|false|[1,"two"]|60|none|*|1|["none"]|{"rpm":60,"name":"none","deep":{"at":"*"},"gone":1}|60|`, []string{"limits", "text", "on", "list"}, nil},
 		{`{"plan":"team","seats":10}`, `{"q":""}`, "|true|[1,\"two\"]|6.50e3|a \"team\"|{\"x\":[1,\"\\t\"]}||[\"none\"]|{\"rpm\":6.50e3,\"name\":\"a \\\"team\\\"\",\"deep\":{\"at\":{\"x\":[1,\"\\t\"]}}}|6.50e3|", []string{"limits", "text", "on", "list"}, []string{"gone"}},
 		{`{"plan":"team"}`, `null`, `|true|[1,"two"]|600||*|1|true|{"rpm":600,"name":"","deep":{"at":"*"},"gone":1,"extra":true}|600|`, []string{"limits", "text", "on", "list"}, []string{"q"}},
-		// What the caller supplies wins, and then the configuration is not read. Null
+		// The caller's value wins, and then the configuration is not read. Null
 		// counts as not supplied.
 		{`{"plan":"team","seats":10}`, `{"q":"","text":"mine","on":[],"list":"","rpm":1,"name":null,"at":"","gone":"x","extra":"y","whole":"w"}`, `mine|[]||1|a "team"||x|y|w|1|`, []string{"limits"}, nil},
 		{`{"plan":"team"}`, `{"q":"","text":"","on":"","list":"","rpm":"","name":"","at":"","gone":"","extra":"","whole":""}`, `||||||||||`, nil, nil},
@@ -71,13 +71,9 @@ func TestConfiguredVariables(t *testing.T) {
 	} {
 		b := bind(t, s, tt.context)
 		v, _ := p.Select(b)
-		if err := p.Bind(v, fastjson.MustParse(tt.variables), b, &values); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Bind(v, fastjson.MustParse(tt.variables), b, &values))
 		answer, err := v.AppendJSON(nil, &values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		messages, err := v.Messages(&values, nil)
 		if err != nil || messages[0].Content != tt.want {
 			t.Errorf("%s %s: %q, %v, want %q", tt.context, tt.variables, messages[0].Content, err, tt.want)
@@ -123,7 +119,8 @@ func TestConfiguredVariables(t *testing.T) {
 	}
 }
 
-// TestConfiguredSize: what a configuration gives counts among what is too large.
+// TestConfiguredSize checks that the texts of a configuration count towards the
+// size limit.
 func TestConfiguredSize(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	s := mustLoad(t, workspace(t, map[string]string{
@@ -135,11 +132,9 @@ func TestConfiguredSize(t *testing.T) {
 	var values prompt.Values
 	for key, want := range map[string]string{"p": "<nil>", "q": fmt.Sprintf("the rendered messages would have %d bytes, at most %d are allowed: send shorter variables", 2<<20+1, 2<<20)} {
 		p := s.Prompts[key]
-		if err := p.Bind(p.Default(), nil, b, &values); err != nil {
-			t.Fatal(err)
-		}
-		_, err := p.Default().Size(&values)
-		if _, also := p.Default().Messages(&values, nil); fmt.Sprint(err) != want || fmt.Sprint(also) != want {
+		must(t, p.Bind(p.fallback, nil, b, &values))
+		_, err := p.fallback.Size(&values)
+		if _, also := p.fallback.Messages(&values, nil); fmt.Sprint(err) != want || fmt.Sprint(also) != want {
 			t.Errorf("%s: %v, %v", key, err, also)
 		}
 	}

@@ -4,25 +4,15 @@
 package definition
 
 import (
-	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
-
-// noun names a kind of definition as messages do, and the canonical content
-// that versions are made of.
-func noun(kind trace.Kind) string {
-	if kind == trace.KindRemoteConfig {
-		return "remote configuration"
-	}
-	return kind.String()
-}
 
 // LogPolicy says how much of an answer its trace keeps.
 type LogPolicy uint8
@@ -82,8 +72,11 @@ func (w Warning) String() string {
 type Snapshot struct {
 	// Revision identifies the content of the workspace: 12 hexadecimal digits,
 	// the same on every node that serves the same definitions.
-	Revision      string
-	Model         *rules.Model
+	Revision string
+	Model    *rules.Model
+	// DataModel is the data model as its file has it, nil without one. It must not be
+	// changed.
+	DataModel     *document.Node
 	Prompts       map[string]*Prompt
 	Endpoints     map[string]*Endpoint
 	RemoteConfigs map[string]*RemoteConfig
@@ -95,17 +88,19 @@ type Snapshot struct {
 	Tests int
 	// Loaded is when the files were read.
 	Loaded time.Time
-	// Files are all files that were read, that of the data model first where there is
+	// Definitions are all of them, by kind and key.
+	Definitions []*Definition
+	// Files are all files that were read, that of the data model first if there is
 	// one. They must not be changed.
 	Files []trace.File
 
-	emptying bool                             // the directory has the file allowEmpty
-	aliases  map[trace.Kind]map[string]string // the keys by the aliases
+	emptying bool                                  // the directory has the file allowEmpty
+	names    map[*kind.Kind]map[string]*Definition // by key and by alias
 	// gateway are the gateway's fields that files name, each where a file does first.
 	gateway []*document.Node
 }
 
-// Context returns the content of context.yaml, "" where there is none.
+// Context returns the content of context.yaml, or "".
 func (s *Snapshot) Context() string {
 	if len(s.Files) > 0 && !strings.Contains(s.Files[0].Path, "/") {
 		return s.Files[0].Content
@@ -113,9 +108,9 @@ func (s *Snapshot) Context() string {
 	return ""
 }
 
-// Definition is what all kinds have in common.
+// Definition is the part that all kinds have in common.
 type Definition struct {
-	Kind trace.Kind
+	Kind *kind.Kind
 	Key  string
 	// Aliases are other names under which callers may ask for the definition, sorted.
 	Aliases []string
@@ -124,42 +119,65 @@ type Definition struct {
 	Log     LogPolicy
 	// Pos is where the definition begins.
 	Pos     document.Position
+	node    *document.Node
 	content []byte
-	cost    int
+	prompt  *Prompt
+	typ     string
+	table   *rules.Table
+	answer  func(rules.Decision) []byte
+	same    func(a, b int) bool // reports whether two outcomes of the table are the same answer
 }
+
+// Rendered returns the prompt of which the definition answers a variant: a prompt itself,
+// or an endpoint's. It is nil for a definition that answers with a value.
+func (d *Definition) Rendered() *Prompt { return d.prompt }
+
+// Type returns the type of a remote configuration's value: boolean, string, number, list
+// or object. It is empty for another kind.
+func (d *Definition) Type() string { return d.typ }
+
+// Table returns the table that picks the answer. It is nil for an endpoint without
+// variants, which has one policy.
+func (d *Definition) Table() *rules.Table { return d.table }
+
+// Answer returns what tools show of the answer to a decision of Table, as JSON: the key
+// of the variant, or the value.
+func (d *Definition) Answer(decision rules.Decision) []byte { return d.answer(decision) }
 
 // Cost returns the estimate of rules.Table for picking an answer by the context, in
 // nanoseconds.
-func (d *Definition) Cost() int { return d.cost }
+func (d *Definition) Cost() int {
+	if d.table == nil {
+		return 0
+	}
+	return d.table.Cost()
+}
 
 // Content returns the definition as canonical JSON. It does not depend on the
 // file's name, formatting, comments or order of members. Variants are in it with
 // all they inherit. It must not be changed.
 func (d *Definition) Content() []byte { return d.content }
 
+// Node returns the definition as its file has it, with the rows of its CSV file. It must
+// not be changed.
+func (d *Definition) Node() *document.Node { return d.node }
+
+func (d *Definition) base() *Definition { return d }
+
 // size returns the length of the content in bytes.
 func (d *Definition) size() int { return len(d.content) }
 
-// All yields every definition, by kind and key.
-func (s *Snapshot) All() iter.Seq[*Definition] {
-	return func(yield func(*Definition) bool) {
-		for _, key := range slices.Sorted(maps.Keys(s.Prompts)) {
-			if !yield(&s.Prompts[key].Definition) {
-				return
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(s.Endpoints)) {
-			if !yield(&s.Endpoints[key].Definition) {
-				return
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(s.RemoteConfigs)) {
-			if !yield(&s.RemoteConfigs[key].Definition) {
-				return
-			}
-		}
+// Find returns the definition of a kind with the key, or nil.
+func (s *Snapshot) Find(k *kind.Kind, key string) *Definition {
+	if d := s.names[k][key]; d != nil && d.Key == key {
+		return d
 	}
+	return nil
 }
+
+// Named returns the definition of a kind that has the name as its key or as an alias,
+// or nil.
+func (s *Snapshot) Named(k *kind.Kind, name string) *Definition { return s.names[k][name] }
 
 // ValidKey reports whether s has the form of a key: [A-Za-z0-9._:/-]{1,256}.
 func ValidKey(s string) bool {

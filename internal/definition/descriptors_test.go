@@ -16,14 +16,12 @@ import (
 func openFiles(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/dev/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(entries)
 }
 
 // TestNothingStaysOpen reads a workspace again and again. Not even the garbage
-// collector may have to close what was opened.
+// collector may have to close open files.
 func TestNothingStaysOpen(t *testing.T) {
 	dir := workspace(t, map[string]string{
 		"context.yaml": "", "prompts/a.yaml": simple, "prompts/b/c.yaml": simple, "prompts/b/d.yaml": simple, "endpoints/e.yaml": "prompt: a\n",
@@ -32,7 +30,7 @@ func TestNothingStaysOpen(t *testing.T) {
 	before := openFiles(t)
 	for range 20 {
 		var errs document.Errors
-		if d := readDirectory(dir, nil, &errs); len(d.files) != 4 || errs.Len() > 0 {
+		if d := readDirectory(dir, &errs); len(d.files) != 4 || errs.Len() > 0 {
 			t.Fatalf("%d files, %v", len(d.files), errs.Err())
 		}
 	}
@@ -41,26 +39,18 @@ func TestNothingStaysOpen(t *testing.T) {
 	}
 }
 
-// TestWatchWithoutDescriptors: a process that may open no more files is told
+// TestWatchWithoutDescriptors: a process that may open no more files learns
 // that it doesn't watch.
 func TestWatchWithoutDescriptors(t *testing.T) {
 	s, err := Open(workspace(t, map[string]string{"prompts/p.yaml": simple}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	none := limit
 	none.Cur = 3
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
 	err = s.Watch()
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	if err == nil || !strings.Contains(err.Error(), "the directory can't be watched: ") {
 		t.Errorf("got %v", err)
 	}

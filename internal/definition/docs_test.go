@@ -18,9 +18,7 @@ const manual = "../../docs/definitions.md"
 // the file's name.
 func TestManualLoads(t *testing.T) {
 	text, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string]string{}
 	for _, m := range regexp.MustCompile("(?s)```yaml\n# (\\S+)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		files[m[1]] = m[2]
@@ -28,18 +26,19 @@ func TestManualLoads(t *testing.T) {
 	if len(files) < 7 || len(files) != strings.Count(string(text), "```yaml") {
 		t.Fatalf("found %d files", len(files))
 	}
+	for _, m := range regexp.MustCompile("(?s)`(\\S+\\.csv)`:\n\n```csv\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		files[m[1]] = m[2]
+	}
 	if s := mustLoad(t, workspace(t, files)); len(s.Warnings) > 0 {
 		t.Error(s.Warnings)
 	}
 }
 
-// TestDecisionsPage holds that the definitions of docs/decisions.md are those of the
+// TestDecisionsPage compares the definitions of docs/decisions.md with those of the
 // revision that its commands print, and answer its customer as it says.
 func TestDecisionsPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/decisions.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string]string{}
 	for _, m := range regexp.MustCompile("(?s)```yaml\n# ([^\\s:]+)[^\n]*\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		files[m[1]] = m[2]
@@ -65,9 +64,9 @@ func TestDecisionsPage(t *testing.T) {
 		t.Errorf("%s by %v", variant.Key, d)
 	}
 	var trail rules.Trail
-	s.Prompts["support_reply"].Table().AppendTrail(&trail, b, d)
+	s.Prompts["support_reply"].Table().AppendTrail(&trail, b)
 	value, d := s.RemoteConfigs["new_checkout"].Evaluate(b)
-	s.RemoteConfigs["new_checkout"].Table().AppendTrail(&trail, b, d)
+	s.RemoteConfigs["new_checkout"].Table().AppendTrail(&trail, b)
 	if string(value) != "false" || len(trail.Splits) != 2 {
 		t.Fatalf("%s, %v", value, trail.Splits)
 	}
@@ -81,9 +80,7 @@ func TestDecisionsPage(t *testing.T) {
 // TestManualIsComplete checks that every member is in the manual.
 func TestManualIsComplete(t *testing.T) {
 	text, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, member := range slices.Concat(commonMembers, promptMembers, variantMembers, policyMembers, endpointMembers, configMembers) {
 		if !regexp.MustCompile("`" + member + "[`.:]").Match(text) {
 			t.Errorf("the member %s is not described", member)
@@ -95,9 +92,7 @@ func TestManualIsComplete(t *testing.T) {
 // row, as it stands there.
 func TestManualsCellsCanBeWritten(t *testing.T) {
 	text, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, table, _ := strings.Cut(string(text), "| cell | matches |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	cells := 0

@@ -14,11 +14,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// The ceilings of what the files of a workspace expand to.
+// The ceilings of the expanded files of a workspace.
 const (
 	// MaxNodes is how many values and keys the definitions of a workspace may
-	// have together. Those that aliases repeat are counted each time. They stay
-	// in memory, with about 130 bytes each.
+	// have together. Values that aliases repeat are counted each time. They
+	// stay in memory, with about 130 bytes each.
 	MaxNodes = 2_000_000
 	// MaxContent bounds the content of one definition in bytes: its variants with
 	// all that they inherit, its values with the default that they patch. The
@@ -36,8 +36,8 @@ const (
 // longestLoad is LoadTimeout, and longer with the race detector.
 var longestLoad = LoadTimeout
 
-// turns lets the process load one workspace at a time, so that many that change at
-// once use no more processors and memory than one.
+// turns makes the process load one workspace at a time, so that many that change
+// at once use no more processors and memory than one.
 var turns = make(chan struct{}, 1)
 
 // turn waits until this loading may run. Its turn ends with done.
@@ -89,7 +89,7 @@ func giveBack(before uint64) {
 	}()
 }
 
-// effort measures what a loading takes.
+// effort measures the work of a loading.
 type effort struct {
 	begun time.Time
 
@@ -142,8 +142,8 @@ func (l *loader) overflow(format string, args ...any) {
 	l.full.Store(true)
 }
 
-// grow counts the values and keys of a file, with those that its aliases repeat. It
-// may be called in parallel.
+// grow counts the values and keys of a file, including the ones that its aliases
+// repeat. It may be called in parallel.
 func (l *loader) grow(nodes, bytes int) {
 	if n := l.nodes.Add(int64(nodes)); n > MaxNodes {
 		l.overflow("the definitions have more than %d values and keys together", MaxNodes)
@@ -165,7 +165,7 @@ func (l *loader) growPatterns(size int) {
 // parallel.
 func (l *loader) growContent(d *doc, bytes int, errs *document.Errors) {
 	if bytes > MaxContent {
-		errs.Add(d.node, "the %s %s has %d bytes when it is written out, at most %d MiB are possible", noun(d.kind), d.key, bytes, MaxContent>>20)
+		errs.Add(d.node, "the %s %s has %d bytes when it is written out, at most %d MiB are possible", d.kind.Noun, d.key, bytes, MaxContent>>20)
 	}
 	if n := l.content.Add(int64(bytes)); n > MaxBytes {
 		l.overflow("the definitions have more than %d MiB together when they are written out, with what variants inherit", MaxBytes>>20)

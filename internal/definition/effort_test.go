@@ -35,11 +35,7 @@ func hardWork() map[string]string {
 func TestLoadTimeout(t *testing.T) {
 	easy := map[string]string{"context.yaml": "fields: { s: { type: string } }\n", "remoteconfigs/hard.yaml": "type: string\ndefault: x\n"}
 	dir := workspace(t, easy)
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := opened(t, dir)
 	first := s.Snapshot()
 	for name, text := range hardWork() {
 		write(t, filepath.Join(dir, name), text)
@@ -50,7 +46,7 @@ func TestLoadTimeout(t *testing.T) {
 		return loadAgain(ctx, dir, m)
 	}
 	begun := time.Now()
-	err = s.Reload()
+	err := s.Reload()
 	took := time.Since(begun)
 	if _, ok := errors.AsType[*document.MultiError](err); !ok {
 		t.Fatalf("got %v", err)
@@ -84,7 +80,7 @@ func TestEveryStepEndsEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs document.Errors
-	d := readDirectory(dir, nil, &errs)
+	d := readDirectory(dir, &errs)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var m memory
@@ -94,16 +90,14 @@ func TestEveryStepEndsEarly(t *testing.T) {
 	}
 }
 
-// Who closes a workspace does not wait for what is being loaded, nor for the
+// Closing a workspace does not wait for the running load, nor for the
 // turn of a loading, and that is no news.
 func TestCloseEndsLoading(t *testing.T) {
 	dir := workspace(t, map[string]string{"remoteconfigs/a.yaml": "type: string\ndefault: x\n"})
 	for _, waiting := range []bool{false, true} {
 		s, err := Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Subscribe(func(_ *Snapshot, err error) { t.Errorf("told of %v", err) })
+		must(t, err)
+		s.Subscribe(func(_ *Snapshot, err error) { t.Errorf("told of %v", err) }, nil)
 		entered := make(chan struct{})
 		s.read = func(ctx context.Context, dir string, m *memory, _ ...Configuration) (*Snapshot, error) {
 			close(entered)
@@ -144,9 +138,7 @@ func TestCloseEndsLoading(t *testing.T) {
 func TestOneLoadingAtATime(t *testing.T) {
 	dir := workspace(t, map[string]string{"remoteconfigs/a.yaml": "type: string\ndefault: x\n"})
 	done, err := turn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	loaded := make(chan error, 1)
 	go func() {
 		_, err := Load(dir)
@@ -163,7 +155,7 @@ func TestOneLoadingAtATime(t *testing.T) {
 	}
 }
 
-// A large loading gives back what it took, in the background.
+// A large loading returns its memory, in the background.
 func TestMemoryIsGivenBack(t *testing.T) {
 	before := allocated()
 	giveBack(before)
@@ -182,16 +174,16 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	}
 }
 
-var ballast []byte // what the compiler may not leave out
+var ballast []byte // a value that the compiler may not leave out
 
-// What a workspace's definitions have together is counted to the last one, and
-// again from what is remembered.
+// The values of a workspace's definitions are counted to the last one, and
+// again from the memory.
 func TestCeilingsOfWorkspace(t *testing.T) {
 	if raceEnabled {
 		t.Skip("files of megabytes")
 	}
 	list := func(n int) string { return "type: list\ndefault: [" + strings.Repeat("1,", n-1) + "1]\n" }
-	// A file has two values and keys for each member beside the items.
+	// A file has two values and keys for each member except the items.
 	const each = 250_000
 	dir := t.TempDir()
 	for i := range MaxNodes / each {
@@ -199,9 +191,7 @@ func TestCeilingsOfWorkspace(t *testing.T) {
 	}
 	var m memory
 	s, err := loadAgain(t.Context(), dir, &m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if nodes, _ := m.files["remoteconfigs/c0.yaml"].node.Size(); nodes != each {
 		t.Fatalf("%d values and keys", nodes)
 	}
@@ -212,9 +202,7 @@ func TestCeilingsOfWorkspace(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, "remoteconfigs/more.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, "remoteconfigs/more.yaml")))
 	if again, err := loadAgain(t.Context(), dir, &m); err != nil || again.Revision != s.Revision {
 		t.Errorf("%v", err)
 	}

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/rules"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Endpoint is a prompt that the gateway sends to a model, whose answer it returns.
@@ -22,15 +22,10 @@ type Endpoint struct {
 	// Accept is what callers may bring.
 	Accept Accept
 
-	table     *rules.Table // nil without variants
 	policies  []*Policy
 	byOutcome []*Policy
-	fallback  *Policy // where no row matches
+	fallback  *Policy // if no row matches
 }
-
-// Table returns the table that picks the policy. It is nil for an endpoint
-// without variants, which has one policy.
-func (e *Endpoint) Table() *rules.Table { return e.table }
 
 // Policy returns the policy of a decision of Table.
 func (e *Endpoint) Policy(d rules.Decision) *Policy {
@@ -51,7 +46,7 @@ func (e *Endpoint) remembers() bool {
 
 // Named yields the targets that a call may have, without what fallbacks have from
 // a variant: the own target of each variant of the prompt, then the fallbacks of
-// each policy, those that policies inherit once.
+// each policy, inherited ones once.
 func (e *Endpoint) Named() iter.Seq[Target] {
 	return func(yield func(Target) bool) {
 		for _, v := range e.Prompt.variants {
@@ -68,7 +63,7 @@ func (e *Endpoint) Named() iter.Seq[Target] {
 }
 
 // Called yields the targets that a call may have, with what fallbacks have from a
-// variant: those of each policy with each variant of the prompt.
+// variant: the targets of each policy with each variant of the prompt.
 func (e *Endpoint) Called() iter.Seq[Target] {
 	return func(yield func(Target) bool) {
 		for _, v := range e.Prompt.variants {
@@ -86,7 +81,7 @@ func (e *Endpoint) Called() iter.Seq[Target] {
 	}
 }
 
-// fallbacks yields the fallbacks of all policies, those that policies inherit once.
+// fallbacks yields the fallbacks of all policies, inherited ones once.
 func (e *Endpoint) fallbacks() iter.Seq[*Target] {
 	return func(yield func(*Target) bool) {
 		seen := make(map[*Target]bool)
@@ -115,13 +110,15 @@ type Target struct {
 	origin origin
 }
 
-// endpointMembers are the members of an endpoint beside its policy, its table and
+// endpointMembers are the members of an endpoint except its policy, its table and
 // commonMembers.
 var endpointMembers = []string{"prompt", "idempotency", "accept", "variants", "default"}
 
 func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	e := &Endpoint{Definition: d.common(errs)}
-	e.decodeIdempotency(d.node.Get("idempotency"), errs)
+	if n := d.node.Get("idempotency"); !n.IsNull() {
+		e.Idempotency, _ = n.ReadBool(errs, "idempotency")
+	}
 	e.decodeAccept(d.node.Get("accept"), errs)
 	mistakes := errs.Len()
 	d.node.CheckMembers(errs, "an endpoint", slices.Concat(policyMembers, endpointMembers, rules.TableMembers, commonMembers)...)
@@ -129,6 +126,7 @@ func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	if !misspelt || d.node.Get("prompt") != nil { // an unknown member may be the prompt
 		e.Prompt = l.prompt(d, errs)
 	}
+	e.prompt = e.Prompt
 	r := &policyReader{loader: l, errs: errs, refused: make(map[*document.Node]bool), idle: make(map[*document.Node]*idleMember)}
 	outside := r.read(nil, d.node)
 	if d.node.Get("variants") == nil {
@@ -151,7 +149,7 @@ func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	return e
 }
 
-// refuseTable reports what an endpoint without variants has of a table.
+// refuseTable reports the members of a table in an endpoint without variants.
 func refuseTable(n *document.Node, errs *document.Errors) {
 	if m := n.Get("tests"); m != nil {
 		errs.Add(m, "an endpoint has no table to test: put the tests into its prompt")
@@ -176,8 +174,9 @@ func (l *loader) prompt(d *doc, errs *document.Errors) *Prompt {
 		return nil
 	}
 	p := l.snapshot.Prompts[key]
-	if p == nil && l.missing(trace.KindPrompt, key) {
-		errs.Report("unknown-prompt", n.Pos, "there is no prompt %q%s", key, l.didYouMean(trace.KindPrompt, key))
+	l.refer(d, kind.Prompt, n, p != nil)
+	if p == nil && l.missing(kind.Prompt, key) {
+		errs.Report("unknown-prompt", n.Pos, "there is no prompt %q%s", key, l.didYouMean(kind.Prompt, key))
 	}
 	return p
 }
@@ -190,7 +189,7 @@ func (e *Endpoint) checkTargets(l *loader, at *document.Node, errs *document.Err
 	var called []*Variant
 	for _, v := range e.Prompt.variants {
 		switch {
-		case v.origin.broken: // whose mistakes are the cause of what it lacks
+		case v.origin.broken: // whose mistakes are the cause of the missing members
 		case v.Provider == "":
 			errs.Report("missing-provider", at.Pos, "the variant %s of the prompt %s (%s) names no provider, which an endpoint needs", v.Key, e.Prompt.Key, v.origin.pos)
 		default:
@@ -199,7 +198,7 @@ func (e *Endpoint) checkTargets(l *loader, at *document.Node, errs *document.Err
 	}
 	for t := range e.fallbacks() {
 		if t.Parameters.Tools == nil && t.Parameters.ToolChoice == nil {
-			continue // it has those of the variant, which are checked with it
+			continue // it has the variant's parameters, which are checked with it
 		}
 		for _, v := range called {
 			if l.stopped() {

@@ -62,7 +62,7 @@ func TestWeightsAndHedge(t *testing.T) {
 		if diff := cmp.Diff(test.weights, e.Default().Weights); diff != "" {
 			t.Errorf("%q: weights %s", test.text, diff)
 		}
-		if n := len(e.Default().Targets(e.Prompt.Default())); e.Default().Weights != nil && len(e.Default().Weights) != n {
+		if n := len(e.fallback.Targets(e.Prompt.fallback)); e.fallback.Weights != nil && len(e.fallback.Weights) != n {
 			t.Errorf("%q: %d weights of %d targets", test.text, len(e.Default().Weights), n)
 		}
 		if diff := cmp.Diff(test.warnings, warnings); diff != "" {
@@ -79,7 +79,7 @@ func TestWeightsAndHedgeThatAreWrong(t *testing.T) {
 		"fallback: [ { provider: b, weight: -1, model: n } ]\n": `endpoints/e.yaml:2:36: weight must be a whole number from 1 to 1000, this is "-1"`,
 		"hedge: 2s\n":                                  `endpoints/e.yaml:2:8: hedge must be a mapping such as { after: 2s }, this is "2s"`,
 		"hedge: {}\n":                                  `endpoints/e.yaml:2:8: after is missing: how long a request waits for an answer until the next target is asked too, such as 2s`,
-		"hedge: { after: 2 }\n":                        `endpoints/e.yaml:2:17: after must be a duration from 10ms to 1h such as 500ms, 30s or 1m30s, this is "2": did you mean 2s?`,
+		"hedge: { after: 2 }\n":                        `endpoints/e.yaml:2:17: after must be a duration from 10ms to 1h such as 500ms, 30s or 1m30s, this is "2"`,
 		"hedge: { after: 1s, max: 2 }\n":               `endpoints/e.yaml:2:21: unknown member "max" in hedge (known: after)`,
 		"hedge: { after: 1s }\nwieght: 1\n":            `endpoints/e.yaml:3:1: unknown member "wieght" in an endpoint: did you mean "weight"?`,
 		"fallback: 7\nweight: 1\n":                     `endpoints/e.yaml:2:11: fallback must be a list of {provider, model}, this is a single value`,

@@ -9,7 +9,7 @@ import (
 )
 
 // decodeVariants reads the variants of an endpoint and the table that picks one.
-// outside are the members beside variants, which each variant inherits.
+// outside are the members next to variants, which each variant inherits.
 func (e *Endpoint) decodeVariants(l *loader, d *doc, r *policyReader, outside *writtenPolicy) {
 	set := r.variants(d.node.Get("variants"), outside)
 	e.policies = set.list
@@ -22,7 +22,8 @@ func (e *Endpoint) decodeVariants(l *loader, d *doc, r *policyReader, outside *w
 		e.byOutcome = append(e.byOutcome, p)
 		used[p] = true
 	}
-	e.cost = e.table.Cost()
+	e.answer = func(d rules.Decision) []byte { return []byte(quoted(e.Policy(d).Key)) }
+	e.same = func(a, b int) bool { return e.byOutcome[a] == e.byOutcome[b] }
 	if e.fallback == nil {
 		e.fallback = &Policy{}
 	} else if r.errs.Len() == before { // a mistake in the table may be why one seems unused
@@ -83,8 +84,8 @@ func (r *policyReader) variants(n *document.Node, outside *writtenPolicy) varian
 	return set
 }
 
-// warnReplaced warns of members beside variants that no variant has. Of timeout and
-// retry a variant may have a part.
+// warnReplaced warns of members next to variants that no variant has. Of timeout
+// and retry a variant may have a part.
 func (r *policyReader) warnReplaced(outside *writtenPolicy, held map[*document.Node]bool) {
 	for name, at := range outside.own {
 		if !held[at] && name != "timeout" && name != "retry" {

@@ -136,7 +136,7 @@ func TestEndpointVariants(t *testing.T) {
 	}
 	// The own target of the prompt's variant comes first, and fallbacks have its
 	// parameters.
-	targets := e.Policy(rules.Decision{Outcome: 1}).Targets(e.Prompt.Default())
+	targets := e.Policy(rules.Decision{Outcome: 1}).Targets(e.Prompt.fallback)
 	if len(targets) != 2 || targets[0].Provider != "a" || string(targets[0].Extra["seed"]) != "1" ||
 		targets[1].Model != "small" || *targets[1].Parameters.Temperature != 1 || targets[1].Extra != nil {
 		t.Errorf("targets %+v", targets)
@@ -151,7 +151,7 @@ func TestEndpointVariants(t *testing.T) {
 }
 
 // TestEndpointVariantsInTheVersion holds that the content has variants with all they
-// inherit, and only what has an effect.
+// inherit, and only members with an effect.
 func TestEndpointVariantsInTheVersion(t *testing.T) {
 	_, e, _ := loadVaried(t, "cache: { ttl: 60s }\nvariants:\n  a: {}\n  b: { extends: a, hedge: { after: 1s }, fallback: [ { provider: b, model: n } ] }\ndefault: a\nrules: [ { when: { plan: pro }, value: b } ]\n")
 	policy := func(more string) string {
@@ -212,7 +212,7 @@ func TestEndpointVariantsThatAreWrong(t *testing.T) {
 		{"default: a\n", []string{"2:1: default is about variants, and the endpoint has none: add variants that say how to call, or put the table into its prompt"}},
 		{"rules: [ { value: a } ]\nhit: first\n", []string{"2:1: rules is about variants, and the endpoint has none: add variants that say how to call, or put the table into its prompt"}},
 		{"varaints: { a: {} }\ndefault: a\n", []string{`2:1: unknown member "varaints" in an endpoint: did you mean "variants"?`}},
-		// What variants have together with what they inherit.
+		// Members of variants together with inherited ones.
 		{"max_attempts: 1\nvariants:\n  a: {}\n  b: { " + fallback + " }\n  c: { extends: b, cache: { ttl: 1h } }\n  d: { " + fallback + ", max_attempts: 1 }\ndefault: a\n", []string{
 			"5:18: max_attempts is 1 (endpoints/e.yaml:2:15) and there are 2 targets: some could never be tried",
 			"2:15: max_attempts is 1 and there are 2 targets: some could never be tried",
@@ -271,8 +271,8 @@ var sorted = cmp.Transformer("sorted", func(list []string) map[string]bool {
 	return set
 })
 
-// TestEndpointVariantsWarn: what has no effect in one variant has one in another
-// that inherits it.
+// TestEndpointVariantsWarn checks members without an effect in one variant and
+// with one in another that inherits it.
 func TestEndpointVariantsWarn(t *testing.T) {
 	const fallback = "fallback: [ { provider: b, model: n } ]"
 	for text, want := range map[string][]string{
@@ -307,8 +307,8 @@ func TestEndpointVariantsWarn(t *testing.T) {
 	}
 }
 
-// TestEndpointVariantsComeBack: what is inherited is written out, and the version
-// stays.
+// TestEndpointVariantsComeBack checks that inherited members are written out, and
+// the version stays.
 func TestEndpointVariantsComeBack(t *testing.T) {
 	comesBack(t, workspace(t, variedFiles(plans)))
 	comesBack(t, workspace(t, variedFiles("log: none\nidempotency: true\nvariants: { \"1.10\": {}, \"null\": { retry: { count: 0, on_codes: [] }, weight: 2 } }\ndefault: \"1.10\"\nhit: unique\n"+
@@ -319,11 +319,7 @@ func TestEndpointVariantsComeBack(t *testing.T) {
 // asks for reaches the endpoint, which has not changed itself.
 func TestEndpointsDependOnConfigs(t *testing.T) {
 	dir := workspace(t, variedFiles("variants: { a: {}, b: {} }\ndefault: a\nrules: [ { when: { config: { big: true } }, value: b } ]\ntests: [ { context: { plan: enterprise }, variant: b } ]\n"))
-	source, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
+	source := opened(t, dir)
 	picks := func(plan string) string {
 		s := source.Snapshot()
 		e := s.Endpoints["e"]
@@ -334,9 +330,7 @@ func TestEndpointsDependOnConfigs(t *testing.T) {
 	}
 	version := source.Snapshot().Endpoints["e"].Version
 	write(t, dir+"/remoteconfigs/big.yaml", "type: boolean\ndefault: false\nrules: [ { when: { plan: [pro, enterprise] }, value: true } ]\n")
-	if err := source.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, source.Reload())
 	if got := picks("enterprise") + picks("pro"); got != "bb" || source.Snapshot().Endpoints["e"].Version != version {
 		t.Errorf("after: %s, version %s", got, source.Snapshot().Endpoints["e"].Version)
 	}

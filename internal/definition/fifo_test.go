@@ -26,8 +26,8 @@ func ends[T any](t *testing.T, what string, f func() T) T {
 	}
 }
 
-// What is no regular file is refused without being opened, wherever it stands;
-// once it is replaced by one, loading goes on.
+// A file that is not regular is refused without being opened, wherever it
+// stands; once it is replaced by one, loading goes on.
 func TestOnlyRegularFiles(t *testing.T) {
 	files := map[string]string{
 		"context.yaml": "fields: { a: { type: string } }\n", "prompts/p.yaml": simple, "remoteconfigs/deep/c.yaml": "type: string\ndefault: x\n",
@@ -46,25 +46,17 @@ func TestOnlyRegularFiles(t *testing.T) {
 	for name := range files {
 		for kind, put := range kinds {
 			dir, err := os.MkdirTemp("", "d") // the name of a socket is short
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = os.RemoveAll(dir) })
 			for name, text := range files {
 				write(t, filepath.Join(dir, name), text)
 			}
 			path := filepath.Join(dir, filepath.FromSlash(name))
 			s, err := Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			first := s.Snapshot()
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-			if err := put(path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(path))
+			must(t, put(path))
 			err = ends(t, "reading "+kind+" as "+name, s.Reload)
 			if err == nil || !strings.Contains(err.Error(), path+":1:1: ") || !strings.Contains(err.Error(), "not a regular file, this is "+kind) {
 				t.Errorf("%s as %s: %v", kind, name, err)
@@ -75,9 +67,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 			if _, err := ReadDataModel(dir); name == "context.yaml" && err == nil {
 				t.Errorf("the data model is read from %s", kind)
 			}
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(path))
 			write(t, path, files[name]+"# mended\n")
 			if err := ends(t, "the reload after "+kind, s.Reload); err != nil {
 				t.Errorf("after %s as %s: %v", kind, name, err)
@@ -94,12 +84,8 @@ func TestFIFOAsFolder(t *testing.T) {
 	dir := workspace(t, map[string]string{"prompts/p.yaml": simple})
 	for _, folder := range []string{"prompts", ""} {
 		path := filepath.Join(dir, folder)
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mkfifo(path, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(path))
+		must(t, syscall.Mkfifo(path, 0o600))
 		err := ends(t, "reading "+path, func() error {
 			_, err := Load(dir)
 			return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,8 +13,8 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/regular"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // The ceilings of a workspace.
@@ -28,21 +27,17 @@ const (
 	maxFolders = 32
 )
 
-// folders are the kinds by their folders in a workspace.
-var folders = map[string]trace.Kind{
-	trace.KindPrompt.Folder():       trace.KindPrompt,
-	trace.KindEndpoint.Folder():     trace.KindEndpoint,
-	trace.KindRemoteConfig.Folder(): trace.KindRemoteConfig,
+// Layout returns the text that describes the files of a workspace.
+func Layout() string {
+	folders := kind.Folders()
+	last := len(folders) - 1
+	return "context.yaml and the folders " + strings.Join(folders[:last], ", ") + " and " + folders[last]
 }
-
-// KindOf returns the kind of the definitions in a folder of a workspace, 0 for
-// another folder.
-func KindOf(folder string) trace.Kind { return folders[folder] }
 
 // source is one file of a workspace.
 type source struct {
 	path string     // slash-separated, below the directory
-	kind trace.Kind // 0 for context.yaml
+	kind *kind.Kind // nil for context.yaml
 	key  string     // the default key
 	data []byte
 	size int64
@@ -50,24 +45,19 @@ type source struct {
 	// plain reports whether the file is no link, so that it can be looked up in
 	// its folder.
 	plain bool
-	stamp stamp
-	// same is the file of the last loading where its stamp shows that it has not
-	// changed. It is not read again, and data is empty.
-	same *file
 }
 
 // directory holds a workspace's files as they were read.
 type directory struct {
 	dir      string
 	root     *os.Root
-	last     map[string]*file // of the last loading, by path
-	begun    time.Time        // when the reading began
 	context  *source
 	files    []*source
+	tables   []*source // CSV files next to definitions
 	warnings []Warning
 	bytes    int64
 	emptying bool // allowEmpty is in it
-	past     bool // the files are those of a Past
+	past     bool // the files come from a Past
 	// lost are the files and folders that can't be read, by path. What they hold
 	// is not known, so what refers to it is no mistake.
 	lost []string
@@ -78,16 +68,15 @@ type directory struct {
 
 // readDirectory reads all files of a workspace. Nothing outside of dir is
 // read: symbolic links that lead out of it are errors. Where files change while they
-// are read, all are read again, a few times. Files of the last loading that have not
-// changed since are not read.
-func readDirectory(dir string, last map[string]*file, errs *document.Errors) *directory {
+// are read, all are read again, a few times.
+func readDirectory(dir string, errs *document.Errors) *directory {
 	const (
 		attempts = 5
 		pause    = 20 * time.Millisecond
 	)
 	for attempt := 1; ; attempt++ {
 		var found document.Errors
-		d, settled := readOnce(dir, last, &found)
+		d, settled := readOnce(dir, &found)
 		if settled || attempt == attempts {
 			errs.Merge(&found)
 			return d
@@ -97,8 +86,8 @@ func readDirectory(dir string, last map[string]*file, errs *document.Errors) *di
 }
 
 // readOnce reads the files and reports whether none changed meanwhile.
-func readOnce(dir string, last map[string]*file, errs *document.Errors) (d *directory, settled bool) {
-	d = &directory{dir: dir, last: last, begun: time.Now()}
+func readOnce(dir string, errs *document.Errors) (d *directory, settled bool) {
+	d = &directory{dir: dir}
 	root, err := os.OpenRoot(folderName(dir))
 	if err != nil {
 		errs.AddAt(document.Position{File: dir}, "the definitions can't be read: %v", cause(err))
@@ -134,10 +123,10 @@ func (d *directory) top(name string, errs *document.Errors) {
 		d.unreadable(errs, name, err)
 		return
 	}
-	if kind, ok := folders[name]; ok && info.IsDir() {
-		d.folder(kind, name, []fs.FileInfo{info}, errs)
+	if k := kind.InFolder(name); k != nil && info.IsDir() {
+		d.folder(k, name, []fs.FileInfo{info}, errs)
 		return
-	} else if ok && !info.Mode().IsRegular() {
+	} else if k != nil && !info.Mode().IsRegular() {
 		errs.AddAt(d.whole(name), "neither a folder nor a regular file")
 		d.lost = append(d.lost, name)
 		return
@@ -149,14 +138,14 @@ func (d *directory) top(name string, errs *document.Errors) {
 			d.lost = append(d.lost, name)
 			return
 		}
-		if s := d.read(0, name, "", nil, errs); s != nil && d.admit(s, errs) {
+		if s := d.read(nil, name, "", nil, errs); s != nil && d.admit(s, errs) {
 			d.context = s
 		}
 		return
 	}
 	if info.IsDir() || ok {
 		hint := ""
-		if near := document.Nearest(base, []string{"context", "prompts", "endpoints", "remoteconfigs"}); near != "" {
+		if near := document.Nearest(base, append([]string{"context"}, kind.Folders()...)); near != "" {
 			if near == "context" {
 				near += ".yaml"
 			}
@@ -166,13 +155,13 @@ func (d *directory) top(name string, errs *document.Errors) {
 			}
 			d.misnamed[near] = name
 		}
-		d.warn("not-read", name, "not read, a workspace has context.yaml and the folders prompts, endpoints and remoteconfigs%s", hint)
+		d.warn("not-read", name, "not read, a workspace has %s%s", Layout(), hint)
 	}
 }
 
 // folder reads the definitions of one kind. parents are the folders that it is in,
 // with itself.
-func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, errs *document.Errors) {
+func (d *directory) folder(k *kind.Kind, name string, parents []fs.FileInfo, errs *document.Errors) {
 	if len(parents) > maxFolders {
 		errs.AddAt(d.whole(name), "folders nest more than %d deep", maxFolders)
 		d.lost = append(d.lost, name)
@@ -203,7 +192,7 @@ func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, 
 		}
 		file := path.Join(name, e.Name())
 		if e.Type().IsRegular() {
-			d.definition(kind, file, e, here, errs)
+			d.definition(k, file, here, errs)
 			continue
 		}
 		// Stat follows links: Kubernetes mounts files and folders as links
@@ -217,44 +206,32 @@ func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, 
 				errs.AddAt(d.whole(file), "the link leads back to a folder it stands in")
 				continue
 			}
-			d.folder(kind, file, append(slices.Clip(parents), info), errs)
+			d.folder(k, file, append(slices.Clip(parents), info), errs)
 		default:
-			d.definition(kind, file, nil, nil, errs)
+			d.definition(k, file, nil, errs)
 		}
 	}
 }
 
 // definition reads a file in a folder of definitions where its name is that of a
-// definition. here is the folder and e the file's entry in it, nil where the file is
-// a link.
-func (d *directory) definition(kind trace.Kind, name string, e fs.DirEntry, here *os.Root, errs *document.Errors) {
+// definition or of a CSV file. here is its folder, nil for a link.
+func (d *directory) definition(k *kind.Kind, name string, here *os.Root, errs *document.Errors) {
 	base, ok := definitionName(name)
+	if document.IsCSV(name) {
+		if s := d.read(k, name, "", here, errs); s != nil && d.admit(s, errs) {
+			d.tables = append(d.tables, s)
+		}
+		return
+	}
 	if !ok {
 		if path.Ext(name) != ".md" {
 			d.warn("not-read", name, "not read, definitions are .yaml, .yml or .json files")
 		}
 		return
 	}
-	s := d.same(kind, name, defaultKey(base), e)
-	if s == nil {
-		s = d.read(kind, name, defaultKey(base), here, errs)
-	}
-	if s != nil && d.admit(s, errs) {
+	if s := d.read(k, name, defaultKey(base), here, errs); s != nil && d.admit(s, errs) {
 		d.files = append(d.files, s)
 	}
-}
-
-// same returns a file of the last loading that has not changed since, or nil.
-func (d *directory) same(kind trace.Kind, name, key string, e fs.DirEntry) *source {
-	f := d.last[name]
-	if f == nil || f.stamp == (stamp{}) || e == nil {
-		return nil
-	}
-	info, err := e.Info()
-	if err != nil || stampOf(info) != f.stamp {
-		return nil
-	}
-	return &source{path: name, kind: kind, key: key, size: f.stamp.size, mod: info.ModTime(), plain: true, stamp: f.stamp, same: f}
 }
 
 // open opens a file in its folder where that is given, else by its whole path. The
@@ -269,8 +246,8 @@ func (d *directory) open(name string, here *os.Root) (*os.File, error) {
 }
 
 // read reads one file, in its folder where that is given.
-func (d *directory) read(kind trace.Kind, name, key string, here *os.Root, errs *document.Errors) *source {
-	s := &source{path: name, kind: kind, key: key, plain: here != nil}
+func (d *directory) read(k *kind.Kind, name, key string, here *os.Root, errs *document.Errors) *source {
+	s := &source{path: name, kind: k, key: key, plain: here != nil}
 	f, err := d.open(name, here)
 	if err != nil {
 		if !gone(err) {
@@ -285,9 +262,6 @@ func (d *directory) read(kind trace.Kind, name, key string, here *os.Root, errs 
 		return nil
 	}
 	s.size, s.mod = info.Size(), info.ModTime()
-	if s.plain {
-		s.stamp = stampAt(info, d.begun)
-	}
 	// One byte more, to find out whether the file has grown.
 	s.data = make([]byte, min(s.size, document.MaxFileBytes)+1)
 	n, err := io.ReadFull(f, s.data)
@@ -301,30 +275,22 @@ func (d *directory) read(kind trace.Kind, name, key string, here *os.Root, errs 
 
 // admit counts a file and reports whether it is within the ceilings.
 func (d *directory) admit(s *source, errs *document.Errors) bool {
-	d.bytes += s.length()
+	d.bytes += int64(len(s.data))
 	switch {
 	case d.bytes > MaxBytes:
 		errs.AddAt(d.position(s.path), "the definitions have more than %d MiB together", MaxBytes>>20)
-	case len(d.files) == MaxFiles:
+	case len(d.files)+len(d.tables) == MaxFiles:
 		errs.AddAt(d.position(s.path), "there are more than %d definitions", MaxFiles)
 	default:
 		return true
 	}
 	// The rest is not read.
-	d.lost = slices.AppendSeq(d.lost, maps.Keys(folders))
+	d.lost = append(d.lost, kind.Folders()...)
 	return false
 }
 
-// length returns how many bytes were read of a file, now or in the last loading.
-func (s *source) length() int64 {
-	if s.same != nil {
-		return min(s.size, document.MaxFileBytes+1)
-	}
-	return int64(len(s.data))
-}
-
 // full reports whether a ceiling was exceeded, so that reading stops.
-func (d *directory) full() bool { return d.bytes > MaxBytes || len(d.files) >= MaxFiles+1 }
+func (d *directory) full() bool { return d.bytes > MaxBytes || len(d.files)+len(d.tables) > MaxFiles }
 
 // settled reports whether the files are unchanged since they were read. A file that
 // is being written may have been read in part.
@@ -339,7 +305,7 @@ func (d *directory) settled() bool {
 			here.Close()
 		}
 	}()
-	for _, s := range d.files {
+	for _, s := range slices.Concat(d.files, d.tables) {
 		if !s.plain {
 			if !s.unchanged(d.root, s.path) {
 				return false
@@ -365,15 +331,11 @@ func (d *directory) settled() bool {
 
 // unchanged reports whether a file is the same as when it was read.
 func (s *source) unchanged(root *os.Root, name string) bool {
-	if s.same != nil {
-		info, err := root.Lstat(name)
-		return err == nil && stampOf(info) == s.stamp
-	}
 	info, err := root.Stat(name)
 	return err == nil && info.Size() == s.size && info.ModTime().Equal(s.mod) && int64(len(s.data)) == min(s.size, document.MaxFileBytes+1)
 }
 
-// whole returns a place without a line, for what is a folder, a link or no file at all.
+// whole returns a place without a line, for a folder, a link or no file at all.
 func (d *directory) whole(name string) document.Position {
 	return document.Position{File: d.file(name)}
 }
@@ -433,15 +395,18 @@ func (d *directory) unreadable(errs *document.Errors, name string, err error) {
 }
 
 // isLost reports whether a definition may be in a file that can't be read.
-func (d *directory) isLost(kind trace.Kind, key string) bool {
+func (d *directory) isLost(k *kind.Kind, key string) bool {
 	return slices.ContainsFunc(d.lost, func(name string) bool {
 		folder, rest, _ := strings.Cut(name, "/")
 		if base, ok := definitionName(rest); ok {
 			rest = base
 		}
-		return folders[folder] == kind && (rest == "" || rest == key || strings.HasPrefix(key, rest+"/"))
+		return kind.InFolder(folder) == k && (rest == "" || rest == key || strings.HasPrefix(key, rest+"/"))
 	})
 }
+
+// isLostFile reports whether a file is there and can't be read.
+func (d *directory) isLostFile(name string) bool { return slices.Contains(d.lost, name) }
 
 func (d *directory) warn(kind, name, format string, args ...any) {
 	d.warnings = append(d.warnings, Warning{Pos: document.Position{File: d.file(name)}, Message: fmt.Sprintf(format, args...), Kind: kind})

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -56,18 +56,12 @@ func configMap(t *testing.T, dir, revision string, files map[string]string) {
 		write(t, filepath.Join(dir, "..rev_"+revision, name), text)
 		top, _, _ := strings.Cut(name, "/")
 		if _, err := os.Lstat(filepath.Join(dir, top)); err != nil {
-			if err := os.Symlink(filepath.Join("..data", top), filepath.Join(dir, top)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(filepath.Join("..data", top), filepath.Join(dir, top)))
 		}
 	}
 	next := filepath.Join(dir, "..data_tmp")
-	if err := os.Symlink("..rev_"+revision, next); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, filepath.Join(dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("..rev_"+revision, next))
+	must(t, os.Rename(next, filepath.Join(dir, "..data")))
 }
 
 func TestConfigMap(t *testing.T) {
@@ -83,9 +77,7 @@ func TestLinksStayInside(t *testing.T) {
 	dir := workspace(t, map[string]string{"prompts/a.yaml": simple, "shared/x.yaml": simple})
 	outside := workspace(t, map[string]string{"secret.yaml": simple})
 	link := func(to, name string) {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	link("../shared/x.yaml", "prompts/inside.yaml")
 	if s := mustLoad(t, dir); s.Prompts["inside"] == nil {
@@ -129,7 +121,7 @@ func TestCeilings(t *testing.T) {
 		write(t, filepath.Join(dir, "prompts", fmt.Sprintf("p%02d.yaml", i)), big)
 	}
 	var errs document.Errors
-	d := readDirectory(dir, nil, &errs)
+	d := readDirectory(dir, &errs)
 	if len(d.files) > MaxBytes/document.MaxFileBytes || errs.Len() != 1 || !strings.Contains(errs.Err().Error(), "p04.yaml:1:1: the definitions have more than 64 MiB together") {
 		t.Errorf("%d files: %v", len(d.files), errs.Err())
 	}
@@ -142,19 +134,19 @@ func FuzzLoad(f *testing.F) {
 			return err
 		}
 		data, err := os.ReadFile(name)
-		f.Add(uint8(folders[filepath.Base(filepath.Dir(name))]), data)
+		f.Add(uint8(slices.Index(kind.All, kind.InFolder(filepath.Base(filepath.Dir(name))))), data)
 		return err
 	})
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(uint8(1), []byte("default: a\nvariants: { a: { extends: b }, b: { extends: a } }\nrules: [ { value: a } ]"))
-	f.Add(uint8(3), []byte("type: object\ndefault: {}\nmerge: default\nschema: { $ref: '#' }\nrules: [ { value: { a: ~ }, when: { config: { x: 1 } } } ]"))
+	f.Add(uint8(0), []byte("default: a\nvariants: { a: { extends: b }, b: { extends: a } }\nrules: [ { value: a } ]"))
+	f.Add(uint8(2), []byte("type: object\ndefault: {}\nmerge: default\nschema: { $ref: '#' }\nrules: [ { value: { a: ~ }, when: { config: { x: 1 } } } ]"))
 	context, err := os.ReadFile("../../examples/definitions/context.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, kind uint8, data []byte) {
+	f.Fuzz(func(t *testing.T, number uint8, data []byte) {
 		if len(data) > 1<<14 {
 			return
 		}
@@ -162,8 +154,8 @@ func FuzzLoad(f *testing.F) {
 			dir:     "d",
 			context: &source{path: "context.yaml", data: context},
 			files: []*source{
-				{path: "x", kind: trace.Kind(kind%3 + 1), key: "x", data: data},
-				{path: "prompts/support_reply.yaml", kind: trace.KindPrompt, key: "support_reply", data: []byte(simple)},
+				{path: "x", kind: kind.All[int(number)%len(kind.All)], key: "x", data: data},
+				{path: "prompts/support_reply.yaml", kind: kind.Prompt, key: "support_reply", data: []byte(simple)},
 			},
 		}
 		var errs document.Errors

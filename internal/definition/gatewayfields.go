@@ -11,7 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// Configuration is what is known of the configuration of a gateway that uses
+// Configuration is the known part of the configuration of a gateway that uses
 // definitions. Of a nil member nothing is known: what definitions name of it is then
 // not checked.
 type Configuration struct {
@@ -19,9 +19,9 @@ type Configuration struct {
 	Limits    []string // the names of its limits
 }
 
-// ParseConfiguration returns what is known of a gateway by the member providers of a
-// workspace's JSON configuration and by the names of its limits. Neither member of the
-// result is nil.
+// ParseConfiguration returns the configuration that follows from the member providers
+// of a workspace's JSON configuration and by the names of its limits. Neither member
+// of the result is nil.
 func ParseConfiguration(providers map[string]json.RawMessage, limits []string) (Configuration, error) {
 	known, err := ParseProviders(providers)
 	return Configuration{known, slices.AppendSeq(make([]string, 0, len(limits)), slices.Values(limits))}, err
@@ -31,7 +31,7 @@ func ParseConfiguration(providers map[string]json.RawMessage, limits []string) (
 // first.
 func gatewayFields(n *document.Node) []*document.Node {
 	var first []*document.Node
-	for name := range rules.GatewayFields(n) {
+	for _, name := range rules.GatewayFields(n) {
 		if !slices.ContainsFunc(first, func(other *document.Node) bool { return other.Text == name.Text }) {
 			first = append(first, name)
 		}

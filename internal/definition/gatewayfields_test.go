@@ -12,7 +12,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// gatewayFiles is a workspace whose tables read what the gateway knows of itself.
+// gatewayFiles is a workspace whose tables read the state of the gateway.
 func gatewayFiles() map[string]string {
 	return map[string]string{
 		"context.yaml":   "fields: { plan: { type: string } }\nsegments: { poor: [ { budget.daily: 80.. } ] }\n",
@@ -54,7 +54,7 @@ func TestGatewayFieldsOfDefinitions(t *testing.T) {
 	)
 }
 
-// What a gateway is configured with tells which of these fields there are. Without a
+// The gateway's configuration decides which of these fields there are. Without a
 // configuration any name may be.
 func TestGatewayFieldsThatAreNotConfigured(t *testing.T) {
 	dir := workspace(t, gatewayFiles())
@@ -151,14 +151,12 @@ func TestMemoryOfGatewayFields(t *testing.T) {
 		dir := workspace(t, files)
 		want := mustLoad(t, dir)
 		got, err := loadAgain(context.Background(), dir, &m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got.Revision != want.Revision || !reflect.DeepEqual(got.Model.GatewayNames(), want.Model.GatewayNames()) || len(got.Warnings) != len(want.Warnings) {
 			t.Fatalf("%v and %v, warnings %v and %v", got.Model.GatewayNames(), want.Model.GatewayNames(), got.Warnings, want.Warnings)
 		}
-		for d := range want.All() {
-			a, b := got.tableOf(d), want.tableOf(d)
+		for _, d := range want.Definitions {
+			a, b := got.Find(d.Kind, d.Key).Table(), d.Table()
 			if a == nil {
 				continue
 			}
@@ -173,24 +171,12 @@ func TestMemoryOfGatewayFields(t *testing.T) {
 	}
 }
 
-// tableOf is the table of a definition, nil for an endpoint without one.
-func (s *Snapshot) tableOf(d *Definition) *rules.Table {
-	for _, t := range s.tables() {
-		if t.def == d || t.def.Kind == d.Kind && t.def.Key == d.Key {
-			return t.table
-		}
-	}
-	return nil
-}
-
 // A set that was served is built again with these fields, and not checked for them.
 func TestPastOfGatewayFields(t *testing.T) {
 	s := mustLoad(t, workspace(t, gatewayFiles()))
 	past := &Past{Revision: s.Revision, Files: s.Files}
 	again, err := past.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !again.Endpoints["e"].Table().ReadsGateway() || again.Revision != s.Revision {
 		t.Error("the endpoint's table reads none")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// history is the place of a variant's messages where those of the caller go, and how
+// history is the place of the caller's messages among a variant's, and how
 // many of them.
 type history struct {
 	roles       []string // nil: all
@@ -108,7 +108,7 @@ func (v *Variant) HistoryPlace() string {
 	return text
 }
 
-// append appends the caller's messages of the roles to those of a request, as many as
+// append appends the caller's messages of the roles to a request's, as many as
 // the bounds allow. The oldest go first, whole exchanges where possible:
 //
 //   - The messages of an assistant with tool calls and the results that follow are one
@@ -116,7 +116,7 @@ func (v *Variant) HistoryPlace() string {
 //   - The newest unit, the last message of a user, and all system and developer messages
 //     always stay. Where they have more than maxBytes together the error is a
 //     *HistoryError; they may be more than maxMessages.
-//   - What is left of a conversation begins with a message of a user.
+//   - The remaining conversation begins with a message of a user.
 //
 // For example, of these messages maxMessages 5 leaves those with a star:
 //
@@ -194,7 +194,7 @@ func (h *history) trim(turns []providers.Message) (from, question int, err error
 	return from, question, nil
 }
 
-// budget is what is left of the bounds of a place.
+// budget is the remainder of the bounds of a place.
 type budget struct {
 	messages, bytes int
 	sizes           bool // bytes are counted

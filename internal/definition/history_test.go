@@ -60,10 +60,8 @@ func withHistory(t testing.TB, members string) (*Variant, *prompt.Values) {
 	t.Helper()
 	s := mustLoad(t, workspace(t, map[string]string{"prompts/p.yaml": "messages:\n  - { role: system, content: S }\n  - { history: true" + members + " }\n  - { role: user, content: U }\n"}))
 	var values prompt.Values
-	v := s.Prompts["p"].Default()
-	if err := s.Prompts["p"].Bind(v, nil, bind(t, s, "{}"), &values); err != nil {
-		t.Fatal(err)
-	}
+	v := s.Prompts["p"].fallback
+	must(t, s.Prompts["p"].Bind(v, nil, bind(t, s, "{}"), &values))
 	return v, &values
 }
 
@@ -73,7 +71,7 @@ func TestHistory(t *testing.T) {
 		{"", "", ""},
 		{"", "s d a c t t u", "0 1 2 3 4 5 6"},
 		{", max_messages: 100, max_bytes: 1MiB", "a c t t u", "0 1 2 3 4"},
-		// The oldest go first, and what is left begins with a user.
+		// The oldest go first, and the remaining ones begin with a user.
 		{", max_messages: 3", "u a u a u", "2 3 4"},
 		{", max_messages: 2", "u a u a u", "4"},
 		{", max_messages: 1", "u a u a u", "4"},
@@ -152,7 +150,8 @@ func TestHistoryTooLarge(t *testing.T) {
 	}
 }
 
-// TestHistoryHolds compares the trimming of any conversation with what it promises.
+// TestHistoryHolds compares the trimming of any conversation with its
+// documentation.
 func TestHistoryHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{maxMessages: rapid.IntRange(0, 8).Draw(t, "messages"), maxBytes: rapid.IntRange(0, 12).Draw(t, "kilobytes") * 10}
@@ -210,7 +209,8 @@ func TestHistoryHolds(t *testing.T) {
 			}
 		}
 		if h.maxMessages > 0 && len(kept) > h.maxMessages {
-			// No more than what always stays: instructions, the question, the newest.
+			// No more than the messages that always stay: instructions, the question,
+			// the newest.
 			for _, i := range kept {
 				if !instructs(&turns[i]) && i != question && i < unitStart(turns, last+1) {
 					t.Fatalf("%s: %v has more than %d messages", words, kept, h.maxMessages)
@@ -268,17 +268,15 @@ func TestHistoryAndEndpoints(t *testing.T) {
 // TestNoMessages holds that a model is never called without a message.
 func TestNoMessages(t *testing.T) {
 	s := mustLoad(t, workspace(t, map[string]string{"prompts/p.yaml": "messages: [ { history: true, roles: [user] } ]\n"}))
-	v := s.Prompts["p"].Default()
+	v := s.Prompts["p"].fallback
 	var values prompt.Values
-	if err := s.Prompts["p"].Bind(v, nil, bind(t, s, "{}"), &values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Prompts["p"].Bind(v, nil, bind(t, s, "{}"), &values))
 	for _, turns := range []string{"", "a"} {
 		if messages, err := v.Messages(&values, turnsOf(turns)); messages != nil || fmt.Sprint(err) != "there is none to send: send one at least" {
 			t.Errorf("%v, %v", messages, err)
 		}
 	}
-	if out, err := v.AppendJSON(nil, &values); err != nil || string(out) != `{"name":"p","messages":[]}` || !v.TakesHistory() {
+	if out, err := v.AppendJSON(nil, &values); err != nil || string(out) != `{"name":"p","messages":[]}` || !v.takesHistory {
 		t.Errorf("%s, %v", out, err)
 	}
 }

@@ -33,7 +33,7 @@ func (s variantsOf[T]) find(n *document.Node, errs *document.Errors) *T {
 	return v
 }
 
-// findDefault resolves the variant that answers where no row does. It returns nil
+// findDefault resolves the variant that answers if no row does. It returns nil
 // after it has reported why there is none.
 func (s variantsOf[T]) findDefault(def *document.Node, errs *document.Errors) *T {
 	n := def.Get("default")
@@ -54,7 +54,7 @@ type inheritance[T any] struct {
 	wrong map[string]bool // variants with unknown members
 	done  map[string]*T   // nil while a variant is being read
 	errs  *document.Errors
-	// decode reads a variant over base, which is nil where it extends none. sound
+	// decode reads a variant over base, which is nil if it extends none. sound
 	// reports whether it has no mistake so far.
 	decode func(key string, n *document.Node, base *T, sound bool) *T
 }

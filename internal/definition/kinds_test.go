@@ -60,7 +60,7 @@ matrix:
 		{"a/b", `null`, `{"name":"Short","messages":[{"role":"user","content":"x"}]}`},
 	} {
 		got := render(t, s, tt.key, tt.context, `{"q":"hi"}`)
-		// The line separator is escaped in what is sent.
+		// The line separator is escaped in the answer.
 		if d := cmp.Diff(strings.ReplaceAll(tt.want, "\u2028", `\u2028`), got); d != "" {
 			t.Errorf("%s %s\n%s", tt.key, tt.context, d)
 		}
@@ -76,17 +76,15 @@ matrix:
 	if d := cmp.Diff(map[string]json.RawMessage{"seed": []byte("8"), "stop": []byte(`["a"]`), "nested": []byte(`{"x":1.50}`)}, child.Extra); d != "" {
 		t.Error(d)
 	}
-	if string(p.Default().Extra["seed"]) != "7" {
+	if string(p.fallback.Extra["seed"]) != "7" {
 		t.Error("a variant changed what it inherited")
 	}
 	if p.Log != LogContent || len(p.Variants()) != 3 {
 		t.Errorf("%v %d", p.Log, len(p.Variants()))
 	}
 	var values prompt.Values
-	if err := p.Variables().Bind(fastjson.MustParse(`{"q":"{{w}}"}`), nil, nil, &values); err != nil {
-		t.Fatal(err)
-	}
-	messages, err := p.Default().Messages(&values, nil)
+	must(t, p.Variables().Bind(fastjson.MustParse(`{"q":"{{w}}"}`), nil, nil, &values))
+	messages, err := p.fallback.Messages(&values, nil)
 	if d := cmp.Diff([]providers.Message{{Role: "system", Content: "{\"a\":1}\n\u2028"}, {Role: "user", Content: "{{w}}"}}, messages); d != "" || err != nil {
 		t.Error(d, err)
 	}
@@ -106,14 +104,12 @@ func TestRenderedSizeIsBounded(t *testing.T) {
 	} {
 		var values prompt.Values
 		vars := fastjson.MustParse(`{"q":"` + q + `"}`)
-		if err := p.Variables().Bind(vars, nil, nil, &values); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := p.Default().AppendJSON(nil, &values)
-		if size, _ := p.Default().Size(&values); size != len(answer) {
+		must(t, p.Variables().Bind(vars, nil, nil, &values))
+		answer, err := p.fallback.AppendJSON(nil, &values)
+		if size, _ := p.fallback.Size(&values); size != len(answer) {
 			t.Errorf("an answer of %d bytes, want %d", size, len(answer))
 		}
-		_, err2 := p.Default().Messages(&values, nil)
+		_, err2 := p.fallback.Messages(&values, nil)
 		var tooLarge *prompt.TooLargeError
 		if fits != (err == nil) || fits != (err2 == nil) || !fits && !errors.As(err, &tooLarge) {
 			t.Errorf("%d: %v, %v", len(q), err, err2)
@@ -145,7 +141,7 @@ func TestEndpoint(t *testing.T) {
 		{Provider: "a", Model: "m", Parameters: providers.Parameters{Temperature: &one, MaxTokens: &nine}, Extra: map[string]json.RawMessage{"seed": []byte("1")}},
 		{Provider: "b", Model: "n", Parameters: providers.Parameters{Temperature: &half, MaxTokens: &nine}, Extra: map[string]json.RawMessage{"k": []byte("[1]")}},
 	}
-	targets := e.Default().Targets(e.Prompt.Default())
+	targets := e.fallback.Targets(e.Prompt.fallback)
 	if d := cmp.Diff(want, targets[:2], cmpopts.IgnoreUnexported(Target{})); d != "" || len(targets) != 7 {
 		t.Error(len(targets), d)
 	}

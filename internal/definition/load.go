@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -25,21 +25,41 @@ import (
 // gateways that known describes; without any, as CheckConfigured does where nothing is
 // known.
 func Load(dir string, known ...Configuration) (*Snapshot, error) {
+	return Place{Dir: dir}.Load(known...)
+}
+
+// Place is where definitions are: in a directory or, as if they were in it, in a Past.
+type Place struct {
+	Dir  string
+	Past *Past // nil: they are in the directory
+}
+
+// Load is Load of a place.
+func (p Place) Load(known ...Configuration) (*Snapshot, error) { return p.load(new(memory), known...) }
+
+func (p Place) load(m *memory, known ...Configuration) (*Snapshot, error) {
 	var errs document.Errors
-	return load(context.Background(), readDirectory(dir, nil, &errs), new(memory), runtime.GOMAXPROCS(0), known, &errs)
+	if p.Past == nil {
+		return load(context.Background(), readDirectory(p.Dir, &errs), m, known, &errs)
+	}
+	d, err := p.Past.directory(p.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return load(context.Background(), d, m, known, &errs)
 }
 
 // loadAgain is Load with the memory of the last loading in m. It replaces that
-// memory, also when it fails. It leaves one processor to the requests that the process
-// answers meanwhile, and ends early when the context does.
+// memory, also when it fails, and ends early when the context does.
 func loadAgain(ctx context.Context, dir string, m *memory, known ...Configuration) (*Snapshot, error) {
 	var errs document.Errors
-	d := readDirectory(dir, m.files, &errs)
-	return load(ctx, d, m, besides(), known, &errs)
+	d := readDirectory(dir, &errs)
+	return load(ctx, d, m, known, &errs)
 }
 
-// load builds a snapshot from the files of a workspace when its turn comes.
-func load(ctx context.Context, d *directory, m *memory, workers int, known []Configuration, errs *document.Errors) (*Snapshot, error) {
+// load builds a snapshot from the files of a workspace when its turn comes. It leaves one
+// processor to the requests that the process answers.
+func load(ctx context.Context, d *directory, m *memory, known []Configuration, errs *document.Errors) (*Snapshot, error) {
 	done, err := turn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: loading the definitions did not begin: %w", d.dir, err)
@@ -47,7 +67,7 @@ func load(ctx context.Context, d *directory, m *memory, workers int, known []Con
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, longestLoad)
 	defer cancel()
-	return compile(ctx, d, m, workers, known, errs)
+	return compile(ctx, d, m, besides(), known, errs)
 }
 
 // compile builds a snapshot from the files of a workspace, by so many workers at a
@@ -67,11 +87,8 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 		do   func()
 	}{
 		{"syntax", l.parse},
-		{"data-model", func() { s.Model = l.decodeModel() }},
-		// A definition is built after those that it refers to.
-		{"remoteconfig", func() { s.RemoteConfigs = l.remoteConfigs() }},
-		{"prompt", func() { s.Prompts = build(l, trace.KindPrompt, decodePrompt) }},
-		{"endpoint", func() { s.Endpoints = build(l, trace.KindEndpoint, decodeEndpoint) }},
+		{"data-model", func() { s.Model, s.DataModel = l.decodeModel(), l.model }},
+		{"", l.buildAll},
 		{"endpoint", func() {
 			if !l.past {
 				l.checkConfigured(known)
@@ -115,6 +132,9 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 	for _, f := range l.files {
 		s.Files = append(s.Files, l.next.files[f.path].File)
 	}
+	for _, f := range l.csv {
+		s.Files = append(s.Files, f.File)
+	}
 	return s, nil
 }
 
@@ -127,10 +147,12 @@ type loader struct {
 	snapshot *Snapshot
 	last     memory // of the last loading
 	next     memory // for the next one
+	csv      []*file
 	model    *document.Node
-	docs     map[trace.Kind][]*doc // sorted by key
-	byKey    map[trace.Kind]map[string]*doc
-	broken   map[trace.Kind]map[string]bool // keys of files with a mistake
+	docs     map[*kind.Kind][]*doc // sorted by key
+	byKey    map[*kind.Kind]map[string]*doc
+	broken   map[*kind.Kind]map[string]bool   // keys of files with a mistake
+	aliases  map[*kind.Kind]map[string]string // the keys by the aliases
 	configs  map[string]*RemoteConfig
 	building []string      // the configurations being built, each for the one before
 	others   time.Duration // the part of the last one's time that others took, which it refers to
@@ -149,18 +171,20 @@ type loader struct {
 
 // doc is a definition's parsed file.
 type doc struct {
-	kind    trace.Kind
+	kind    *kind.Kind
 	key     string
 	aliases []string
 	node    *document.Node
 	file    *file
 	// How the definition was built: newly or taken over, with these references,
 	// of which one may name a definition that does not exist.
+	definition *Definition // nil before it is built
 	fresh      bool
 	refs       []ref
 	unresolved bool
 	patterns   int // bytes of its table's regular expressions
-	// What its variables read of remote configurations, and the bytes of that.
+	// The texts that its variables read of remote configurations, and their
+	// bytes.
 	reads map[*prompt.Configured]bool
 	texts int
 }
@@ -189,19 +213,27 @@ func (l *loader) parse() {
 		l.errs.Merge(&l.next.context.errs)
 		l.model = l.next.context.node
 	}
-	l.docs = make(map[trace.Kind][]*doc)
-	l.byKey = map[trace.Kind]map[string]*doc{trace.KindPrompt: {}, trace.KindEndpoint: {}, trace.KindRemoteConfig: {}}
-	l.broken = map[trace.Kind]map[string]bool{trace.KindPrompt: {}, trace.KindEndpoint: {}, trace.KindRemoteConfig: {}}
+	l.docs = make(map[*kind.Kind][]*doc)
+	l.byKey, l.broken = make(map[*kind.Kind]map[string]*doc), make(map[*kind.Kind]map[string]bool)
+	for _, k := range kind.All {
+		l.byKey[k], l.broken[k] = make(map[string]*doc), make(map[string]bool)
+	}
+	if l.readTables(files); l.stopped() {
+		return
+	}
 	for i, f := range l.files {
 		l.next.files[f.path] = files[i]
-		if files[i].node == nil {
+		if files[i].whole == nil {
 			l.broken[f.kind][f.key] = true
+			if key := files[i].node.Get("key"); key != nil {
+				l.broken[f.kind][key.Text] = true
+			}
 			for _, key := range files[i].keys {
 				l.broken[f.kind][key] = true
 			}
 			continue
 		}
-		l.add(&doc{kind: f.kind, key: f.key, node: files[i].node, file: files[i]})
+		l.add(&doc{kind: f.kind, key: f.key, node: files[i].whole, file: files[i]})
 	}
 	for _, docs := range l.docs {
 		slices.SortFunc(docs, func(a, b *doc) int { return cmp.Compare(a.key, b.key) })
@@ -224,8 +256,9 @@ func (l *loader) parseFile(f *source, text string, errs *document.Errors) *docum
 	n := l.parseText(f, text, errs)
 	switch {
 	case n == nil && errs.Len() == before:
-		errs.AddAt(l.position(f.path), "the file is empty: it should hold one %s", noun(f.kind))
-	case n != nil && !n.CheckTop(errs, "a "+noun(f.kind)):
+		errs.AddAt(l.position(f.path), "the file is empty: it should hold one %s", f.kind.Noun)
+	case n != nil && n.Shape != document.Mapping:
+		errs.Add(n, "a %s must be a mapping, this is %s", f.kind.Noun, n.Shape)
 		return nil
 	}
 	return n
@@ -247,7 +280,7 @@ func (l *loader) add(d *doc) {
 		return
 	}
 	if other := l.byKey[d.kind][d.key]; other != nil {
-		l.errs.Add(at, "the key %q is taken: %s is the %s %q too", d.key, other.node.Pos, noun(d.kind), d.key)
+		l.errs.Add(at, "the key %q is taken: %s is the %s %q too", d.key, other.node.Pos, d.kind.Noun, d.key)
 		return
 	}
 	l.byKey[d.kind][d.key] = d
@@ -256,14 +289,14 @@ func (l *loader) add(d *doc) {
 
 // missing reports whether a definition that is referred to does not exist, as far
 // as can be known: one with a mistake, or in a file that can't be read, may.
-func (l *loader) missing(kind trace.Kind, key string) bool {
-	return l.byKey[kind][key] == nil && !l.broken[kind][key] && !l.isLost(kind, key)
+func (l *loader) missing(k *kind.Kind, key string) bool {
+	return l.byKey[k][key] == nil && !l.broken[k][key] && !l.isLost(k, key)
 }
 
 // keys returns the known keys of a kind for messages.
-func (l *loader) keys(kind trace.Kind) []string {
-	keys := make([]string, len(l.docs[kind]))
-	for i, d := range l.docs[kind] {
+func (l *loader) keys(k *kind.Kind) []string {
+	keys := make([]string, len(l.docs[k]))
+	for i, d := range l.docs[k] {
 		keys[i] = d.key
 	}
 	return keys
@@ -271,7 +304,7 @@ func (l *loader) keys(kind trace.Kind) []string {
 
 // parallel calls f for 0 to n-1 by the loader's workers and collects the mistakes in
 // the order of the calls. what and the position of a call are for the message
-// where it takes too long. Calls that have not begun when the loading must end are
+// if it takes too long. Calls that have not begun when the loading must end are
 // left out. parallel panics where f does.
 func (l *loader) parallel(what string, n int, place func(i int) document.Position, f func(i int, errs *document.Errors)) {
 	var (
@@ -305,12 +338,55 @@ func (l *loader) parallel(what string, n int, place func(i int) document.Positio
 	}
 }
 
+// loadings are the steps of a loading for the definitions of each kind: to build all
+// of them into the snapshot, and to test one.
+var loadings = map[*kind.Kind]struct {
+	build func(*loader)
+	test  func(*loader, *doc, *document.Errors)
+}{
+	kind.Prompt: {
+		func(l *loader) { l.snapshot.Prompts = build(l, kind.Prompt, decodePrompt) },
+		(*loader).testPrompt,
+	},
+	kind.Endpoint: {
+		func(l *loader) { l.snapshot.Endpoints = build(l, kind.Endpoint, decodeEndpoint) },
+		(*loader).testEndpoint,
+	},
+	kind.RemoteConfig: {
+		func(l *loader) { l.snapshot.RemoteConfigs = l.remoteConfigs() },
+		(*loader).testRemoteConfig,
+	},
+}
+
+// buildAll builds the definitions of all kinds, each after the ones that it refers
+// to.
+func (l *loader) buildAll() {
+	for _, k := range kind.Referring {
+		if loadings[k].build(l); l.stopped() {
+			return
+		}
+		l.errs.Name(k.String())
+	}
+	l.snapshot.names = make(map[*kind.Kind]map[string]*Definition, len(kind.All))
+	for _, k := range kind.All {
+		names := make(map[string]*Definition, len(l.docs[k]))
+		for _, d := range l.docs[k] {
+			l.snapshot.Definitions = append(l.snapshot.Definitions, d.definition)
+			names[d.key] = d.definition
+			for _, alias := range d.aliases {
+				names[alias] = d.definition
+			}
+		}
+		l.snapshot.names[k] = names
+	}
+}
+
 // build decodes all definitions of a kind.
-func build[T any](l *loader, kind trace.Kind, decode func(*loader, *doc, *document.Errors) *T) map[string]*T {
-	docs := l.docs[kind]
+func build[T any](l *loader, k *kind.Kind, decode func(*loader, *doc, *document.Errors) *T) map[string]*T {
+	docs := l.docs[k]
 	out := make([]*T, len(docs))
 	place := func(i int) document.Position { return docs[i].node.Pos }
-	l.parallel("compiling this "+kind.String(), len(docs), place, func(i int, errs *document.Errors) {
+	l.parallel("compiling this "+k.Noun, len(docs), place, func(i int, errs *document.Errors) {
 		out[i] = buildOne(l, docs[i], errs, decode)
 	})
 	m := make(map[string]*T, len(docs))
@@ -327,8 +403,8 @@ func (l *loader) warnAt(kind string, n *document.Node, format string, args ...an
 	l.found = append(l.found, Warning{Pos: n.Pos, Message: fmt.Sprintf(format, args...), Kind: kind})
 }
 
-// revision identifies the whole workspace. Aliases decide what it answers, and not
-// what a definition does: they are no part of a version.
+// revision identifies the whole workspace. Aliases decide which definition
+// answers, and not its content: they are no part of a version.
 func (l *loader) revision() string {
 	type entry struct {
 		Kind    trace.Kind
@@ -337,8 +413,8 @@ func (l *loader) revision() string {
 		Aliases []string `json:",omitempty"`
 	}
 	var entries []entry
-	for d := range l.snapshot.All() {
-		entries = append(entries, entry{d.Kind, d.Key, d.Version, d.Aliases})
+	for _, d := range l.snapshot.Definitions {
+		entries = append(entries, entry{d.Kind.Trace, d.Key, d.Version, d.Aliases})
 	}
 	return version(canonicalJSON([]any{cellValue(l.model), entries}))
 }
@@ -348,7 +424,7 @@ var commonMembers = []string{"key", "aliases", "description", "log", "tests"}
 
 // common decodes the members every definition has.
 func (d *doc) common(errs *document.Errors) Definition {
-	def := Definition{Kind: d.kind, Key: d.key, Aliases: d.aliases, Pos: d.node.Pos}
+	def := Definition{Kind: d.kind, Key: d.key, Aliases: d.aliases, Pos: d.node.Pos, node: d.node}
 	if n := d.node.Get("description"); n != nil {
 		n.ReadString(errs, "description")
 	}
@@ -364,7 +440,7 @@ func (d *Definition) seal(c content) {
 	if d.Log != Unset {
 		c["log"] = d.Log.String()
 	}
-	c["kind"] = noun(d.Kind)
+	c["kind"] = d.Kind.Noun
 	d.content = canonicalJSON(c)
 	d.Version = version(d.content)
 }

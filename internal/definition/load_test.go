@@ -30,20 +30,31 @@ func workspace(t testing.TB, files map[string]string) string {
 
 func write(t testing.TB, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+	must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	must(t, os.WriteFile(name, []byte(text), 0o644))
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// opened opens a workspace until the end of the test.
+func opened(t testing.TB, dir string, known ...Configuration) *Source {
+	t.Helper()
+	s, err := Open(dir, known...)
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }
 
 func mustLoad(t testing.TB, dir string) *Snapshot {
 	t.Helper()
 	s, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -51,9 +62,7 @@ func mustLoad(t testing.TB, dir string) *Snapshot {
 func bind(t testing.TB, s *Snapshot, context string) *rules.Binding {
 	t.Helper()
 	var b rules.Binding
-	if err := s.Model.Bind(&b, fastjson.MustParse(context), time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Model.Bind(&b, fastjson.MustParse(context), time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)))
 	return &b
 }
 
@@ -64,13 +73,9 @@ func render(t testing.TB, s *Snapshot, key, context, variables string) string {
 	b := bind(t, s, context)
 	v, _ := p.Select(b)
 	var values prompt.Values
-	if err := p.Bind(v, fastjson.MustParse(variables), b, &values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Bind(v, fastjson.MustParse(variables), b, &values))
 	out, err := v.AppendJSON(nil, &values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(out)
 }
 
@@ -180,7 +185,7 @@ log: all
 		`endpoints/e.yaml:3:15: max_attempts is 1 and there are 3 targets: some could never be tried`,
 		`endpoints/e.yaml:4:13: this fallback of the endpoint e: there is nothing to answer with: give extra an answer, tool_calls, fail or, to send the last message back, echo: true (an answer in the Caddyfile counts where that is known)`,
 		`endpoints/e.yaml:4:35: a fallback needs a provider`,
-		`endpoints/e.yaml:5:19: total must be a duration from 10ms to 1h such as 500ms, 30s or 1m30s, this is "2": did you mean 2s?`,
+		`endpoints/e.yaml:5:19: total must be a duration from 10ms to 1h such as 500ms, 30s or 1m30s, this is "2"`,
 		`endpoints/e.yaml:5:22: unknown member "idel" in timeout: did you mean "idle"?`,
 		`endpoints/e.yaml:6:20: unknown member "size" in cache (known: ttl)`,
 		`endpoints/e.yaml:7:6: log must be one of none, metadata, content, this is "all"`,
@@ -193,7 +198,7 @@ log: all
 		`prompts/a.yaml:10:9: the content of a message must be text, or a list of parts`,
 		`prompts/a.yaml:11:18: there is no variant "ne" to extend: did you mean "en"?`,
 		`prompts/a.yaml:13:17: the variant x extends itself by way of this one`,
-		`prompts/a.yaml:17:11: there is no variant "ln": did you mean "nl"?`,
+		`prompts/a.yaml:17:11: there is no variant "ln": did you mean "en"?`,
 		`prompts/b.yaml:1:1: unknown member "messages" in a prompt (known: default, variables, variants, columns, matrix, rules, hit, key, aliases, description, log, tests)`,
 		`prompts/b.yaml:2:11: variants must be a mapping of names to variants, with one at least`,
 		`prompts/bad key.yaml:1:1: "bad key" can't be a key: 1 to 256 letters, digits and . _ : / - (give one by key:)`,
@@ -209,7 +214,7 @@ log: all
 		`remoteconfigs/f.yaml:8:32: the value breaks the schema: at '/list/1': minimum: got 2, want 3`,
 		`remoteconfigs/g.yaml:3:17: schema: at '/type': value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'`,
 		`remoteconfigs/h.yaml:3:9: schema: failing loading "https://example.com/s.json": https://example.com/s.json is not read: a schema can't refer to others, only to its own $defs`,
-		`remoteconfigs/i.yaml:1:1: a remote configuration must be a mapping, this is a list: one file holds one definition`,
+		`remoteconfigs/i.yaml:1:1: a remote configuration must be a mapping, this is a list`,
 	)
 }
 
@@ -303,8 +308,8 @@ func TestRevisionAndVersions(t *testing.T) {
 		t.Errorf("revision %s, content %s", base.Revision, got.Content())
 	}
 	var kinds []string
-	for d := range base.All() {
-		kinds = append(kinds, noun(d.Kind)+" "+d.Key)
+	for _, d := range base.Definitions {
+		kinds = append(kinds, d.Kind.Noun+" "+d.Key)
 	}
 	if d := cmp.Diff([]string{"prompt p", "remote configuration c"}, kinds); d != "" {
 		t.Error(d)

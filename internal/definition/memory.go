@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// memory is what one loading of a directory keeps for the next, so that an edit costs
-// no more than the definitions edited. A file with the same content is not parsed
-// again, and a definition with the same file, data model and references is not
+// memory is the state that one loading of a directory keeps for the next, so that an
+// edit costs no more than the definitions edited. A file with the same content is not
+// parsed again, and a definition with the same file, data model and references is not
 // built again. The result is that of a loading without memory. One loading at a time
 // uses it; the zero value remembers nothing.
 //
@@ -28,22 +29,25 @@ type memory struct {
 
 // file is a file's parsed content.
 type file struct {
-	trace.File // node holds parts of its content
-	// stamp is the zero value where a change may not show in it.
-	stamp stamp
-	node  *document.Node  // nil for a file with a mistake
+	trace.File                // node holds parts of its content
+	node       *document.Node // nil for a file with a mistake
+	// table is the CSV file that is the matrix, if any, and whole is node with its
+	// rows, or nil where either has a mistake.
+	table *file
+	whole *document.Node
 	errs  document.Errors // its mistakes
 	keys  []string        // that a file with a mistake gives, as far as its text shows
 	// gateway are the gateway's fields that its tables, or segments, name.
 	gateway []*document.Node
-	// Its values and keys, with those that its aliases repeat.
+	// Its values and keys, including the ones that its aliases repeat.
 	nodes, bytes int
 	// built is the definition in it, or nil where it has a mistake or refers to a
 	// definition that does not exist.
 	built *built
 }
 
-// built is a definition with all that it was built from beside its file.
+// built is a definition with everything that it was built from besides its
+// file.
 type built struct {
 	definition any // *Prompt, *Endpoint or *RemoteConfig
 	size       int // of its content, in bytes
@@ -58,27 +62,23 @@ type built struct {
 
 // ref is a definition that another one refers to.
 type ref struct {
-	kind   trace.Kind
+	kind   *kind.Kind
 	key    string
-	target any // *Prompt or *RemoteConfig
+	target *Definition
 }
 
-// keyMember finds what a text that can't be parsed may have as its key, in YAML or
+// keyMember matches the key that a text that can't be parsed may have, in YAML or
 // JSON.
 var keyMember = regexp.MustCompile(`(?m)^[\s{"']*key["']?\s*:\s*["']?([A-Za-z0-9._:/-]{1,256})`)
 
 // remembered returns a file's parsed content: that of the last loading where the
 // file has not changed, otherwise from parse.
 func (m *memory) remembered(s *source, parse func(text string, errs *document.Errors) *document.Node) *file {
-	if s.same != nil {
-		return s.same
-	}
 	hash := hashOf(s.data)
 	if f := m.files[s.path]; f != nil && f.Hash == hash {
-		f.stamp = s.stamp
 		return f
 	}
-	f := &file{File: trace.File{Path: s.path, Hash: hash, Content: string(s.data)}, stamp: s.stamp}
+	f := &file{File: trace.File{Path: s.path, Hash: hash, Content: string(s.data)}}
 	if f.node = parse(f.Content, &f.errs); f.node != nil {
 		f.nodes, f.bytes = f.node.Size()
 		f.gateway = gatewayFields(f.node)
@@ -119,10 +119,17 @@ func (l *loader) decodeModel() *rules.Model {
 	return m
 }
 
+// compiled is a definition of any kind.
+type compiled interface {
+	base() *Definition
+	size() int
+}
+
 // buildOne decodes a definition unless all that it is built from is unchanged.
 func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*loader, *doc, *document.Errors) *T) *T {
 	if b := d.file.built; b != nil && b.model == l.snapshot.Model && l.sameRefs(b.refs) {
 		if t, ok := b.definition.(*T); ok {
+			d.definition = any(t).(compiled).base()
 			l.growContent(d, b.size, errs)
 			l.growPatterns(b.patterns)
 			return t
@@ -131,41 +138,41 @@ func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*load
 	d.fresh, d.file.built = true, nil
 	before := errs.Len()
 	t := decode(l, d, errs)
-	size := any(t).(interface{ size() int }).size()
+	d.definition = any(t).(compiled).base()
+	size := any(t).(compiled).size()
 	l.growContent(d, size, errs)
 	l.growPatterns(d.patterns)
-	if e, ok := any(t).(*Endpoint); ok {
-		d.refer(trace.KindPrompt, d.node.Get("prompt"), e.Prompt, e.Prompt != nil)
-	}
 	if errs.Len() == before && !d.unresolved {
 		d.file.built = &built{definition: t, size: size, patterns: d.patterns, model: l.snapshot.Model, refs: d.refs}
 	}
 	return t
 }
 
-// refer records what a definition refers to.
-func (d *doc) refer(kind trace.Kind, key *document.Node, target any, found bool) {
+// refer records a reference of a definition.
+func (l *loader) refer(d *doc, k *kind.Kind, key *document.Node, found bool) {
 	if !found {
 		d.unresolved = true
 		return
 	}
-	d.refs = append(d.refs, ref{kind, key.Text, target})
+	d.refs = append(d.refs, ref{k, key.Text, l.byKey[k][key.Text].definition})
 }
 
 // sameRefs reports whether references lead to the same definitions as before. It
 // builds remote configurations that are not built yet.
 func (l *loader) sameRefs(refs []ref) bool {
 	for _, r := range refs {
-		switch r.kind {
-		case trace.KindPrompt:
-			if p := l.snapshot.Prompts[r.key]; p == nil || any(p) != r.target {
+		d := l.byKey[r.kind][r.key]
+		if d == nil {
+			return false
+		}
+		if r.kind == kind.RemoteConfig {
+			if l.cycle(d.key) != "" {
 				return false
 			}
-		case trace.KindRemoteConfig:
-			d := l.byKey[trace.KindRemoteConfig][r.key]
-			if d == nil || l.cycle(d.key) != "" || any(l.config(d, l.errs)) != r.target {
-				return false
-			}
+			l.config(d, l.errs)
+		}
+		if d.definition != r.target {
+			return false
 		}
 	}
 	return true
@@ -182,6 +189,9 @@ func (l *loader) keepWarnings() {
 			case b == nil:
 			case d.fresh:
 				fresh[d.node.Pos.File] = b
+				if t := d.file.table; t != nil {
+					fresh[l.file(t.Path)] = b
+				}
 			default:
 				again = append(again, b.warnings...)
 			}
@@ -196,14 +206,14 @@ func (l *loader) keepWarnings() {
 }
 
 // testOnce runs the tests of a definition unless it passed them before.
-func (l *loader) testOnce(d *doc, errs *document.Errors, test func(*doc, *document.Errors)) {
+func (l *loader) testOnce(d *doc, errs *document.Errors) {
 	b := d.file.built
 	if b != nil && b.passed {
 		l.tests.Add(int64(b.tests))
 		return
 	}
 	before := errs.Len()
-	test(d, errs)
+	loadings[d.kind].test(l, d, errs)
 	if b != nil && errs.Len() == before {
 		b.passed, b.tests = true, len(d.node.Get("tests").Items)
 	}

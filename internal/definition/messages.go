@@ -9,7 +9,7 @@ import (
 )
 
 // message is one element of a variant's messages: a message's template, or the place
-// where those of the caller go.
+// where the caller's messages go.
 type message struct {
 	role string
 	// The content: a text, or parts.
@@ -21,7 +21,7 @@ type message struct {
 	history *history // not nil: the place, without the members above
 }
 
-// Messages renders the messages for a model, with those of the caller in their place.
+// Messages renders the messages for a model, with the caller's in their place.
 // Where the variant has no place for them they are left out. The error is a
 // *prompt.TooLargeError, a *prompt.InvalidError or a *HistoryError.
 func (v *Variant) Messages(values *prompt.Values, turns []providers.Message) ([]providers.Message, error) {
@@ -53,7 +53,7 @@ func (v *Variant) Messages(values *prompt.Values, turns []providers.Message) ([]
 	return messages, nil
 }
 
-// appendParts appends a message of parts, without those that are empty. Where all are,
+// appendParts appends a message of parts, without empty ones. If all are,
 // it appends none.
 func (m *message) appendParts(messages []providers.Message, values *prompt.Values) ([]providers.Message, error) {
 	parts := make([]providers.Part, 0, len(m.parts))
@@ -74,9 +74,6 @@ func (m *message) appendParts(messages []providers.Message, values *prompt.Value
 	}
 	return append(messages, providers.Message{Role: m.role, Parts: parts}), nil
 }
-
-// TakesHistory reports whether the variant has a place for the caller's messages.
-func (v *Variant) TakesHistory() bool { return v.takesHistory }
 
 // roles are the roles a message may have.
 var roles = []string{"system", "developer", "user", "assistant"}

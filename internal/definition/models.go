@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // CheckModels returns a warning for each place that names a model of which says tells
@@ -26,7 +27,7 @@ func (s *Snapshot) CheckModels(known Providers, says func(provider, host, model 
 		seen[n] = true
 		host := known[t.Provider].Host
 		if known == nil {
-			host = hosts[t.Provider]
+			host = providers.ModuleNamed(t.Provider).Host
 		}
 		if message, instead := says(t.Provider, host, t.Model); message != "" {
 			found = append(found, Warning{Pos: t.origin.model, Kind: "model-ends", Message: message, Suggestion: instead})

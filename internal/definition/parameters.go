@@ -185,8 +185,8 @@ func inherit(p, from providers.Parameters) providers.Parameters {
 	return p
 }
 
-// decodeExtra reads raw parameters for a provider over those inherited. Their
-// places go into o.
+// decodeExtra reads raw parameters for a provider over the inherited ones.
+// Their places go into o.
 func decodeExtra(n *document.Node, inherited map[string]json.RawMessage, o *origin, errs *document.Errors) map[string]json.RawMessage {
 	if n.IsNull() {
 		return inherited

@@ -17,7 +17,7 @@ type contentPart struct {
 	kind   providers.PartKind
 	text   *prompt.Template // of text
 	source string           // the text, or the address, as it is written
-	media  providers.Media  // what the definition says of it
+	media  providers.Media  // its members in the definition
 	slot   int              // the variable that is the address; -1: none
 	name   string           // of that variable
 	pos    document.Position
@@ -29,7 +29,7 @@ const maxParts = 100
 // partKinds are the members of which a part has one.
 var partKinds = []providers.PartKind{providers.PartText, providers.PartImage, providers.PartAudio, providers.PartFile}
 
-// partMembers are the members of a part of each kind beside the one that names it.
+// partMembers are the members of a part of each kind except the one that names it.
 var partMembers = map[providers.PartKind][]string{
 	providers.PartText:  nil,
 	providers.PartImage: {"detail", "type"},
@@ -120,7 +120,7 @@ func decodePart(n *document.Node, role string, vars *prompt.Variables, errs *doc
 	return p, true
 }
 
-// decodeMedia reads what the definition says of an image, a sound or a file.
+// decodeMedia reads an image, a sound or a file of the definition.
 func (p *contentPart) decodeMedia(n *document.Node, errs *document.Errors) {
 	if m := n.Get("detail"); m != nil && p.kind == providers.PartImage {
 		p.media.Detail, _ = m.ReadWord(errs, "detail", "auto", "low", "high")

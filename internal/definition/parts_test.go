@@ -24,9 +24,7 @@ func withParts(t testing.TB, messages string) *Prompt {
 func bound(t testing.TB, p *Prompt, variables string) *prompt.Values {
 	t.Helper()
 	var values prompt.Values
-	if err := p.Bind(p.Default(), fastjson.MustParse(variables), bind(t, &Snapshot{Model: mustLoad(t, workspace(t, map[string]string{"remoteconfigs/c.yaml": "type: number\ndefault: 1\n"})).Model}, "{}"), &values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Bind(p.fallback, fastjson.MustParse(variables), bind(t, &Snapshot{Model: mustLoad(t, workspace(t, map[string]string{"remoteconfigs/c.yaml": "type: number\ndefault: 1\n"})).Model}, "{}"), &values))
 	return &values
 }
 
@@ -75,7 +73,7 @@ func TestParts(t *testing.T) {
 		{Role: "assistant", Content: "Fine."},
 		last,
 	}
-	got, err := p.Default().Messages(values, nil)
+	got, err := p.fallback.Messages(values, nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n%s", err, cmp.Diff(want, got))
 	}
@@ -83,11 +81,11 @@ func TestParts(t *testing.T) {
 	answers := func(values *prompt.Values, want string) {
 		t.Helper()
 		want = `{"name":"p","messages":[` + want + `]}`
-		out, err := p.Default().AppendJSON(nil, values)
+		out, err := p.fallback.AppendJSON(nil, values)
 		if err != nil || string(out) != want || !json.Valid(out) {
 			t.Errorf("%v\ngot  %s\nwant %s", err, out, want)
 		}
-		if size, err := p.Default().Size(values); err != nil || size < len(out) || size > len(out)+200 {
+		if size, err := p.fallback.Size(values); err != nil || size < len(out) || size > len(out)+200 {
 			t.Errorf("%d bytes are said to be at most %d, %v", len(out), size, err)
 		}
 	}
@@ -97,9 +95,9 @@ func TestParts(t *testing.T) {
 		`{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x.test/\"a"}}]},`+
 		`{"role":"assistant","content":[{"type":"text","text":"Fine."}]},`+lastJSON)
 
-	// What is empty is left out, and a message of nothing else, too.
+	// Empty parts are left out, and so is a message without others.
 	values = bound(t, p, `{"b":"","c":"https://x.test/c","d":""}`)
-	got, err = p.Default().Messages(values, nil)
+	got, err = p.fallback.Messages(values, nil)
 	if err != nil || !reflect.DeepEqual(got, []providers.Message{
 		{Role: "system", Content: "Look."},
 		{Role: "user", Parts: []providers.Part{text("What is ?"), media(providers.PartAudio, providers.Media{URL: "https://x.test/c"})}},
@@ -116,7 +114,7 @@ func TestParts(t *testing.T) {
 	answers(bound(t, p, `{"b":"https://b","c":"C","d":""}`), `{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://b"}},{"type":"text","text":"https://b"}]},{"role":"user","content":"C"}`)
 }
 
-// TestBadMedia holds that what is no address is never sent.
+// TestBadMedia checks that an invalid address is never sent.
 func TestBadMedia(t *testing.T) {
 	p := withParts(t, "  - { role: user, content: [ { text: \"{{a}}{{d}}\" }, { image: \"{{b}}\" }, { audio: \"{{c}}\" } ] }\n")
 	for value, want := range map[string]string{
@@ -136,8 +134,8 @@ func TestBadMedia(t *testing.T) {
 	} {
 		quoted, _ := json.Marshal(map[string]string{"b": value, "c": "https://x.test"})
 		values := bound(t, p, string(quoted))
-		messages, err := p.Default().Messages(values, nil)
-		out, also := p.Default().AppendJSON(nil, values)
+		messages, err := p.fallback.Messages(values, nil)
+		out, also := p.fallback.AppendJSON(nil, values)
 		invalid, ok := errors.AsType[*prompt.InvalidError](err)
 		if !ok || messages != nil || out != nil || fmt.Sprint(also) != err.Error() || invalid.Name != "b" || invalid.Reason != want {
 			t.Errorf("%.60s: %v, %v, %v", value, err, also, messages)
@@ -145,7 +143,7 @@ func TestBadMedia(t *testing.T) {
 	}
 	for _, value := range []string{"HTTPS://x.test/i", "data:image/png;base64,abcd", "DATA:IMAGE/PNG;charset=x;base64,ab+/", "data:image/svg+xml;base64,YQ=="} {
 		quoted, _ := json.Marshal(map[string]string{"b": value, "c": ""})
-		if messages, err := p.Default().Messages(bound(t, p, string(quoted)), nil); err != nil || len(messages[0].Parts) != 2 {
+		if messages, err := p.fallback.Messages(bound(t, p, string(quoted)), nil); err != nil || len(messages[0].Parts) != 2 {
 			t.Errorf("%s: %v, %v", value, messages, err)
 		}
 	}
@@ -155,18 +153,18 @@ func TestMediaIsBounded(t *testing.T) {
 	p := withParts(t, "  - role: user\n    content: [ "+strings.Repeat("{ image: \"{{a}}\" }, ", 20)+"{ text: \"{{b}}{{c}}{{d}}\" } ]\n")
 	// Data is no text: three megabytes of it are fine.
 	values := bound(t, p, `{"a":"data:image/png;base64,`+strings.Repeat("a", 3<<20)+`","c":"c"}`)
-	if messages, err := p.Default().Messages(values, nil); err != nil || len(messages[0].Parts) != 21 {
+	if messages, err := p.fallback.Messages(values, nil); err != nil || len(messages[0].Parts) != 21 {
 		t.Error(err)
 	}
 	values = bound(t, p, `{"a":"data:image/png;base64,`+strings.Repeat("a", 4<<20)+`","c":"c"}`)
-	if _, err := p.Default().Messages(values, nil); fmt.Sprint(err) != "the images, sounds and files of variables would have 83886520 bytes, at most 67108864 are allowed: send smaller ones" {
+	if _, err := p.fallback.Messages(values, nil); fmt.Sprint(err) != "the images, sounds and files of variables would have 83886520 bytes, at most 67108864 are allowed: send smaller ones" {
 		t.Error(err)
 	}
-	if _, err := p.Default().Size(values); err == nil {
+	if _, err := p.fallback.Size(values); err == nil {
 		t.Error("the answer has no bound")
 	}
 	values = bound(t, p, `{"c":"`+strings.Repeat("c", prompt.MaxRendered)+`"}`)
-	if _, err := p.Default().Messages(values, nil); err == nil || !strings.Contains(err.Error(), "the rendered messages would have 2097168 bytes") {
+	if _, err := p.fallback.Messages(values, nil); err == nil || !strings.Contains(err.Error(), "the rendered messages would have 2097168 bytes") {
 		t.Error(err)
 	}
 }
@@ -177,7 +175,7 @@ func TestPartMistakes(t *testing.T) {
 		`user, content: { text: hi } `:          "p.yaml:1:26: the content of a message must be text, or a list of parts",
 		`user, content: [ hi ] `:                `p.yaml:1:28: a part must be a mapping such as { text: "…" } or { image: "{{photo}}" }, this is "hi"`,
 		`user, content: [ { imag: "{{a}}" } ] `: `p.yaml:1:28: a part must have one of the members text, image, audio, file: did you mean "image"?`,
-		`user, content: [ { type: image_url, image_url: { url: "{{a}}" } } ] `: `p.yaml:1:28: a part must have one of the members text, image, audio, file: did you mean "image"?`,
+		`user, content: [ { type: image_url, image_url: { url: "{{a}}" } } ] `: `p.yaml:1:28: a part must have one of the members text, image, audio, file`,
 		`user, content: [ { type: text } ] `:                                   `p.yaml:1:28: a part must have one of the members text, image, audio, file`,
 		`user, content: [ { text: a, detail: low } ] `:                         `p.yaml:1:39: unknown member "detail" in a part with text (known: text)`,
 		`user, content: [ { text: a, image: b } ] `:                            `p.yaml:1:39: unknown member "image" in a part with text (known: text)`,
@@ -198,9 +196,7 @@ func TestPartMistakes(t *testing.T) {
 		var errs document.Errors
 		n := document.Parse("p.yaml", []byte("- { role: "+text+"}\n"), &errs)
 		vars := prompt.DecodeVariables(document.Parse("v.yaml", []byte("{ a: {}, b: { default: none } }"), &errs), nil, &errs)
-		if err := errs.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errs.Err())
 		decodeMessages(n, vars, &errs)
 		if got := fmt.Sprint(errs.Err()); !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
 			t.Errorf("%s:\ngot  %v\nwant %s", text, got, want)
@@ -256,9 +252,7 @@ func FuzzParts(f *testing.F) {
 		object.Set("a", arena.NewString(value))
 		object.Set("b", arena.NewString(value))
 		var values prompt.Values
-		if err := vars.Bind(object, nil, &v.answer, &values); err != nil {
-			t.Fatal(err)
-		}
+		must(t, vars.Bind(object, nil, &v.answer, &values))
 		out, err := v.AppendJSON(nil, &values)
 		messages, also := v.Messages(&values, nil)
 		if _, empty := errors.AsType[*HistoryError](also); empty {

@@ -8,11 +8,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -23,12 +24,12 @@ type Past struct {
 	Files    []trace.File
 }
 
-// Counts counts the definitions, of which each has a file.
+// Counts counts the definitions, of which each has a file that is not CSV.
 func (p *Past) Counts() Counts {
 	counts := make(Counts)
 	for _, f := range p.Files {
-		if folder, _, nested := strings.Cut(f.Path, "/"); nested {
-			counts[folders[folder]]++
+		if folder, _, nested := strings.Cut(f.Path, "/"); nested && !document.IsCSV(f.Path) {
+			counts[kind.InFolder(folder)]++
 		}
 	}
 	return counts
@@ -44,14 +45,14 @@ func (p *Past) Load() (*Snapshot, error) {
 		return nil, err
 	}
 	d.past = true
-	s, err := load(context.Background(), d, new(memory), runtime.GOMAXPROCS(0), nil, new(document.Errors))
+	s, err := load(context.Background(), d, new(memory), nil, new(document.Errors))
 	if err == nil && s.Revision != p.Revision {
 		return nil, fmt.Errorf("revision %s comes out as %s: this version of Cadenza reads its definitions otherwise than the one that served them", p.Revision, s.Revision)
 	}
 	return s, err
 }
 
-// directory returns the files as if they were those of dir. What a store has may have
+// directory returns the files as if they were in dir. What a store has may have
 // been changed there: a file that no directory could have given is an error.
 func (p *Past) directory(dir string) (*directory, error) {
 	d := &directory{dir: dir}
@@ -59,28 +60,32 @@ func (p *Past) directory(dir string) (*directory, error) {
 		s := &source{path: f.Path, data: []byte(f.Content), size: int64(len(f.Content))}
 		base, ok := definitionName(f.Path)
 		folder, _, nested := strings.Cut(base, "/")
-		s.kind = folders[folder]
+		s.kind = kind.InFolder(folder)
+		table := nested && document.IsCSV(f.Path)
 		switch {
-		case !ok || !fs.ValidPath(f.Path) || nested != (s.kind != 0) || !nested && (base != "context" || d.context != nil):
+		case !ok && !table || !fs.ValidPath(f.Path) || nested != (s.kind != nil) || !nested && (base != "context" || d.context != nil):
 			return nil, fmt.Errorf("revision %s has a file %q, which is no definition: the store was changed", p.Revision, f.Path)
 		case hashOf(s.data) != f.Hash:
 			return nil, fmt.Errorf("revision %s: %s is not what was served, by its hash %q: the store was changed", p.Revision, f.Path, f.Hash)
-		case s.size > document.MaxFileBytes || d.bytes+s.size > MaxBytes || nested && len(d.files) == MaxFiles:
+		case s.size > document.MaxFileBytes || d.bytes+s.size > MaxBytes || nested && len(d.files)+len(d.tables) == MaxFiles:
 			return nil, fmt.Errorf("revision %s: %s is beyond what definitions may be", p.Revision, f.Path)
 		}
 		d.bytes += s.size
-		if !nested {
+		switch {
+		case table:
+			d.tables = append(d.tables, s)
+		case !nested:
 			d.context = s
-			continue
+		default:
+			s.key = defaultKey(base)
+			d.files = append(d.files, s)
 		}
-		s.key = defaultKey(base)
-		d.files = append(d.files, s)
 	}
 	return d, nil
 }
 
 // WriteTo writes the files, byte for byte, into a folder that does not exist, or is
-// empty. The folder appears when it is complete. written is false where it has these
+// empty. The folder appears when it is complete. written is false if it has these
 // definitions already, and no others.
 func (p *Past) WriteTo(dir string) (written bool, err error) {
 	if _, err := p.directory(dir); err != nil {
@@ -126,7 +131,7 @@ func (p *Past) WriteTo(dir string) (written bool, err error) {
 // isIn reports whether a folder has these files as its definitions, and no others.
 func (p *Past) isIn(dir string) bool {
 	var errs document.Errors
-	d := readDirectory(dir, nil, &errs)
+	d := readDirectory(dir, &errs)
 	if d.context != nil {
 		d.files = append(d.files, d.context)
 	}
@@ -134,16 +139,17 @@ func (p *Past) isIn(dir string) bool {
 	for _, f := range p.Files {
 		content[f.Path] = f.Content
 	}
-	for _, s := range d.files {
+	all := slices.Concat(d.files, d.tables)
+	for _, s := range all {
 		if was, ok := content[s.path]; !ok || was != string(s.data) {
 			return false
 		}
 	}
-	return errs.Len() == 0 && len(d.files) == len(p.Files)
+	return errs.Len() == 0 && len(all) == len(p.Files)
 }
 
 // writeFiles writes the files below a folder that is empty. Two names that are one
-// here, as where cases are not told apart, are an error.
+// here, as on a file system that ignores case, are an error.
 func (p *Past) writeFiles(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -27,14 +27,12 @@ func pastOf(t testing.TB, dir string) *Past {
 	return &Past{Revision: s.Revision, Files: s.Files}
 }
 
-// comesBack checks that a directory's set comes back from what a store keeps of it.
+// comesBack checks that a directory's set comes back from a store's copy of it.
 func comesBack(t testing.TB, dir string) {
 	t.Helper()
 	past, was := pastOf(t, dir), mustLoad(t, dir)
 	s, err := past.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(versionsOf(was), versionsOf(s)); diff != "" || s.Revision != past.Revision {
 		t.Errorf("revision %s: %s", s.Revision, diff)
 	}
@@ -48,7 +46,7 @@ func comesBack(t testing.TB, dir string) {
 // versionsOf returns the contents of definitions.
 func versionsOf(s *Snapshot) map[string]string {
 	all := make(map[string]string)
-	for d := range s.All() {
+	for _, d := range s.Definitions {
 		all[d.Kind.String()+" "+d.Key] = d.Version + string(d.Content())
 	}
 	return all
@@ -62,7 +60,8 @@ func TestPastComesBack(t *testing.T) {
 	delete(files, "context.yaml")
 	files["context.json"] = `{"fields": {"plan": "string", "seats": "number"}}`
 	comesBack(t, workspace(t, files))
-	// What this version reads otherwise is told from what was served.
+	// Sets that this version reads otherwise are distinguished from the served
+	// ones.
 	p := pastOf(t, workspace(t, various))
 	p.Revision = "000000000000"
 	if _, err := p.Load(); err == nil || !strings.Contains(err.Error(), "revision 000000000000 comes out as ") {
@@ -152,9 +151,7 @@ func TestPastLeavesNoHalf(t *testing.T) {
 		t.Errorf("the folder has %v", entries)
 	}
 	empty := filepath.Join(parent, "empty")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(empty, 0o700))
 	if written, err := p.WriteTo(empty); err != nil || !written {
 		t.Errorf("an empty folder: %t, %v", written, err)
 	}
@@ -163,7 +160,7 @@ func TestPastLeavesNoHalf(t *testing.T) {
 	}
 }
 
-// FuzzRestore builds sets of what a store may have become.
+// FuzzRestore builds sets from the contents of a damaged store.
 func FuzzRestore(f *testing.F) {
 	f.Add("context.yaml", "fields: {}\n", true)
 	f.Add("prompts/a.yaml", simple, true)

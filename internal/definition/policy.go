@@ -11,11 +11,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 )
 
-// The bounds of the timeouts in an endpoint's policy. The defaults and the other
-// ceilings are those of package invoke.
+// The bounds of the timeouts in an endpoint's policy, and of the time for which an answer
+// is cached. The defaults and the other ceilings are those of package invoke.
 const (
-	minTimeout = 10 * time.Millisecond
-	maxTimeout = time.Hour
+	minTimeout  = 10 * time.Millisecond
+	maxTimeout  = time.Hour
+	minCacheTTL = time.Second
+	maxCacheTTL = 30 * 24 * time.Hour
 )
 
 // Policy says how an endpoint calls: it is one of the endpoint's variants, or what
@@ -35,7 +37,7 @@ type Policy struct {
 	Weights []int
 	Timeout Timeout
 	// HedgeAfter is how long a request waits for an answer until the next target
-	// is called beside the first; 0 means never.
+	// is called in addition to the first; 0 means never.
 	HedgeAfter time.Duration
 	// CacheTTL is how long a complete answer is cached for the same question; 0
 	// means never.
@@ -61,7 +63,7 @@ type Timeout struct {
 
 // Target returns target i of a call with a variant of the prompt, in the order in
 // which targets are tried: the variant's own, then the fallbacks. A fallback has
-// the variant's parameters where it sets none of its own, but not its raw
+// the variant's parameters if it sets none of its own, but not its raw
 // parameters, which are for one provider.
 func (p *Policy) Target(v *Variant, i int) Target {
 	if i == 0 {
@@ -135,15 +137,16 @@ func (p *Policy) size() int {
 // has them, too.
 var policyMembers = []string{"retry", "max_attempts", "fallback", "weight", "hedge", "timeout", "cache"}
 
-// writtenPolicy is a policy as it is written, with what it inherits. What follows
-// from several members is not worked out yet: a variant may inherit some of them.
+// writtenPolicy is a policy as it is written, with inherited members. The members
+// that follow from several members is not worked out yet: a variant may inherit
+// some of them.
 type writtenPolicy struct {
 	Policy              // without MaxAttempts and Weights; what Timeout lacks is 0
 	maxAttempts int     // 0: not given
 	weight      int     // of the prompt's own target
 	weights     []int   // of the fallbacks
 	places      members // of all that is given, inherited or not
-	own         members // of what the variant itself gives
+	own         members // of the variant itself
 	broken      bool    // it has a mistake, or the variant that it extends has one
 }
 
@@ -184,7 +187,7 @@ func (r *policyReader) read(base *writtenPolicy, n *document.Node) *writtenPolic
 		return m
 	}
 	if m := get("cache"); m != nil {
-		w.CacheTTL = decodeCache(m, r.errs)
+		w.CacheTTL = cacheSpan.decode(m, r.errs)
 	}
 	if m := get("retry"); m != nil {
 		w.Retry.decode(m, r.errs)
@@ -214,12 +217,12 @@ func (r *policyReader) read(base *writtenPolicy, n *document.Node) *writtenPolic
 		w.readTimeout(m, r.errs)
 	}
 	if m := get("hedge"); m != nil {
-		w.HedgeAfter = decodeHedge(m, r.errs)
+		w.HedgeAfter = hedgeSpan.decode(m, r.errs)
 	}
 	return w
 }
 
-// readWhole reads a whole number. It returns 0 where there is none.
+// readWhole reads a whole number. It returns 0 if there is none.
 func readWhole(n *document.Node, what string, lo, hi int64, errs *document.Errors) int64 {
 	if n == nil {
 		return 0
@@ -228,7 +231,7 @@ func readWhole(n *document.Node, what string, lo, hi int64, errs *document.Error
 	return v
 }
 
-// decode reads retry over what is inherited. Null takes that away.
+// decode reads retry over the inherited one. Null takes that away.
 func (r *Retry) decode(n *document.Node, errs *document.Errors) {
 	if n.IsNull() {
 		*r = Retry{}
@@ -298,7 +301,7 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 	return targets
 }
 
-// readTimeout reads timeout over what is inherited. Null takes that away.
+// readTimeout reads timeout over the inherited one. Null takes that away.
 func (w *writtenPolicy) readTimeout(n *document.Node, errs *document.Errors) {
 	if n.IsNull() {
 		w.Timeout = Timeout{}
@@ -319,16 +322,29 @@ func (w *writtenPolicy) readTimeout(n *document.Node, errs *document.Errors) {
 	}
 }
 
-func decodeHedge(n *document.Node, errs *document.Errors) time.Duration {
-	if n.IsNull() || !n.CheckMapping(errs, "hedge", "{ after: 2s }") || !n.CheckMembers(errs, "hedge", "after") {
+// span is a member whose mapping has one duration, within its bounds.
+type span struct {
+	member, name     string
+	meaning, example string // of the duration
+	least, most      time.Duration
+}
+
+var (
+	cacheSpan = span{"cache", "ttl", "how long an answer is given again", "10m", minCacheTTL, maxCacheTTL}
+	hedgeSpan = span{"hedge", "after", "how long a request waits for an answer until the next target is asked too", "2s", minTimeout, maxTimeout}
+)
+
+// decode reads the duration, 0 without one.
+func (s span) decode(n *document.Node, errs *document.Errors) time.Duration {
+	if n.IsNull() || !n.CheckMapping(errs, s.member, "{ "+s.name+": "+s.example+" }") || !n.CheckMembers(errs, s.member, s.name) {
 		return 0
 	}
-	after := n.Get("after")
-	if after == nil {
-		errs.Add(n, "after is missing: how long a request waits for an answer until the next target is asked too, such as 2s")
+	at := n.Get(s.name)
+	if at == nil {
+		errs.Add(n, "%s is missing: %s, such as %s", s.name, s.meaning, s.example)
 		return 0
 	}
-	d, _ := after.ReadDuration(errs, "after", minTimeout, maxTimeout)
+	d, _ := at.ReadDuration(errs, s.name, s.least, s.most)
 	return d
 }
 

@@ -41,9 +41,7 @@ func TestChainOfPrerequisites(t *testing.T) {
 	}()
 	select {
 	case err := <-loaded:
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	case <-time.After(5 * time.Second):
 		t.Fatal("loading takes more than 5 s")
 	}
@@ -56,9 +54,7 @@ func TestChainOfPrerequisites(t *testing.T) {
 	} {
 		// Thousands in the time that one would take by trying every path.
 		for range 1000 {
-			if err := s.Model.Bind(&b, fastjson.MustParse(context), time.Now()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Model.Bind(&b, fastjson.MustParse(context), time.Now()))
 			if got, _ := last.Evaluate(&b); string(got) != want {
 				t.Fatalf("%s for %s, want %s", got, context, want)
 			}
@@ -90,17 +86,13 @@ rules:
 `,
 	})
 	s, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b rules.Binding
 	for _, tt := range [][3]string{
 		{"a", `"two"`, `"hit"`}, {"b", `"three"`, `"hit"`}, {"c", `"two"`, `"other"`},
 		{"d", `"one"`, `"default of word"`}, {"e", `"one"`, `"default of word"`},
 	} {
-		if err := s.Model.Bind(&b, fastjson.MustParse(fmt.Sprintf(`{"plan":%q}`, tt[0])), time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Model.Bind(&b, fastjson.MustParse(fmt.Sprintf(`{"plan":%q}`, tt[0])), time.Now()))
 		for i, key := range []string{"by_tier", "by_word"} {
 			if got, _ := s.RemoteConfigs[key].Evaluate(&b); string(got) != tt[1+i] {
 				t.Errorf("%s for plan %s: %s, want %s", key, tt[0], got, tt[1+i])

@@ -16,11 +16,11 @@ import (
 // they should have the model.
 type Priced func(provider, host, model string) (given string, found, shipped bool)
 
-// CheckPrices returns what is probably unintended about prices, by the names MODEL or
-// PROVIDER/MODEL of those that the configuration gives: those of models that no endpoint
-// calls, and models without a price where the prices that ship should have one or others
-// have been given one. A provider of the module canned costs nothing, and a deployment at
-// Azure has the price of the model that Azure says it is.
+// CheckPrices returns probable mistakes in prices, by the names MODEL or PROVIDER/MODEL
+// of those that the configuration gives: those of models that no endpoint calls, and
+// models without a price where the prices that ship should have one or others have been
+// given one. A provider of the module canned costs nothing, and a deployment at Azure
+// has the price of the model that Azure says it is.
 func (s *Snapshot) CheckPrices(given []string, known Providers, priced Priced) []string {
 	models, names := make(map[string]bool), make(map[string]bool)
 	used := make(map[string]bool) // of given

@@ -14,11 +14,10 @@ import (
 type Prompt struct {
 	Definition
 	vars      *prompt.Variables
-	table     *rules.Table
 	variants  []*Variant
 	byOutcome []*Variant
-	fallback  *Variant // the variant where no row matches
-	texts     int      // bytes of what the variables read of remote configurations
+	fallback  *Variant // the variant if no row matches
+	texts     int      // bytes of the texts that the variables read of remote configurations
 }
 
 // Select picks the variant for a context.
@@ -35,8 +34,9 @@ func (p *Prompt) Variant(d rules.Decision) *Variant {
 	return p.byOutcome[d.Outcome]
 }
 
-// Table returns the table that picks the variant.
-func (p *Prompt) Table() *rules.Table { return p.table }
+// Variants returns all variants in the order of the file. The list must not be
+// changed.
+func (p *Prompt) Variants() []*Variant { return p.variants }
 
 // Variables returns the declared variables.
 func (p *Prompt) Variables() *prompt.Variables { return p.vars }
@@ -48,22 +48,16 @@ func (p *Prompt) Bind(v *Variant, vars *fastjson.Value, b *rules.Binding, values
 	return p.vars.Bind(vars, b, &v.answer, values)
 }
 
-// size returns the length in bytes of the content, and of what the variables read of
-// remote configurations.
+// size returns the length in bytes of the content, and of the texts that the
+// variables read of remote configurations.
 func (p *Prompt) size() int { return p.Definition.size() + p.texts }
 
-// Variants returns all variants in the order of the file. The list must not be
-// changed.
-func (p *Prompt) Variants() []*Variant { return p.variants }
-
-// Default returns the variant for a context that no row matches.
-func (p *Prompt) Default() *Variant { return p.fallback }
-
-// promptMembers are the members of a prompt beside its table and commonMembers.
+// promptMembers are the members of a prompt except its table and commonMembers.
 var promptMembers = []string{"default", "variables", "variants"}
 
 func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	p := &Prompt{Definition: d.common(errs)}
+	p.prompt = p
 	known := slices.Concat(promptMembers, rules.TableMembers, commonMembers)
 	single := d.node.Get("variants") == nil
 	if single {
@@ -103,7 +97,8 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	for _, value := range p.table.Outcomes() {
 		p.byOutcome = append(p.byOutcome, set.find(value, errs))
 	}
-	p.cost = p.table.Cost()
+	p.answer = func(d rules.Decision) []byte { return []byte(quoted(p.Variant(d).Key)) }
+	p.same = func(a, b int) bool { return p.byOutcome[a] == p.byOutcome[b] }
 	p.sealPrompt(d, set)
 	return p
 }

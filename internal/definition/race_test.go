@@ -2,7 +2,7 @@
 
 package definition
 
-// raceEnabled tells that memory and time are many times what they are otherwise. The
+// raceEnabled reports that memory and time are many times the usual. The
 // detector has something to find where the workers of a loading have many files, and
 // nothing more in a file of megabytes than in a small one.
 const raceEnabled = true

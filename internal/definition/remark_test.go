@@ -13,11 +13,7 @@ func TestRemarksAreWarnings(t *testing.T) {
 		"remoteconfigs/c.yaml": "type: string\ndefault: x\ncolumns: [plan, value]\nmatrix: [[\"/^v[0-9]+$/\", y]]\n",
 		"remoteconfigs/d.yaml": "type: string\ndefault: x\n",
 	})
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := opened(t, dir)
 	for range 3 {
 		var texts []string
 		for _, w := range s.Snapshot().Warnings {
@@ -29,8 +25,6 @@ func TestRemarksAreWarnings(t *testing.T) {
 			t.Fatalf("warnings at %s, want %s", got, want)
 		}
 		write(t, dir+"/remoteconfigs/d.yaml", "type: string\ndefault: y\n")
-		if err := s.Reload(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Reload())
 	}
 }

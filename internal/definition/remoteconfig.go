@@ -14,8 +14,6 @@ import (
 // safe for concurrent use.
 type RemoteConfig struct {
 	Definition
-	Type     string // boolean, string, number, list or object
-	table    *rules.Table
 	fallback []byte   // the value where no row matches
 	values   [][]byte // by outcome
 	byValue  func() map[string][]int
@@ -68,14 +66,8 @@ func valueKey(value []byte) (string, bool) {
 	return string(canonicalJSON(v)), true
 }
 
-// Table returns the table that picks the value.
-func (c *RemoteConfig) Table() *rules.Table { return c.table }
-
 // Default returns the value for a context that no row matches.
 func (c *RemoteConfig) Default() []byte { return c.fallback }
-
-// Values returns the values of the table's outcomes. They must not be changed.
-func (c *RemoteConfig) Values() [][]byte { return c.values }
 
 // The types of a remote configuration's value.
 const (
@@ -86,7 +78,7 @@ const (
 	typeObject  = "object"
 )
 
-// configMembers are the members of a remote configuration beside its table and
+// configMembers are the members of a remote configuration except its table and
 // commonMembers.
 var configMembers = []string{"type", "default", "merge", "schema"}
 
@@ -98,9 +90,9 @@ func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig 
 	if n := d.node.Get("type"); n == nil && !misspelt {
 		errs.Add(d.node, "type is missing: one of boolean, string, number, list, object")
 	} else if n != nil {
-		c.Type, _ = n.ReadWord(errs, "type", typeBoolean, typeString, typeNumber, typeList, typeObject)
+		c.typ, _ = n.ReadWord(errs, "type", typeBoolean, typeString, typeNumber, typeList, typeObject)
 	}
-	v := valueReader{typ: c.Type, schema: compileSchema(d.node.Get("schema"), l.stopped, errs)}
+	v := valueReader{typ: c.typ, schema: compileSchema(d.node.Get("schema"), l.stopped, errs)}
 	def := d.node.Get("default")
 	if def == nil && !misspelt {
 		errs.Add(d.node, "default is missing: the value that answers when no row does")
@@ -110,8 +102,8 @@ func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig 
 	}
 	if n := d.node.Get("merge"); !n.IsNull() {
 		n.ReadWord(errs, "merge", "default")
-		if c.Type != "" && c.Type != typeObject {
-			errs.Add(n, "merge needs type: object, this is type: %s", c.Type)
+		if c.typ != "" && c.typ != typeObject {
+			errs.Add(n, "merge needs type: object, this is type: %s", c.typ)
 		} else if def != nil && def.Shape == document.Mapping {
 			v.merge = def
 		}
@@ -130,14 +122,15 @@ func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig 
 		c.values = append(c.values, value)
 	}
 	c.indexValues()
-	c.cost = c.table.Cost()
+	c.answer = c.Value
+	c.same = func(a, b int) bool { return sameJSON(c.values[a], c.values[b]) }
 	c.sealRemoteConfig(d)
 	return c
 }
 
 // sealRemoteConfig gives the configuration its content and version.
 func (c *RemoteConfig) sealRemoteConfig(d *doc) {
-	k := content{"type": c.Type}
+	k := content{"type": c.typ}
 	if c.fallback != nil {
 		k["default"] = freeValue(c.fallback)
 	}
@@ -232,7 +225,7 @@ func (v *valueReader) hint(n *document.Node) string {
 	case v.typ == typeList && strings.HasPrefix(n.Text, "["), v.typ == typeObject && strings.HasPrefix(n.Text, "{"):
 		return ": leave the quotes out"
 	case v.typ == typeNumber:
-		return n.NumberHint()
+		return n.QuotesHint()
 	case v.typ == typeList && strings.HasPrefix(n.Text, "-"):
 		return ": an item begins with a dash and a space"
 	}

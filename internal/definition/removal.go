@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
 
 // allowEmpty is the name of the file whose presence in a workspace's directory
@@ -13,7 +13,7 @@ import (
 const allowEmpty = ".cadenza-allow-empty"
 
 // Counts are how many definitions a workspace has, by their kind.
-type Counts map[trace.Kind]int
+type Counts map[*kind.Kind]int
 
 // total returns how many definitions there are of all kinds.
 func (c Counts) total() int {
@@ -26,18 +26,21 @@ func (c Counts) total() int {
 
 // Counts counts the definitions.
 func (s *Snapshot) Counts() Counts {
-	return Counts{
-		trace.KindPrompt:       len(s.Prompts),
-		trace.KindEndpoint:     len(s.Endpoints),
-		trace.KindRemoteConfig: len(s.RemoteConfigs),
+	counts := make(Counts, len(kind.All))
+	for _, k := range kind.All {
+		counts[k] = 0
 	}
+	for _, d := range s.Definitions {
+		counts[d.Kind]++
+	}
+	return counts
 }
 
 // removal returns why next may not replace a served set with these definitions: it
 // has none of a kind that the served set has, or less than half of all. That is how
 // a volume that is not mounted, a wrong path and half a copy look. Definitions are
 // counted, not compared, so a new key is no removal. It returns nil where the file
-// allowEmpty is beside the definitions.
+// allowEmpty is next to the definitions.
 //
 //	served                  next                    refused
 //	3 prompts, 5 configs    1 prompt, 3 configs     no: half is left
@@ -50,13 +53,13 @@ func removal(dir string, served Counts, next *Snapshot) error {
 	}
 	now := next.Counts()
 	var lost []string
-	for _, kind := range []trace.Kind{trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig} {
-		switch n := served[kind]; {
-		case now[kind] > 0 || n == 0:
+	for _, k := range kind.All {
+		switch n := served[k]; {
+		case now[k] > 0 || n == 0:
 		case n == 1:
-			lost = append(lost, "the only "+noun(kind))
+			lost = append(lost, "the only "+k.Noun)
 		default:
-			lost = append(lost, fmt.Sprintf("all %d %ss", n, noun(kind)))
+			lost = append(lost, fmt.Sprintf("all %d %ss", n, k.Noun))
 		}
 	}
 	if len(lost) == 0 && 2*now.total() < served.total() {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
 
 // sized is a workspace with so many prompts and remote configurations. Their keys
@@ -57,20 +57,18 @@ func TestRemoval(t *testing.T) {
 			}
 		})
 	}
-	if got := mustLoad(t, workspace(t, various)).Counts(); got[trace.KindPrompt] != 2 || got[trace.KindEndpoint] != 1 || got[trace.KindRemoteConfig] != 3 {
+	if got := mustLoad(t, workspace(t, various)).Counts(); got[kind.Prompt] != 2 || got[kind.Endpoint] != 1 || got[kind.RemoteConfig] != 3 {
 		t.Error(got)
 	}
 }
 
-// TestEmptiedDirectory checks that what is served outlives its directory, and that it
+// TestEmptiedDirectory checks that the served set outlives its directory, and that it
 // can be removed on purpose.
 func TestEmptiedDirectory(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one"), "prompts/p.yaml": simple})
 	s, c := watched(t, dir)
-	if err := os.RemoveAll(filepath.Join(dir, "prompts")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(dir, "prompts")))
 	if n := <-c; n.err == nil || !strings.Contains(n.err.Error(), "the only prompt would be gone") || n.snapshot.Prompts["p"] == nil {
 		t.Errorf("%+v", n)
 	}
@@ -80,9 +78,7 @@ func TestEmptiedDirectory(t *testing.T) {
 	if n.err != nil || n.snapshot.Prompts["p"] != nil || len(n.snapshot.Warnings) != 1 || n.snapshot.Warnings[0].Pos.File != filepath.Join(dir, allowEmpty) {
 		t.Errorf("%+v", n)
 	}
-	if err := os.Remove(filepath.Join(dir, allowEmpty)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, allowEmpty)))
 	if n := <-c; n.err != nil || len(n.snapshot.Warnings) != 0 {
 		t.Errorf("%+v", n)
 	}

@@ -43,7 +43,7 @@ func toolboxParameters() providers.Parameters {
 func TestRequestParameters(t *testing.T) {
 	s := mustLoad(t, workspace(t, map[string]string{"prompts/p.yaml": toolbox}))
 	p := s.Prompts["p"]
-	if diff := cmp.Diff(toolboxParameters(), p.Default().Parameters); diff != "" {
+	if diff := cmp.Diff(toolboxParameters(), p.fallback.Parameters); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	camel := strings.NewReplacer("reasoning_effort", "reasoningEffort", "response_format", "responseFormat", "json_schema", "jsonSchema", "tool_choice", "toolChoice", "stop: END", "stop: [END]").Replace(toolbox)
@@ -52,13 +52,9 @@ func TestRequestParameters(t *testing.T) {
 	}
 
 	var values prompt.Values
-	if err := p.Variables().Bind(nil, nil, nil, &values); err != nil {
-		t.Fatal(err)
-	}
-	got, err := p.Default().AppendJSON(nil, &values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Variables().Bind(nil, nil, nil, &values))
+	got, err := p.fallback.AppendJSON(nil, &values)
+	must(t, err)
 	const want = `{"name":"p","messages":[{"role":"user","content":"hi"}],"provider":"x","model":"m","seed":7,"stop":["END"],"reasoningEffort":"low",` +
 		`"responseFormat":{"jsonSchema":{"name":"ticket","schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"null"}}},"strict":true}},` +
 		`"tools":[{"name":"find","description":"Finds it.","parameters":{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]},"strict":true},{"name":"stop_now"}],` +
@@ -117,7 +113,7 @@ func TestRequestParametersAreInherited(t *testing.T) {
 		}
 	}
 
-	targets := s.Endpoints["e"].Default().Targets(p.Default())
+	targets := s.Endpoints["e"].fallback.Targets(p.fallback)
 	for i, target := range targets[:2] {
 		if diff := cmp.Diff(toolboxParameters(), target.Parameters); diff != "" {
 			t.Errorf("target %d (-want +got):\n%s", i, diff)

@@ -33,11 +33,7 @@ var various = map[string]string{
 // the directory has become.
 func TestRestore(t *testing.T) {
 	dir := workspace(t, various)
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := opened(t, dir)
 	first := s.Snapshot()
 	if first.Context() != various["context.yaml"] {
 		t.Errorf("%q", first.Context())
@@ -53,24 +49,20 @@ func TestRestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := workspace(t, various)
-			if err := spoil(dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, spoil(dir))
 			s := OpenAnyway(dir)
 			defer s.Close()
 			if err := s.Settle(func() *Past { return saved }, true); err == nil {
 				t.Error("a strict start takes it")
 			}
-			if err := s.Settle(func() *Past { return saved }, false); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Settle(func() *Past { return saved }, false))
 			got := s.Snapshot()
 			if got.Revision != first.Revision || got.Tests != 1 {
 				t.Errorf("%+v", got)
 			}
 			versions := func(s *Snapshot) map[string]string {
 				all := make(map[string]string)
-				for d := range s.All() {
+				for _, d := range s.Definitions {
 					all[d.Kind.String()+" "+d.Key] = d.Version + string(d.Content())
 				}
 				return all
@@ -101,7 +93,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestSettleWithoutASet checks what a start does where the store has nothing to serve.
+// TestSettleWithoutASet checks a start without a set in the store.
 func TestSettleWithoutASet(t *testing.T) {
 	none := func() *Past { return nil }
 	valid := workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one"), "prompts/p.yaml": simple, "prompts/q.yaml": simple})
@@ -130,7 +122,7 @@ func TestSettleWithoutASet(t *testing.T) {
 	if _, err := settle(invalid, damaged, false); err == nil || !strings.Contains(err.Error(), "c.yaml:1:7") || !strings.Contains(err.Error(), "revision 0123456789ab") {
 		t.Error(err)
 	}
-	// What can't be kept can't be lost.
+	// A set that can't be kept can't be lost.
 	if s, err := settle(valid, damaged, false); err != nil || s.Snapshot() == nil || s.State() != (State{}) {
 		t.Error(err)
 	}

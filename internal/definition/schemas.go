@@ -8,14 +8,15 @@ import (
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
 
 // schemaFiles are the JSON Schemas of the files, for editors. Loading is
 // stricter: it knows the fields' types, the variants' names and the like.
 //
 // What several schemas share is written once, in shared.json: $defs, of which
-// each schema gets those that it refers to, and groups of properties, which an
-// object takes over with a member $include. The schemas that users get are
+// each schema gets the ones that it refers to, and groups of properties, which
+// an object takes over with a member $include. The schemas that users get are
 // whole and have no $include.
 //
 //go:embed schemas
@@ -23,7 +24,7 @@ var schemaFiles embed.FS
 
 // FileSchema is the JSON Schema (2020-12) of one kind of file.
 type FileSchema struct {
-	// Name is what the kind is called in file names: context, prompt, endpoint
+	// Name is the kind's name in file names: context, prompt, endpoint
 	// or remoteconfig.
 	Name string
 	// Pattern matches the files, relative to the workspace.
@@ -35,11 +36,9 @@ type FileSchema struct {
 // parsed context.yaml or nil, editors also complete the names of its fields
 // and know the other names to be mistakes.
 func Schemas(model *document.Node) []FileSchema {
-	list := []FileSchema{
-		{Name: "context", Pattern: "context.yaml"},
-		{Name: "prompt", Pattern: "prompts/**/*.yaml"},
-		{Name: "endpoint", Pattern: "endpoints/**/*.yaml"},
-		{Name: "remoteconfig", Pattern: "remoteconfigs/**/*.yaml"},
+	list := []FileSchema{{Name: "context", Pattern: "context.yaml"}}
+	for _, k := range kind.All {
+		list = append(list, FileSchema{Name: k.String(), Pattern: k.Folder + "/**/*.yaml"})
 	}
 	names := modelNames(model)
 	for i, file := range list {

@@ -32,9 +32,7 @@ func compiledSchemas(t testing.TB, model *document.Node) map[string]*jsonschema.
 			t.Fatalf("%s: %v", s.Name, err)
 		}
 		c := jsonschema.NewCompiler()
-		if err := c.AddResource(s.Name, doc); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.AddResource(s.Name, doc))
 		if compiled[s.Name], err = c.Compile(s.Name); err != nil {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
@@ -48,13 +46,9 @@ func validate(t testing.TB, s *jsonschema.Schema, text string) error {
 	var errs document.Errors
 	n := document.Parse("x.yaml", []byte(text), &errs)
 	raw := n.AppendJSON(nil, &errs)
-	if err := errs.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errs.Err())
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s.Validate(v)
 }
 
@@ -66,9 +60,7 @@ func TestSchemasAcceptWorkspaces(t *testing.T) {
 	for _, dir := range []string{"../../examples/definitions", "../command/starter/definitions"} {
 		mustLoad(t, dir)
 		model, err := ReadDataModel(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, schemas := range []map[string]*jsonschema.Schema{compiledSchemas(t, model), compiledSchemas(t, nil)} {
 			files := 0
 			err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -131,6 +123,9 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"remoteconfig", rc + "key: a b\n", false},
 		{"remoteconfig", rc + "columns: [ plan, value ]\n", false},
 		{"remoteconfig", rc + "matrix: [ [ pro, 1 ] ]\n", false},
+		{"remoteconfig", rc + "matrix: limits.csv\n", true},
+		{"remoteconfig", rc + "matrix: limits.txt\n", false},
+		{"remoteconfig", rc + "columns: [ plan, value ]\nmatrix: limits.csv\n", false},
 		{"remoteconfig", rc + "columns: [ plann, value ]\nmatrix: [ [ pro, 1 ] ]\n", false},
 		{"remoteconfig", rc + "columns: [ plan, plan, value ]\nmatrix: [ [ pro, pro, 1 ] ]\n", false},
 		{"remoteconfig", rc + "columns: [ plan, many, segment, from, until, value ]\nmatrix: [ [ [pro], true, s, 2026-01-01, null, 1 ], [ not pro, any, any, null, 2099-01-01, 2 ] ]\n", true},
@@ -251,6 +246,9 @@ func TestSchemasAndLoading(t *testing.T) {
 		if test.kind == "context" {
 			name = "context.yaml"
 		}
+		if test.kind == "remoteconfig" {
+			files["remoteconfigs/limits.csv"] = "plan,value\npro,1\n"
+		}
 		files[name] = test.text
 		_, loading := Load(workspace(t, files))
 		schema := validate(t, schemas[test.kind], test.text)
@@ -267,9 +265,7 @@ func TestSchemasAreComplete(t *testing.T) {
 		t.Helper()
 		i := slices.IndexFunc(Schemas(nil), func(s FileSchema) bool { return s.Name == name })
 		var node map[string]any
-		if err := json.Unmarshal(Schemas(nil)[i].Schema, &node); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(Schemas(nil)[i].Schema, &node))
 		for _, step := range append(path, "properties") {
 			next, ok := node[step].(map[string]any)
 			if !ok {
@@ -321,7 +317,7 @@ func TestSchemaSteps(t *testing.T) {
 					return err
 				}
 				if err := load(30); err == nil || !strings.Contains(err.Error(), "c.json:1:28: the value can't be checked in 100000 steps") {
-					// One side may settle what the other says.
+					// One side may decide for the other.
 					if name == "allOf" || err != nil && !strings.Contains(err.Error(), "breaks the schema") {
 						t.Errorf("%s, %s, %s: %.300v", name, draft, leaf, err)
 					}

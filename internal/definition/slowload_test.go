@@ -14,14 +14,10 @@ import (
 func TestSlowLoad(t *testing.T) {
 	dir := workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one")})
 	synctest.Test(t, func(t *testing.T) {
-		s, err := Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := opened(t, dir)
 		first := s.Snapshot()
 		told := make(chan news, 10)
-		s.Subscribe(func(snapshot *Snapshot, err error) { told <- news{snapshot, err} })
+		s.Subscribe(func(snapshot *Snapshot, err error) { told <- news{snapshot, err} }, nil)
 		release, invalid := make(chan struct{}), errors.New("a mistake")
 		outcome := error(nil)
 		s.read = func(context.Context, string, *memory, ...Configuration) (*Snapshot, error) {

@@ -20,11 +20,12 @@ type Source struct {
 	dir     string
 	current atomic.Pointer[Snapshot]
 	failure atomic.Pointer[failure]
-	// restored is from when on the served set was served, where it is a Past.
+	// restored is the time since when the served set was served, if it is a
+	// Past.
 	restored atomic.Pointer[time.Time]
 
 	loading sync.Mutex // held while a set is loaded and its news is spread
-	settled bool       // Settle has decided what is served
+	settled bool       // Settle has decided the served set
 	memory  memory     // of the last loading
 	read    func(ctx context.Context, dir string, m *memory, known ...Configuration) (*Snapshot, error)
 	// ctx ends with Close. A loading under way ends with it.
@@ -34,14 +35,19 @@ type Source struct {
 	mu          sync.Mutex       // guards the fields below
 	known       []*Configuration // of the gateways that use the source
 	used        bool             // Use was called
-	subscribers map[int]func(*Snapshot, error)
-	followers   map[int]func(*Snapshot)
+	subscribers map[int]subscriber
 	nextID      int
 	watcher     *watcher
 	closed      bool
 }
 
-// failure is why the directory is not what is being served.
+// subscriber has the functions of one Subscribe.
+type subscriber struct {
+	changed func(*Snapshot, error)
+	files   func(*Snapshot) // may be nil
+}
+
+// failure is the reason why the directory is not served.
 type failure struct {
 	err   error
 	since time.Time // of the first failure in a row
@@ -62,7 +68,7 @@ func Open(dir string, known ...Configuration) (*Source, error) {
 // OpenAnyway is Open of a workspace that may be invalid: then LastError says why, and
 // there is no snapshot before Settle.
 func OpenAnyway(dir string, known ...Configuration) *Source {
-	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]func(*Snapshot, error)), followers: make(map[int]func(*Snapshot))}
+	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]subscriber)}
 	for i := range known {
 		s.known = append(s.known, &known[i])
 	}
@@ -78,7 +84,7 @@ func OpenAnyway(dir string, known ...Configuration) *Source {
 	return s
 }
 
-// fail notes why the directory is not what is being served.
+// fail records why the directory is not served.
 func (s *Source) fail(err error) {
 	since := time.Now()
 	if last := s.failure.Load(); last != nil {
@@ -87,7 +93,7 @@ func (s *Source) fail(err error) {
 	s.failure.Store(&failure{err, since})
 }
 
-// Settle decides what is served at first: the directory where it is valid, and else
+// Settle decides the set served at first: the directory if it is valid, and else
 // the set that was served last. An edit that was made meanwhile and removes what
 // Reload would refuse to remove is invalid. servedLast returns that set, or nil. With
 // strict an invalid directory is an error.
@@ -115,7 +121,7 @@ func (s *Source) Settle(servedLast func() *Past, strict bool) error {
 			s.restored.Store(&last.Since)
 			s.current.Store(snapshot)
 		case s.Snapshot() != nil:
-			s.failure.Store(nil) // what was removed can't be kept
+			s.failure.Store(nil) // a removed set can't be kept
 		default:
 			return fmt.Errorf("%w\nand revision %s, which was served last, can't be: %w", err, last.Revision, unfit)
 		}
@@ -125,13 +131,13 @@ func (s *Source) Settle(servedLast func() *Past, strict bool) error {
 	return nil
 }
 
-// restore builds a past set again, as if its files were those of the directory.
+// restore builds a past set again, as if its files were in the directory.
 func (s *Source) restore(last *Past) (*Snapshot, error) {
 	d, err := last.directory(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	return load(s.ctx, d, new(memory), besides(), s.configurations(), new(document.Errors))
+	return load(s.ctx, d, new(memory), s.configurations(), new(document.Errors))
 }
 
 // load loads the directory.
@@ -170,7 +176,8 @@ func (s *Source) Use(known Configuration) (leave func()) {
 	}
 }
 
-// configurations returns what is known of the gateways that use the source.
+// configurations returns the known configurations of the gateways that use the
+// source.
 func (s *Source) configurations() []Configuration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +197,7 @@ type SlowLoadError struct {
 	Since time.Time
 }
 
-// Error returns since when the loading runs, and what is served meanwhile.
+// Error returns since when the loading runs, and the set served meanwhile.
 func (e *SlowLoadError) Error() string {
 	return fmt.Sprintf("the definitions have been loading since %s: the last good set is served meanwhile; if this does not end, undo the last edit and restart",
 		e.Since.UTC().Format(time.RFC3339))
@@ -229,22 +236,22 @@ func (s *Source) Dir() string { return s.dir }
 // set and Settle.
 func (s *Source) Snapshot() *Snapshot { return s.current.Load() }
 
-// LastError returns why the directory is not what is being served, or nil. It is the
+// LastError returns why the directory is not served, or nil. It is the
 // error of the last loading, or a *SlowLoadError while a loading takes long.
 func (s *Source) LastError() error {
 	return s.State().Err
 }
 
-// State is how a source's directory and what is served of it differ.
+// State describes how a source's directory and its served set differ.
 type State struct {
 	Err   error     // as LastError
 	Since time.Time // when the directory began not to be served; zero where Err is nil
-	// Restored is when the served set was served first, where it was restored by
+	// Restored is when the served set was served first, if it was restored by
 	// Settle and not read from the directory; zero otherwise.
 	Restored time.Time
 }
 
-// State returns how the directory and what is served of it differ.
+// State returns how the directory and its served set differ.
 func (s *Source) State() State {
 	var state State
 	if f := s.failure.Load(); f != nil {
@@ -256,33 +263,22 @@ func (s *Source) State() State {
 	return state
 }
 
-// Subscribe calls f after every loading with news: with a new snapshot, or with the
-// served one and the error that keeps the directory from being served. While a
-// loading takes long the error is a *SlowLoadError. Calls come one at a time, in
-// order, and must not call Reload. The subscription ends with cancel, during which
-// a last call may still run.
-func (s *Source) Subscribe(f func(*Snapshot, error)) (cancel func()) {
-	return join(s, s.subscribers, f)
-}
-
-// Follow calls f after every loading that Subscribe does not tell of because it brings
-// no news, and whose files are others all the same: comments or tests were edited.
-// All else is as for Subscribe.
-func (s *Source) Follow(f func(*Snapshot)) (cancel func()) {
-	return join(s, s.followers, f)
-}
-
-// join adds a function to those that a source calls.
-func join[F any](s *Source, to map[int]F, f F) (cancel func()) {
+// Subscribe calls changed after every loading with news: with a new snapshot, or with
+// the served one and the error that keeps the directory from being served. While a
+// loading takes long the error is a *SlowLoadError. After a loading without news whose
+// files differ, because comments or tests were edited, Subscribe calls files, unless it
+// is nil. Calls come one at a time, in order, and must not call Reload. The subscription
+// ends with cancel, during which a last call may still run.
+func (s *Source) Subscribe(changed func(*Snapshot, error), files func(*Snapshot)) (cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := s.nextID
 	s.nextID++
-	to[id] = f
+	s.subscribers[id] = subscriber{changed, files}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(to, id)
+		delete(s.subscribers, id)
 	}
 }
 
@@ -317,8 +313,10 @@ func (s *Source) Reload() error {
 	// Files were touched or comments edited. That is no news.
 	if last == nil && next.Revision == served.Revision && sameWarnings(next.Warnings, served.Warnings) {
 		if !slices.Equal(next.Files, served.Files) {
-			for _, f := range inOrder(s, s.followers) {
-				f(next)
+			for _, to := range s.inOrder() {
+				if to.files != nil {
+					to.files(next)
+				}
 			}
 		}
 		return nil
@@ -335,22 +333,22 @@ func sameWarnings(a, b []Warning) bool {
 	})
 }
 
-// publish calls the subscribers.
+// publish tells the subscribers of news.
 func (s *Source) publish(snapshot *Snapshot, err error) {
-	for _, f := range inOrder(s, s.subscribers) {
-		f(snapshot, err)
+	for _, to := range s.inOrder() {
+		to.changed(snapshot, err)
 	}
 }
 
-// inOrder returns the functions that joined, in the order in which they did.
-func inOrder[F any](s *Source, joined map[int]F) []F {
+// inOrder returns the subscribers in the order in which they subscribed.
+func (s *Source) inOrder() []subscriber {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	calls := make([]F, 0, len(joined))
-	for _, id := range slices.Sorted(maps.Keys(joined)) {
-		calls = append(calls, joined[id])
+	list := make([]subscriber, 0, len(s.subscribers))
+	for _, id := range slices.Sorted(maps.Keys(s.subscribers)) {
+		list = append(list, s.subscribers[id])
 	}
-	return calls
+	return list
 }
 
 // Watch reloads the directory whenever it changes, until Close. Further calls do

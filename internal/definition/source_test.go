@@ -16,7 +16,7 @@ import (
 // banner is a remote configuration with a value to tell loadings apart.
 func banner(text string) string { return fmt.Sprintf("type: string\ndefault: %q\n", text) }
 
-// news is what a subscriber was told.
+// news is a notification of a subscriber.
 type news struct {
 	snapshot *Snapshot
 	err      error
@@ -26,14 +26,10 @@ type news struct {
 func watched(t *testing.T, dir string) (*Source, <-chan news) {
 	t.Helper()
 	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Watch(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.Watch())
 	c := make(chan news, 1000)
-	cancel := s.Subscribe(func(snapshot *Snapshot, err error) { c <- news{snapshot, err} })
+	cancel := s.Subscribe(func(snapshot *Snapshot, err error) { c <- news{snapshot, err} }, nil)
 	t.Cleanup(func() {
 		cancel()
 		if err := s.Close(); err != nil {
@@ -61,13 +57,9 @@ func await(t *testing.T, s *Source, want string) {
 func TestReload(t *testing.T) {
 	dir := workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one")})
 	file := filepath.Join(dir, "remoteconfigs/c.yaml")
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := opened(t, dir)
 	var got []news
-	cancel := s.Subscribe(func(snapshot *Snapshot, err error) { got = append(got, news{snapshot, err}) })
+	cancel := s.Subscribe(func(snapshot *Snapshot, err error) { got = append(got, news{snapshot, err}) }, nil)
 	first := s.Snapshot()
 
 	// Nothing new to tell.
@@ -75,7 +67,7 @@ func TestReload(t *testing.T) {
 	if err := s.Reload(); err != nil || len(got) != 0 || s.Snapshot().Revision != first.Revision {
 		t.Fatalf("%v %v", err, got)
 	}
-	// A mistake is told once, and not served.
+	// A mistake is reported once, and not served.
 	write(t, file, "type: strin\ndefault: x\n")
 	for range 2 {
 		if err := s.Reload(); err == nil || s.LastError() == nil {
@@ -110,15 +102,11 @@ func TestReload(t *testing.T) {
 func TestFollow(t *testing.T) {
 	dir := workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one")})
 	file := filepath.Join(dir, "remoteconfigs/c.yaml")
-	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := opened(t, dir)
 	told := 0
 	var got []*Snapshot
-	defer s.Subscribe(func(*Snapshot, error) { told++ })()
-	cancel := s.Follow(func(snapshot *Snapshot) { got = append(got, snapshot) })
+	defer s.Subscribe(func(*Snapshot, error) { told++ }, nil)()
+	cancel := s.Subscribe(func(*Snapshot, error) {}, func(snapshot *Snapshot) { got = append(got, snapshot) })
 	first := s.Snapshot()
 	for _, step := range []struct {
 		text          string
@@ -140,9 +128,7 @@ func TestFollow(t *testing.T) {
 	if got[0].Revision != first.Revision || got[0].Files[0].Content != "# a comment\n"+banner("one") || got[1] != s.Snapshot() {
 		t.Errorf("%+v", got)
 	}
-	if err := os.Rename(file, filepath.Join(dir, "remoteconfigs/d.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(file, filepath.Join(dir, "remoteconfigs/d.yaml")))
 	cancel()
 	write(t, filepath.Join(dir, "remoteconfigs/d.yaml"), "key: c\n"+banner("two"))
 	if err := s.Reload(); err != nil || told != 3 || len(got) != 2 {
@@ -181,9 +167,7 @@ func TestWatch(t *testing.T) {
 			text := fmt.Sprintf("two%d", i)
 			tmp := filepath.Join(dir, "remoteconfigs/.c.yaml.swp")
 			write(t, tmp, banner(text))
-			if err := os.Rename(tmp, filepath.Join(dir, "remoteconfigs/c.yaml")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(tmp, filepath.Join(dir, "remoteconfigs/c.yaml")))
 			await(t, s, text)
 		}
 	})
@@ -213,9 +197,7 @@ func TestWatch(t *testing.T) {
 		await(t, s, "three")
 		write(t, filepath.Join(dir, "remoteconfigs/a/b/y.yaml"), "key: c2\n"+banner("x"))
 		write(t, filepath.Join(dir, allowEmpty), "")
-		if err := os.Remove(filepath.Join(dir, "prompts/p.yaml")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(dir, "prompts/p.yaml")))
 		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("four"))
 		await(t, s, "four")
 		if got := s.Snapshot(); len(got.RemoteConfigs) != 3 || len(got.Prompts) != 0 {
@@ -230,9 +212,7 @@ func TestWatch(t *testing.T) {
 		for i := 2; i < 5; i++ {
 			configMap(t, dir, fmt.Sprint(i), map[string]string{"remoteconfigs/c.yaml": banner(fmt.Sprint("rev", i))})
 			await(t, s, fmt.Sprint("rev", i))
-			if err := os.RemoveAll(filepath.Join(dir, fmt.Sprint("..rev_", i-1))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(filepath.Join(dir, fmt.Sprint("..rev_", i-1))))
 		}
 	})
 	t.Run("swapped link", func(t *testing.T) {
@@ -242,18 +222,12 @@ func TestWatch(t *testing.T) {
 		for i := range 4 {
 			write(t, filepath.Join(base, fmt.Sprint("rev", i), "remoteconfigs/c.yaml"), banner(fmt.Sprint("rev", i)))
 		}
-		if err := os.Symlink("rev0", dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink("rev0", dir))
 		s, _ := watched(t, dir)
 		for i := 1; i < 4; i++ {
 			next := filepath.Join(base, "next")
-			if err := os.Symlink(fmt.Sprint("rev", i), next); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(next, dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(fmt.Sprint("rev", i), next))
+			must(t, os.Rename(next, dir))
 			await(t, s, fmt.Sprint("rev", i))
 		}
 		write(t, filepath.Join(base, "rev3/remoteconfigs/c.yaml"), banner("edited"))
@@ -265,9 +239,7 @@ func TestWatch(t *testing.T) {
 		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("one"))
 		s, told := watched(t, dir)
 		// As a whole: removed file by file, it may be read in between.
-		if err := os.Rename(dir, filepath.Join(t.TempDir(), "gone")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(dir, filepath.Join(t.TempDir(), "gone")))
 		for n := range told {
 			if n.err != nil && strings.Contains(n.err.Error(), "no such file") {
 				break
@@ -313,18 +285,12 @@ func TestWatch(t *testing.T) {
 
 func TestCloseAndWatchAgain(t *testing.T) {
 	s, err := Open(workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one")}))
-	if err != nil {
-		t.Fatal(err)
+	must(t, err)
+	for range 2 {
+		must(t, s.Watch())
 	}
 	for range 2 {
-		if err := s.Watch(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 	}
 	if err := s.Watch(); err != nil || s.Snapshot() == nil {
 		t.Error(err)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/rules"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // maxPrerequisites bounds a chain of remote configurations of which each has a
@@ -18,8 +18,8 @@ const maxPrerequisites = 100
 // table compiles the table of a definition.
 func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
 	known := make(map[string]*rules.Prerequisite) // many rows have the same one
-	name := d.kind.Folder() + "/" + d.key
-	opts := rules.Options{Key: d.key, Name: name, Variants: d.kind != trace.KindRemoteConfig, Config: func(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
+	name := d.kind.Folder + "/" + d.key
+	opts := rules.Options{Key: d.key, Name: name, Variants: d.kind.Variants, Config: func(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
 		asked, err := json.Marshal([]any{key.Text, cellValue(value)})
 		if p := known[string(asked)]; p != nil && err == nil {
 			return p
@@ -30,7 +30,7 @@ func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
 			known[string(asked)] = p
 		}
 		c := l.configs[key.Text]
-		d.refer(trace.KindRemoteConfig, key, c, p != nil && c != nil)
+		l.refer(d, kind.RemoteConfig, key, p != nil && c != nil)
 		return p
 	}}
 	var found document.Errors
@@ -51,13 +51,13 @@ func (l *loader) remark(remarks []rules.Remark) {
 	}
 }
 
-// unused warns of what the data model has for tables and none uses.
+// unused warns of fields and segments of the data model that no table uses.
 func (l *loader) unused() {
 	if len(l.files) == 0 {
 		return
 	}
 	for _, r := range l.snapshot.Model.Unused(func(yield func(*rules.Table) bool) {
-		for _, t := range l.snapshot.tables() {
+		for _, t := range l.snapshot.tabled() {
 			if !yield(t.table) {
 				return
 			}
@@ -70,12 +70,12 @@ func (l *loader) unused() {
 // prerequisite resolves the condition that a remote configuration has a value, or
 // one of a list of values.
 func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
-	d := l.byKey[trace.KindRemoteConfig][key.Text]
-	if d == nil && !l.missing(trace.KindRemoteConfig, key.Text) {
+	d := l.byKey[kind.RemoteConfig][key.Text]
+	if d == nil && !l.missing(kind.RemoteConfig, key.Text) {
 		return nil
 	}
 	if d == nil {
-		errs.Report("unknown-config", key.Pos, "there is no remote configuration %q%s", key.Text, l.didYouMean(trace.KindRemoteConfig, key.Text))
+		errs.Report("unknown-config", key.Pos, "there is no remote configuration %q%s", key.Text, l.didYouMean(kind.RemoteConfig, key.Text))
 		return nil
 	}
 	if cycle := l.cycle(d.key); cycle != "" {
@@ -83,9 +83,9 @@ func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) 
 		return nil
 	}
 	c := l.config(d, l.errs)
-	reader := valueReader{typ: c.Type}
+	reader := valueReader{typ: c.typ}
 	wanted := []*document.Node{value}
-	if c.Type != typeList && value.Shape == document.Sequence {
+	if c.typ != typeList && value.Shape == document.Sequence {
 		wanted = value.Items
 	}
 	if c.table.Depth() >= maxPrerequisites {
@@ -106,10 +106,10 @@ func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) 
 	return p
 }
 
-// remoteConfigs builds all remote configurations. Those whose tables refer to
-// others are built after them, one at a time; the rest in parallel.
+// remoteConfigs builds all remote configurations. The ones whose tables refer
+// to others are built after these, one at a time; all others in parallel.
 func (l *loader) remoteConfigs() map[string]*RemoteConfig {
-	all := l.docs[trace.KindRemoteConfig]
+	all := l.docs[kind.RemoteConfig]
 	var free, bound []*doc
 	for _, d := range all {
 		if refersToConfigs(d.node) {
@@ -120,7 +120,7 @@ func (l *loader) remoteConfigs() map[string]*RemoteConfig {
 	}
 	built := make([]*RemoteConfig, len(free))
 	place := func(i int) document.Position { return free[i].node.Pos }
-	l.parallel("compiling this remote configuration", len(free), place, func(i int, errs *document.Errors) {
+	l.parallel("compiling this "+kind.RemoteConfig.Noun, len(free), place, func(i int, errs *document.Errors) {
 		built[i] = buildOne(l, free[i], errs, decodeRemoteConfig)
 	})
 	l.configs = make(map[string]*RemoteConfig, len(all))
@@ -136,8 +136,8 @@ func (l *loader) remoteConfigs() map[string]*RemoteConfig {
 	return l.configs
 }
 
-// config builds a remote configuration, unless it is built, after those that it
-// refers to.
+// config builds a remote configuration, unless it is built, after the ones that
+// it refers to.
 func (l *loader) config(d *doc, errs *document.Errors) *RemoteConfig {
 	if c, ok := l.configs[d.key]; ok {
 		return c

@@ -10,10 +10,11 @@ import (
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/canned/script"
 )
 
-// Provider is what is known of a provider that a gateway is configured with.
+// Provider is the known part of a provider that a gateway is configured with.
 type Provider struct {
 	// Module is the name of its module, such as openai or canned.
 	Module string
@@ -22,15 +23,6 @@ type Provider struct {
 	// Host is the host that it calls, without a port, as far as its configuration or
 	// its module says so; else empty.
 	Host string
-}
-
-// hosts are the hosts that modules call by default.
-var hosts = map[string]string{
-	"openai":    "api.openai.com",
-	"anthropic": "api.anthropic.com",
-	"gemini":    "generativelanguage.googleapis.com",
-	"bedrock":   "bedrock-runtime.us-east-1.amazonaws.com", // prices are those of all regions
-	"xai":       "api.x.ai",
 }
 
 // Providers are the providers that a gateway is configured with, by the name that
@@ -54,7 +46,7 @@ func ParseProviders(config map[string]json.RawMessage) (Providers, error) {
 			return nil, fmt.Errorf("provider %s: %w", name, err)
 		}
 		answer, _ := p.Answer.(string)
-		host := hosts[p.Module]
+		host := providers.ModuleNamed(p.Module).Host
 		for _, address := range [...]any{p.BaseURL, p.Endpoint} {
 			if text, given := address.(string); given && text != "" {
 				host = ""
@@ -75,7 +67,7 @@ type origin struct {
 	model    document.Position            // of its name
 	extra    map[string]document.Position // the members of Extra
 	// broken reports whether the target, or the variant that it extends, has a
-	// mistake, so that what it lacks may follow from that.
+	// mistake, from which its missing members may follow.
 	broken bool
 }
 
@@ -118,8 +110,8 @@ func (s *Snapshot) checkTargets(known Providers, errs *document.Errors) {
 	}
 }
 
-// check reports what the target lacks. what names it in messages; a comma at its
-// end closes a clause, and is left out before a colon.
+// check reports the missing members of the target. what names it in messages; a
+// comma at its end closes a clause, and is left out before a colon.
 func (t Target) check(what string, known Providers, errs *document.Errors) {
 	says, err := script.Parse(t.Extra)
 	p, configured := known[t.Provider]

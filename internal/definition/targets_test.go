@@ -21,7 +21,7 @@ func TestWhatTargetsLack(t *testing.T) {
 	}
 	for _, test := range []struct {
 		fallback string
-		// What is wrong where nothing is known of the providers, and where the
+		// The mistakes if nothing is known of the providers, and if the
 		// Caddyfile is.
 		alone, known string
 	}{
@@ -39,7 +39,8 @@ func TestWhatTargetsLack(t *testing.T) {
 		{"{ provider: canned, extra: { fail: { times: 1 } } }", "3:5: FALLBACK: " + alone, "3:5: FALLBACK: " + silent},
 		{"{ provider: canned, extra: { answer: x, anwser: y } }", `3:45: FALLBACK: extra.anwser is not known: did you mean "answer"?`, "alone"},
 		{"{ provider: canned, extra: { answer: x, pace: fast } }", `3:45: FALLBACK: extra.pace must be a duration such as "20ms", at most 1m0s`, "alone"},
-		// What has the name of another module may be canned all the same.
+		// A provider with the name of another module may be canned all the
+		// same.
 		{"{ provider: backup, extra: { answer: x } }", "", ""},
 		{"{ provider: backup }", "3:5: FALLBACK" + noModel, ""},
 		{"{ provider: backup, model: any }", "", ""},
@@ -98,8 +99,8 @@ func TestVariantsThatEndpointsCall(t *testing.T) {
 	)
 }
 
-// TestMistakesLeaveNoOthersBehind holds that what a variant with a mistake lacks is
-// not reported beside the mistake.
+// TestMistakesLeaveNoOthersBehind checks that the missing members of a variant with
+// a mistake are not reported with the mistake.
 func TestMistakesLeaveNoOthersBehind(t *testing.T) {
 	for text, want := range map[string]string{
 		"  b: { extends: q, messages: [ { role: user, content: x } ] }\n":   `prompts/p.yaml:4:17: there is no variant "q" to extend (known: a, b)`,
@@ -137,11 +138,7 @@ func TestSourceOfSeveralGateways(t *testing.T) {
 	if _, err := Open(dir); err == nil {
 		t.Fatal("nothing is known, and canned may be silent")
 	}
-	s, err := Open(dir, Configuration{Providers: answers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := opened(t, dir, Configuration{Providers: answers})
 	leave := s.Use(Configuration{Providers: answers})
 	if err := s.Snapshot().CheckConfigured(Configuration{Providers: silent}); err == nil {
 		t.Error("the silent one can use the set")

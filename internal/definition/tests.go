@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/rules"
-	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
 )
 
@@ -25,16 +25,12 @@ const uncheckedContext = "unchecked_context"
 
 // runTests runs the tests of all definitions. Failures are mistakes.
 func (l *loader) runTests() {
-	for kind, test := range map[trace.Kind]func(*doc, *document.Errors){
-		trace.KindPrompt:       l.testPrompt,
-		trace.KindEndpoint:     l.testEndpoint,
-		trace.KindRemoteConfig: l.testRemoteConfig,
-	} {
-		docs := l.docs[kind]
+	for _, k := range kind.All {
+		docs := l.docs[k]
 		place := func(i int) document.Position { return docs[i].node.Pos }
 		l.parallel("running these tests", len(docs), place, func(i int, errs *document.Errors) {
 			if docs[i].node.Get("tests") != nil {
-				l.testOnce(docs[i], errs, test)
+				l.testOnce(docs[i], errs)
 			}
 		})
 	}
@@ -109,8 +105,8 @@ func (r *testRun) one(test *document.Node) {
 	r.check(test, d)
 }
 
-// checkContext reports what no request is meant to send: a test of it says nothing
-// about those that are.
+// checkContext reports members that no request is meant to send: a test of it says
+// nothing about those that are.
 func (r *testRun) checkContext(n *document.Node, context *fastjson.Value) {
 	for _, e := range r.model.CheckContext(&r.binding, context) {
 		at := n
@@ -163,7 +159,7 @@ func (r *testRun) instant(test *document.Node) time.Time {
 }
 
 // value converts an object of a test to the value that a request would have. It
-// returns nil where there is none.
+// returns nil if there is none.
 func (r *testRun) value(n *document.Node, what string) *fastjson.Value {
 	if n.IsNull() {
 		return nil
@@ -249,7 +245,7 @@ func (l *loader) testRemoteConfig(d *doc, errs *document.Errors) {
 			}
 			return
 		}
-		reader := valueReader{typ: c.Type}
+		reader := valueReader{typ: c.typ}
 		want := reader.read(n, "value", errs)
 		if got := c.Value(dec); want != nil && !sameJSON(want, got) {
 			errs.Add(n, "test failed: expected %s, got %s (%s)", clip(want), clip(got), r.rowID(dec))

@@ -27,7 +27,7 @@ func readName(n, of *document.Node, what string, errs *document.Errors) string {
 	return name
 }
 
-// readStrict reads the member strict. It returns false where there is none.
+// readStrict reads the member strict. It returns false if there is none.
 func readStrict(n *document.Node, errs *document.Errors) bool {
 	m := n.Get("strict")
 	if m == nil {
@@ -134,7 +134,7 @@ func decodeToolChoice(n *document.Node, errs *document.Errors) *providers.ToolCh
 	return nil
 }
 
-// mischosen returns what is wrong with the tool choice of a request, or "".
+// mischosen returns the mistake in the tool choice of a request, or "".
 func mischosen(p *providers.Parameters) string {
 	c := p.ToolChoice
 	if c == nil || c.Mode == providers.ToolsNone {

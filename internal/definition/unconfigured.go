@@ -9,7 +9,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// configured reports whether the target's provider is one of those that are known,
+// configured reports whether the target's provider is a known one,
 // where anything is known of them. Otherwise it reports the mistake at the place that
 // names the provider, once for all variants that inherit it from there.
 func (t Target) configured(endpoint string, known Providers, reported map[document.Position]bool, errs *document.Errors) bool {

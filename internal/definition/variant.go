@@ -16,7 +16,7 @@ import (
 // and safe for concurrent use.
 type Variant struct {
 	Key string
-	// Name is the variant's own name, or its key where it has none.
+	// Name is the variant's own name, or its key if it has none.
 	Name       string
 	Provider   string // empty where the prompt doesn't say
 	Model      string // empty where the prompt doesn't say
@@ -143,7 +143,7 @@ func decodeVariants(p *Prompt, n *document.Node, errs *document.Errors) variantS
 	return set
 }
 
-// decode reads a variant's own members over those that it inherited.
+// decode reads a variant's own members over the inherited ones.
 func (v *Variant) decode(n *document.Node, vars *prompt.Variables, errs *document.Errors) {
 	if m := n.Get("name"); m != nil {
 		v.Name, _ = m.ReadString(errs, "name")
@@ -185,7 +185,7 @@ func (v *Variant) finish() {
 	if v.Name == "" {
 		v.Name = v.Key
 	}
-	// An empty list has removed what was inherited.
+	// An empty list has removed the inherited ones.
 	if len(v.Parameters.Stop) == 0 {
 		v.Parameters.Stop = nil
 	}

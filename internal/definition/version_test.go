@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// everything is a workspace of what is rare.
+// everything is a workspace with all rare features.
 var everything = map[string]string{
 	"context.yaml": `
 timezone: Europe/Brussels
@@ -122,7 +122,7 @@ func TestVersionsStay(t *testing.T) {
 		"remoteconfig rules": "0da65d6b756c",
 	}
 	s := mustLoad(t, workspace(t, everything))
-	for d := range s.All() {
+	for _, d := range s.Definitions {
 		name := d.Kind.String() + " " + d.Key
 		if v, ok := want[name]; ok && v != d.Version {
 			t.Errorf("%s has version %s and not %s", name, d.Version, v)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Of a kind of warning twenty are told, and how many more there are; those of
-// another kind are told all the same.
+// Of a kind of warning twenty are reported, and the number of the others;
+// warnings of another kind are reported all the same.
 func TestWarningsOfAKind(t *testing.T) {
 	for _, strays := range []int{MaxWarnings, MaxWarnings + 1, 3000} {
 		files := map[string]string{"readme": ""}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/fsnotify/fsnotify"
 )
 
@@ -23,8 +24,9 @@ const (
 	quietFile = 50 * time.Millisecond
 	// patience is the longest that a change waits for quiet.
 	patience = 500 * time.Millisecond
-	// recheck is how often the watched folders are compared with those that
-	// exist, for changes that no watch reports, such as a replaced parent folder.
+	// recheck is the interval at which the watched folders are compared with the
+	// folders that exist, for changes that no watch reports, such as a replaced
+	// parent folder.
 	recheck = 5 * time.Second
 )
 
@@ -77,7 +79,7 @@ func (w *watcher) close() error {
 	return w.fs.Close()
 }
 
-// run waits for changes and lets them settle before it reloads.
+// run waits until changes have settled before it reloads.
 func (w *watcher) run() {
 	settle := time.NewTimer(0)
 	<-settle.C
@@ -125,8 +127,8 @@ type changes struct {
 }
 
 // wait adds a change of a file and returns how long the directory must be unchanged
-// from now on. It is for how long the file is written, where it is the only one, and
-// for how long a program that changes several goes on to the next.
+// from now on. It is the time for which the file is written, if it is the only one,
+// and for how long a program that changes several goes on to the next.
 func (c *changes) wait(name string, now time.Time) time.Duration {
 	if c.deadline.IsZero() {
 		c.deadline, c.only = now.Add(patience), name
@@ -138,7 +140,7 @@ func (c *changes) wait(name string, now time.Time) time.Duration {
 	return min(wait, max(c.deadline.Sub(now), 0))
 }
 
-// concerns reports whether an event can change what is loaded.
+// concerns reports whether an event can change the loaded set.
 func (w *watcher) concerns(e fsnotify.Event) bool {
 	if e.Op == fsnotify.Chmod && !w.failed() {
 		return false // indexers and backups change modes, which matters only after a failed loading
@@ -207,7 +209,7 @@ func (w *watcher) folders() map[string]fs.FileInfo {
 			}
 		}
 	}
-	for name := range folders {
+	for _, name := range kind.Folders() {
 		walk(name, nil)
 	}
 	return found

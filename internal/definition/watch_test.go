@@ -20,9 +20,7 @@ func watchWithoutRecheck(t *testing.T, dir string, reload func(*watcher)) *watch
 		<-ready
 		reload(w)
 	}, func() bool { return false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	close(ready)
 	t.Cleanup(func() {
 		if err := w.close(); err != nil {
@@ -32,7 +30,7 @@ func watchWithoutRecheck(t *testing.T, dir string, reload func(*watcher)) *watch
 	return w
 }
 
-// receive waits for what a watcher does after an event.
+// receive waits for a watcher's reaction to an event.
 func receive[T any](t *testing.T, from <-chan T, what string) (v T) {
 	t.Helper()
 	select {
@@ -69,7 +67,7 @@ func TestChangesWait(t *testing.T) {
 	}
 }
 
-// TestNewFoldersAreWatchedBeforeTheyAreRead: what is written into them between
+// TestNewFoldersAreWatchedBeforeTheyAreRead: files written into them between
 // the reading and a watch that came after it would be missed.
 func TestNewFoldersAreWatchedBeforeTheyAreRead(t *testing.T) {
 	t.Parallel()
@@ -82,9 +80,7 @@ func TestNewFoldersAreWatchedBeforeTheyAreRead(t *testing.T) {
 			watched <- ok
 		}
 	})
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(folder, 0o755))
 	if !receive(t, watched, "the folder") {
 		t.Error("the folder was read before it was watched")
 	}
@@ -110,7 +106,8 @@ func TestConfigMapIsSeenByItsEvent(t *testing.T) {
 	}
 }
 
-// TestWatchedFolders: those that are read, the directory and the one above it.
+// TestWatchedFolders checks the watched folders: the ones that are read, the
+// directory and the one above it.
 func TestWatchedFolders(t *testing.T) {
 	t.Parallel()
 	deepest := "prompts" + strings.Repeat("/f", maxFolders-1)
@@ -122,9 +119,7 @@ func TestWatchedFolders(t *testing.T) {
 	if s := mustLoad(t, dir); len(s.Prompts) != 1 {
 		t.Fatalf("%d prompts are read", len(s.Prompts))
 	}
-	if err := os.MkdirAll(filepath.Join(dir, deepest, "f/f"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, deepest, "f/f"), 0o755))
 	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), deepest+"/f: folders nest more than 32 deep") {
 		t.Fatal(err)
 	}
@@ -146,15 +141,9 @@ func TestWatchSaysWhyItCannot(t *testing.T) {
 	dir := filepath.Join(parent, "a", "definitions")
 	write(t, filepath.Join(dir, "prompts/p.yaml"), simple)
 	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("definitions", dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.RemoveAll(dir))
+	must(t, os.Symlink("definitions", dir))
 	if err := s.Watch(); err == nil || !strings.Contains(err.Error(), dir+": the directory can't be watched: ") {
 		t.Errorf("got %v", err)
 	}
@@ -171,18 +160,14 @@ func TestDirectoryThatIsMountedLater(t *testing.T) {
 		parent := filepath.Join(t.TempDir(), "a")
 		dir := filepath.Join(parent, "definitions")
 		if recheck == time.Hour { // only the parent's events can tell
-			if err := os.Mkdir(parent, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(parent, 0o755))
 		}
 		there := make(chan bool, 1000)
 		w, err := newWatcher(dir, recheck, func() {
 			_, err := os.Stat(filepath.Join(dir, "prompts/p.yaml"))
 			there <- err == nil
 		}, func() bool { return true })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if receive(t, there, "the beginning") {
 			t.Error("the directory was there")
 		}

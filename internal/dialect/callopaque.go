@@ -10,19 +10,15 @@ import (
 // callMark begins the opaque data of a call.
 const callMark = "call_"
 
-// OfCall returns a call's opaque data as that of a thought, for an API whose calls have
-// no member for it. It names the call, since clients rename and reorder what they send
-// back: call_, the call's id in base64url without padding, a dot and the data.
+// OfCall returns a call's opaque data in the form of a thought's, for an API whose
+// calls have no member for it. It names the call, since clients rename and reorder the
+// items that they send back: call_, the call's id in base64url without padding, a dot
+// and the data.
 func OfCall(c *providers.ToolCall) string {
 	return callMark + base64.RawURLEncoding.EncodeToString([]byte(c.ID)) + "." + c.Opaque
 }
 
-// OfCallLen returns the length of what OfCall returns.
-func OfCallLen(c *providers.ToolCall) int {
-	return len(callMark) + base64.RawURLEncoding.EncodedLen(len(c.ID)) + len(".") + len(c.Opaque)
-}
-
-// CallOf returns what OfCall joined. ok is false for the data of a thought.
+// CallOf undoes OfCall. ok is false for the data of a thought.
 func CallOf(data string) (id, opaque string, ok bool) {
 	rest, ok := strings.CutPrefix(data, callMark)
 	if !ok {

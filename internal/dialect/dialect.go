@@ -1,10 +1,10 @@
-// Package dialect is the room for the APIs in which callers speak to endpoints. A
-// dialect reads a request into a Call, which is the same for all of them, and writes
-// the answer in its own shape. It knows nothing of definitions, targets, retries,
-// caches or traces: those are the call's.
+// Package dialect holds the APIs in which callers speak to endpoints. A dialect
+// reads a request into a Call, which is the same for all of them, and writes the
+// answer in its own shape. It knows nothing of definitions, targets, retries, caches
+// or traces: they belong to the call.
 //
-// Each dialect has a folder of its own, with its parser, its writer and its golden
-// bytes, and touches no other.
+// Each dialect has its own folder, with its parser, its writer and its golden bytes,
+// and touches no other.
 package dialect
 
 import (
@@ -14,20 +14,21 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // Dialect is one API. It is safe for concurrent use.
 type Dialect interface {
-	// Parse reads the body of a request for an endpoint's answer. The writer is that
-	// of this one answer.
+	// Parse reads the body of a request for an endpoint's answer. The writer is for
+	// this one answer.
 	Parse(r *wire.Request) (*Call, Writer, *wire.Error)
 	// AppendError appends the body of an error.
 	AppendError(dst []byte, e *wire.Error) []byte
 }
 
-// Call is what a caller asks of an endpoint, in any dialect. Its values and texts are
+// Call is a caller's request to an endpoint, in any dialect. Its values and texts are
 // views of the request.
 type Call struct {
 	// Endpoint is the key, of legal form. Variant is the key of the prompt's variant
@@ -42,14 +43,15 @@ type Call struct {
 	// Context, Metadata and Variables are objects with members, or nil.
 	Context, Metadata, Variables *fastjson.Value
 
-	// Turns are the messages that the caller brings; nil: none. Their roles are user,
-	// assistant, tool and, where the caller sends any, system and developer.
-	// TurnsParam is the path of their list, and Turn returns that of one of them.
+	// Turns are the caller's messages, or nil. Their roles are user, assistant, tool
+	// and, if the caller sends any, system and developer. TurnsParam is the path of
+	// their list, and Turn returns the path of one of them.
 	Turns      []providers.Message
 	TurnsParam string
-	// TurnParams are the paths of Turns where a message is not TurnsParam[i]; else nil.
+	// TurnParams are the paths of Turns, or nil if each message i is TurnsParam[i].
 	TurnParams []string
-	// Parameters are what the caller sets. Given says what of it, and where.
+	// Parameters are the caller's. Given lists the ones that were set, and their
+	// paths.
 	Parameters providers.Parameters
 	Given      []Given
 	// Ignored are the paths of members that have no effect, for HeaderIgnored.
@@ -78,30 +80,27 @@ type Given struct{ Name, Param string }
 type Writer interface {
 	// Answer appends the body of a whole answer.
 	Answer(dst []byte, a *Answer) []byte
-	// Size returns an upper bound of the bytes that Answer appends, without those of
-	// a.Beside.
-	Size(a *Answer) int
 	// Delta appends the events of one piece of a stream. The first call also appends
-	// what the dialect begins with, and what a.Beside has to say. Of a, what is known
-	// before the end is set: ID, Key, Time, Revision and Beside.
+	// the dialect's first events, and a.Extra. Of a, the members known before the end
+	// are set: ID, Key, Time, Revision and Extra.
 	Delta(dst []byte, a *Answer, d providers.Delta) []byte
-	// Heartbeat appends what keeps a silent connection open, after the first Delta.
+	// Heartbeat appends an event that keeps a silent connection open, after the first Delta.
 	Heartbeat(dst []byte, a *Answer) []byte
-	// Finish appends the end of a stream that is complete. Where Delta was never
+	// Finish appends the end of a stream that is complete. If Delta was never
 	// called it begins the stream, too. A stream of pieces has said its content,
 	// thoughts and tool calls by then, unless Pieces is false.
 	Finish(dst []byte, a *Answer) []byte
 	// Fail appends the event of a stream that broke off after its first Delta.
 	Fail(dst []byte, a *Answer, e *wire.Error) []byte
-	// Pieces reports whether Delta wants thoughts and tool calls as they arrive. Where
-	// it is false it gets content alone, and tool calls come with Finish.
+	// Pieces reports whether Delta wants thoughts and tool calls as they arrive. If it
+	// is false Delta gets content alone, and tool calls come with Finish.
 	Pieces() bool
 }
 
-// Keeper is a Writer that keeps what a stream says until its end.
+// Keeper is a Writer that keeps what an answer repeats at its end.
 type Keeper interface {
-	// Held returns how many bytes that takes by now: what is kept, and what Finish will
-	// append of it.
+	// Held returns how many bytes that takes by now: what is kept, and what Answer or
+	// Finish will append of it.
 	Held() int
 }
 
@@ -111,7 +110,7 @@ type Answer struct {
 	TraceID string
 	// Key is the endpoint as the caller named it.
 	Key string
-	// Time is when the request came, Revision that of the definitions.
+	// Time is the arrival of the request, Revision the definitions' revision.
 	Time     time.Time
 	Revision string
 	// Content is the whole text. For Finish of a stream it is empty.
@@ -126,9 +125,26 @@ type Answer struct {
 	Usage        providers.Usage
 	// Estimated reports that the provider gave no usage, so that Usage is an estimate.
 	Estimated bool
-	// Beside, unless it is nil, appends further members, each after a comma: those of
-	// a decision that our own API has. Other dialects leave them out.
-	Beside func(dst []byte) []byte
+	// Extra, unless it is nil, appends further members, each after a comma: our own
+	// API's members of a decision. Other dialects leave them out.
+	Extra func(dst []byte) []byte
+}
+
+// Size returns an upper bound of the bytes that the Answer method of any Writer appends,
+// without those of a.Extra and those that a Keeper holds.
+func (a *Answer) Size() int {
+	const rest, part = 1024, 256 // the most that surrounds the texts
+	size := rest + jsontext.EscapedLen(a.Key) + jsontext.EscapedLen(a.Content) + len(a.Logprobs)
+	for i := range a.Thoughts {
+		t := &a.Thoughts[i]
+		size += part + 2*jsontext.EscapedLen(t.Text) + jsontext.EscapedLen(t.Opaque)
+	}
+	for i := range a.ToolCalls {
+		// The id stands beside the opaque data once more, in base64 or as it is.
+		c := &a.ToolCalls[i]
+		size += 2*part + 3*jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments) + jsontext.EscapedLen(c.Opaque)
+	}
+	return size
 }
 
 // AppendID appends the trace id without its hyphens, for the ids of other APIs.

@@ -7,14 +7,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// Fate is what becomes of a member of a request. Nothing is dropped in silence.
+// Fate is the treatment of a member of a request. Nothing is dropped in silence.
 type Fate string
 
 // The fates of members.
 const (
-	Forwarded Fate = "forwarded" // reaches the provider, where the endpoint's accept has it
+	Forwarded Fate = "forwarded" // reaches the provider, if the endpoint's accept has it
 	Mapped    Fate = "mapped"    // has an effect in the gateway
-	Fixed     Fate = "fixed"     // is refused unless it asks for what is so in any case
+	Fixed     Fate = "fixed"     // is refused unless it asks for the only value
 	Refused   Fate = "refused"   // is an error with the member's path
 	Ignored   Fate = "ignored"   // has no effect, and is named in the header Cadenza-Ignored
 )

@@ -13,7 +13,8 @@ const sealed = "cdz1_"
 // sealLength is how many characters the proof of a sealed text has.
 const sealLength = 16
 
-// Sealer appends a keyed hash of two texts: 16 characters. That of trace.Hasher is one.
+// Sealer appends a keyed hash of two texts: 16 characters. The one of trace.Hasher is a
+// Sealer.
 type Sealer func(dst []byte, field, text string) []byte
 
 // proof appends the proof that a target gave data. No field of a data model begins so.
@@ -35,7 +36,7 @@ func (s Sealer) Seal(origin, opaque string) string {
 	return string(base64.RawURLEncoding.AppendEncode(text, []byte(origin+"\x00"+opaque)))
 }
 
-// Unseal returns what Seal has sealed. ok is false for any other text, such as the
+// Unseal returns the data that Seal has sealed. ok is false for any other text, such as the
 // data that a provider gave a caller without the gateway, one that was made up, and one
 // that was sealed under another key.
 func (s Sealer) Unseal(text string) (origin, opaque string, ok bool) {

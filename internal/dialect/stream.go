@@ -22,7 +22,7 @@ type Stream struct {
 }
 
 // NewStream prepares a stream of the answer a, and writes nothing yet. Until Finish
-// a has what is known before the end.
+// a has the members known before the end.
 func NewStream(w http.ResponseWriter, writer Writer, a *Answer) *Stream {
 	s := &Stream{writer: writer, answer: a}
 	s.events.Open(w, s.heartbeat)
@@ -38,8 +38,8 @@ func (s *Stream) Started() bool { return s.events.Started() }
 // Limit bounds the time of a stream whose content is known, see wire.EventStream.
 func (s *Stream) Limit(bytes, events int) { s.events.Limit(bytes, events) }
 
-// Delta sends a piece of the answer. flush is false where the next piece has arrived
-// already. An error means that the client can no longer be reached.
+// Delta sends a piece of the answer. flush is false if the next piece has already
+// arrived. An error means that the client can no longer be reached.
 func (s *Stream) Delta(d providers.Delta, flush bool) error {
 	return s.events.Send(func(dst []byte) []byte {
 		thinking := d.Content == "" && d.Thinking != ""

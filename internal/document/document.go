@@ -1,10 +1,10 @@
-// Package document reads definition files (YAML or JSON) into a tree that keeps every
-// scalar as it was written, with its position.
+// Package document reads definition files (YAML, JSON or CSV) into a tree that keeps the
+// text of every scalar and its position.
 //
-// YAML's own typing is not applied: it would turn 1.10 into 1.1 and 012 into 10
-// before the type of the field is known. The decoder of a node knows the type and
-// reads the text accordingly. Only free JSON values, such as that of a remote
-// configuration, are typed here, by AppendJSON.
+// YAML's own typing is not applied: it would turn 1.10 into 1.1 and 012 into 10 before the
+// type of the field is known. The decoder of a node knows the type and reads the text
+// accordingly. Only free JSON values, such as a remote configuration's, are typed here, by
+// AppendJSON.
 package document
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Shape says what a node consists of: one value, elements or members.
+// Shape is the kind of a node's content: one value, elements or members.
 type Shape uint8
 
 // The shapes a node can have.
@@ -57,7 +57,7 @@ func (p Position) String() string {
 type Node struct {
 	Shape Shape
 	// Quoted reports whether the scalar was quoted or a block, so that it is text
-	// even where it looks like a number.
+	// even if it looks like a number.
 	Quoted bool
 	// JSON reports whether the scalar is in a JSON file. All text is quoted there,
 	// so the quotes say nothing about its meaning: "10..20" may be a range.
@@ -92,7 +92,7 @@ func (n *Node) Get(name string) *Node {
 	return nil
 }
 
-// IsNull reports whether n is absent or an unquoted null, ~ or nothing at all.
+// IsNull reports whether n is absent or an unquoted null, ~ or empty.
 func (n *Node) IsNull() bool {
 	if n == nil {
 		return true
@@ -111,8 +111,8 @@ func (n *Node) IsNull() bool {
 type Error struct {
 	Pos     Position
 	Message string
-	// Rule is a stable name for mistakes of this kind, for tools; empty where the
-	// one who found it gave none.
+	// Rule is a stable name for mistakes of this kind, for tools; empty if the
+	// reporter gave none.
 	Rule string
 }
 
@@ -125,8 +125,8 @@ type Errors struct {
 	list []*Error
 }
 
-// Add reports a mistake at a node. The message says what was found, what was
-// expected and, where there is one, the nearest valid name.
+// Add reports a mistake at a node. The message names the value found, the value
+// expected and the nearest valid name, if any.
 func (e *Errors) Add(n *Node, format string, args ...any) {
 	var pos Position
 	if n != nil {

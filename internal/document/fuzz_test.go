@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// FuzzParse checks that no bytes make the readers panic and that what they
-// accept is bounded and writes valid JSON. FuzzJSON and FuzzDifferential check
-// that it is what the file says.
+// FuzzParse checks that no bytes make the readers panic, and that an accepted file
+// is bounded and writes valid JSON. FuzzJSON checks that this JSON has the file's
+// values.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "a: 1\n", "- [a, *b, &c d]\n", "{a: {b: [1, 2]}}", "a: |\n  x\n", "a: >-\n  x\n", "? a\n: b\n",

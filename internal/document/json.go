@@ -17,13 +17,13 @@ type jsonReader struct {
 	text string
 	at   int // the offset of the next byte
 	line int
-	// lineStart is where that line begins. The characters of the line are counted
+	// lineStart is the offset of that line. The characters of the line are counted
 	// up to the offset counted, so that all positions together cost one pass.
 	lineStart, counted, characters int
 }
 
 func parseJSON(file, text string, errs *Errors) *Node {
-	r := &jsonReader{builder: builder{file: file, errs: errs, most: MaxNodes}, text: text, line: 1}
+	r := &jsonReader{builder: builder{file: file, errs: errs, limit: MaxNodes, instead: "split it"}, text: text, line: 1}
 	r.space()
 	n, err := r.value(1)
 	if err != nil {
@@ -254,7 +254,7 @@ func (r *jsonReader) string() (string, error) {
 	begin := r.position()
 	r.at++
 	start := r.at
-	var b []byte // the text before start, where it has an escape
+	var b []byte // the text before start, if it has an escape
 	for ; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; {
 		case c == '"':

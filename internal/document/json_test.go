@@ -73,7 +73,7 @@ func TestJSONErrors(t *testing.T) {
 		{"end in a word", "[nul", "1:2: invalid JSON: unexpected 'n' where a value has to begin"},
 		{"merge conflict", "{\n<<<<<<< HEAD\n\"a\": 1\n=======\n\"a\": 2\n>>>>>>> x\n}\n", "2:1: two versions were merged here and the conflict is still open"},
 		{"depth", strings.Repeat("[", 101) + "1" + strings.Repeat("]", 101), "1:101: lists and mappings nest more than 100 deep"},
-		{"depth of what has no end", strings.Repeat(`{"a":`, 1<<19), "1:501: lists and mappings nest more than 100 deep"},
+		{"depth without an end", strings.Repeat(`{"a":`, 1<<19), "1:501: lists and mappings nest more than 100 deep"},
 		{"members", "{" + strings.Repeat(`"a":1,`, 20_000) + `"b":1}`, `1:8: duplicate member "a"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,16 +1,11 @@
 package document
 
-import (
-	"slices"
-	"strings"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // Nearest returns the known name that a misspelt one most likely means, or "" when
 // none is near. Near means at most one edit for every three characters, and at
 // least one. To insert, delete or replace a character or to swap two neighbours is
-// one edit; a change of case is none. Before that, a word of another system means
-// ours.
+// one edit; a change of case is none.
 //
 // For example, "definitons" is near "definitions" (one edit, three allowed), and
 // "ttl" is not near "key".
@@ -19,29 +14,22 @@ func Nearest(name string, among []string) string {
 	if utf8.RuneCountInString(name) > longest {
 		return ""
 	}
-	for _, ours := range meant[strings.ToLower(name)] {
-		if slices.Contains(among, ours) {
-			return ours
-		}
-	}
 	a := fold(name)
-	best, bestDistance, bestSwapped := "", max(len(a)/3, 1), false
+	best, bestDistance := "", max(len(a)/3, 1)
 	for _, candidate := range among {
 		if len(candidate) > longest*utf8.UTFMax {
 			continue
 		}
 		b := fold(candidate)
-		if abs(len(a)-len(b)) > bestDistance {
+		if max(len(a)-len(b), len(b)-len(a)) > bestDistance {
 			continue
 		}
 		d := distance(a, b)
 		if d > bestDistance || d >= max(len(a), len(b)) {
 			continue
 		}
-		// Of two names equally near, the one with the same letters is likelier.
-		swapped := sameLetters(a, b)
-		if d < bestDistance || best == "" || swapped && !bestSwapped {
-			best, bestDistance, bestSwapped = candidate, d, swapped
+		if d < bestDistance || best == "" {
+			best, bestDistance = candidate, d
 		}
 	}
 	return best
@@ -59,19 +47,6 @@ func fold(s string) []rune {
 		}
 	}
 	return r
-}
-
-// sameLetters reports whether a is b in another order.
-func sameLetters(a, b []rune) bool {
-	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
-	return slices.Equal(a, b)
-}
-
-func abs(n int) int {
-	if n < 0 {
-		return -n
-	}
-	return n
 }
 
 // distance returns the optimal string alignment distance (Damerau-Levenshtein

@@ -14,13 +14,12 @@ const (
 	MaxFileBytes = 16 << 20
 	// MaxDepth is how deep lists and mappings may nest.
 	MaxDepth = 100
-	// MaxNodes is how many values and keys a file may have, enough for a table of
-	// 100,000 rows. Each takes about 130 bytes.
+	// MaxNodes is how many values and keys a JSON or CSV file may have, enough for a table
+	// of 100,000 rows. Each takes about 130 bytes.
 	MaxNodes = 1_800_000
-	// MaxLibraryNodes is MaxNodes of a YAML file that plainReader can't read: with
-	// anchors, tags, absent values, text in several lines or a mistake. Each takes
-	// about 400 bytes meanwhile.
-	MaxLibraryNodes = 600_000
+	// MaxYAMLNodes is MaxNodes of a YAML file. Each takes about 400 bytes while it
+	// is read.
+	MaxYAMLNodes = 600_000
 	// MaxAliasedNodes is how many values and keys all aliases of a file may
 	// repeat. Without it a few lines that refer to each other could mean millions
 	// of values.
@@ -34,8 +33,8 @@ const (
 // errStop ends the reading of a file after its mistake was reported.
 var errStop = errors.New("document: stop")
 
-// Parse reads one file: JSON when its name ends in .json, otherwise YAML. The name is
-// otherwise used for positions only. Mistakes are added to errs. Parse returns nil
+// Parse reads one file: JSON when its name ends in .json, CSV when it ends in .csv,
+// otherwise YAML. The name is otherwise used for positions only. Mistakes are added to errs. Parse returns nil
 // for a file with a mistake and for a file without content.
 //
 // YAML is read as version 1.2. Parse refuses explicit tags, directives, merge keys,
@@ -43,7 +42,7 @@ var errStop = errors.New("document: stop")
 // they surprise readers or hide content. Anchors and aliases work within a file.
 //
 // JSON is read by RFC 8259; duplicate names and halves of surrogate pairs are
-// refused.
+// refused. CSV is read by RFC 4180, as a list of rows.
 func Parse(file string, data []byte, errs *Errors) *Node {
 	return ParseText(file, string(data), errs)
 }
@@ -55,15 +54,19 @@ func ParseText(file, data string, errs *Errors) *Node {
 		return nil
 	}
 	if i := invalidUTF8(data); i >= 0 {
+		as := "UTF-8"
+		if IsCSV(file) {
+			as = "UTF-8 (spreadsheets call it CSV UTF-8)"
+		}
 		if strings.HasPrefix(data, "\xff\xfe") || strings.HasPrefix(data, "\xfe\xff") {
-			errs.AddAt(Position{file, 1, 1}, "the file is in UTF-16: save it as UTF-8")
+			errs.AddAt(Position{file, 1, 1}, "the file is in UTF-16: save it as %s", as)
 			return nil
 		}
-		errs.AddAt(offsetPosition(file, data, i), "the file is not valid UTF-8: byte 0x%02x: save it as UTF-8", data[i])
+		errs.AddAt(offsetPosition(file, data, i), "the file is not valid UTF-8: byte 0x%02x: save it as %s", data[i], as)
 		return nil
 	}
 	if line := conflict(data); line > 0 {
-		errs.AddAt(Position{file, line, 1}, openConflict)
+		errs.AddAt(Position{file, line, 1}, "two versions were merged here and the conflict is still open: keep what is right, and delete the lines that begin with <<<<<<<, ======= and >>>>>>>")
 		return nil
 	}
 	if strings.TrimSpace(data) == "" {
@@ -71,9 +74,12 @@ func ParseText(file, data string, errs *Errors) *Node {
 	}
 	before := errs.Len()
 	var n *Node
-	if IsJSON(file) {
+	switch {
+	case IsJSON(file):
 		n = parseJSON(file, data, errs)
-	} else {
+	case IsCSV(file):
+		n = parseCSV(file, data, errs)
+	default:
 		n = parseYAML(file, data, errs)
 	}
 	if errs.Len() > before {
@@ -94,6 +100,14 @@ func TooLarge(file string, size int64, errs *Errors) bool {
 
 // IsJSON reports whether a file of this name is read as JSON.
 func IsJSON(file string) bool { return strings.EqualFold(filepath.Ext(file), ".json") }
+
+// unixLines makes one line feed of each line break.
+func unixLines(data string) string {
+	if !strings.Contains(data, "\r") {
+		return data
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(data, "\r\n", "\n"), "\r", "\n")
+}
 
 // invalidUTF8 returns the offset of the first byte that is not UTF-8, or -1.
 func invalidUTF8(data string) int {
@@ -148,18 +162,24 @@ func (b *builder) addMember(n *Node, seen map[string]*Node, key, value *Node) er
 
 // builder is the common part of the YAML and the JSON reader.
 type builder struct {
-	file  string
-	errs  *Errors
-	nodes int // read so far
-	most  int // of nodes
+	file    string
+	errs    *Errors
+	nodes   int    // read so far
+	limit   int    // of nodes
+	instead string // what to do about more
 }
 
 // count counts a value or a key, and fails when there are too many.
 func (b *builder) count(pos Position) error {
-	if b.nodes++; b.nodes > b.most {
-		return b.fail(pos, "the file has more than %d values and keys: split it", b.most)
+	if b.nodes++; b.nodes > b.limit {
+		return b.overfull(pos)
 	}
 	return nil
+}
+
+// overfull reports that there are too many values and keys.
+func (b *builder) overfull(pos Position) error {
+	return b.fail(pos, "the file has more than %d values and keys: %s", b.limit, b.instead)
 }
 
 // fail reports a mistake and returns the error that ends the reading.

@@ -113,7 +113,7 @@ a.yaml:1:4: s must be true or false, this is "text"
 a.yaml:2:4: q must be a whole number from 0 to 10, this is "1": leave the quotes out
 a.yaml:4:4: f must be a whole number from 0 to 10, this is "0.5"
 a.yaml:5:4: i must be a number from 0 to 2, this is "7"
-a.yaml:5:4: i must be a duration from 1s to 1m such as 500ms, 30s or 1m30s, this is "7": did you mean 7s?
+a.yaml:5:4: i must be a duration from 1s to 1m such as 500ms, 30s or 1m30s, this is "7"
 a.yaml:7:4: l must be text, this is a list
 a.yaml:7:4: a variant must be a mapping, this is a list
 a.yaml:8:1: unknown member "n" in a definition (known: s, q, b, f, i, d, l, wo)

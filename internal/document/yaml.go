@@ -5,7 +5,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -13,18 +12,15 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// yamlReader builds nodes from those of the library. It uses the text of scalars, and
-// never the types that the library gives them.
+// yamlReader builds nodes from the library's. It uses the text of scalars, and never
+// the types that the library gives them.
 type yamlReader struct {
 	builder
-	src *cursor
-	// The characters that replace a backslash, if one is replaced, and the line
-	// breaks of YAML 1.1. Texts get the original characters back.
-	backslash string
-	restore   *strings.Replacer
-	anchors   map[string]*anchor
-	open      map[string]bool // anchors whose value is being read
-	aliased   size            // of what aliases have repeated so far
+	src     *cursor
+	stoodIn bool // texts have characters that stand in for others
+	anchors map[string]*anchor
+	open    map[string]bool // anchors whose value is being read
+	aliased size            // repeated by aliases so far
 }
 
 // anchor is a named value with the size of its repetition.
@@ -37,34 +33,18 @@ type anchor struct {
 // The library does not expand aliases; they are counted here.
 var yamlLimits = yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(MaxDepth), loaderlimits.AliasNone()))
 
-func parseYAML(file, data string, errs *Errors) *Node {
+// parseYAML reads a file. The library makes a tree of several hundred bytes for each
+// value, so a file with too many is never given to it.
+func parseYAML(file, data string, errs *Errors) (n *Node) {
 	// Line breaks mean the same in all three forms (YAML 1.2, section 5.4).
-	if strings.Contains(data, "\r") {
-		data = strings.ReplaceAll(data, "\r\n", "\n")
-		data = strings.ReplaceAll(data, "\r", "\n")
-	}
-	n, line, err := parsePlain(file, data)
-	switch {
-	case n != nil:
-		return n
-	case err != nil:
-		errs.list = append(errs.list, err)
-		return nil
-	}
-	return parseByLibrary(file, data, line, errs)
-}
-
-// parseByLibrary reads all of YAML. The file is no plain YAML in a line.
-func parseByLibrary(file, data string, line int, errs *Errors) (n *Node) {
-	r := &yamlReader{builder: builder{file: file, errs: errs, most: MaxLibraryNodes}}
+	data = unixLines(data)
+	r := &yamlReader{builder: builder{file: file, errs: errs, limit: MaxYAMLNodes, instead: "write it as JSON, its matrix as a CSV file, or split it"}}
 	if i := strings.IndexFunc(data, unprintable); i >= 0 {
 		c, _ := utf8.DecodeRuneInString(data[i:])
 		_ = r.fail(offsetPosition(file, data, i), "control character U+%04X: write it as an escape in a double-quoted string", c)
 		return nil
 	}
-	// Each takes a byte at least.
-	if n := min(len(data), likelyNodes(data)); n > MaxLibraryNodes {
-		_ = r.fail(Position{file, line, 1}, "the file has about %d values and keys, at most %d are read of YAML that is not plain, as in this line (it has a mistake, an anchor, a tag, an absent value or text in several lines): mend it, or split the file", n, MaxLibraryNodes)
+	if r.tooMany(data) {
 		return nil
 	}
 	data, ok := r.standIn(data)
@@ -114,149 +94,87 @@ func unprintable(c rune) bool {
 	return c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f || c == 0xfffe || c == 0xffff
 }
 
-// standIn replaces the characters that the library reads by the rules of YAML 1.1:
-// those that were line breaks, or were left out, and are text in 1.2, and the pairs
-// of escapes by which JSON writes one character. It replaces them by as many
-// characters that the file does not contain. ok is false after it has reported that
-// there are no such characters.
-func (r *yamlReader) standIn(data string) (_ string, ok bool) {
-	const breaks = "\u0085\u2028\u2029\ufeff"
-	odd, paired := strings.ContainsAny(data, breaks), surrogates.MatchString(data)
-	if !odd && !paired {
-		return data, true
-	}
-	const needed = 1 + 4 // for a backslash and for the breaks
-	free := unusedCharacters(data, needed)
-	if len(free) < needed {
-		_ = r.fail(Position{r.file, 1, 1}, "the file uses nearly all characters for private use (U+E000 to U+F8FF): write them as escapes in a file without U+0085, U+2028, U+2029 and U+FEFF, or leave some out")
-		return "", false
-	}
-	next := func() (s string) {
-		s, free = string(free[0]), free[1:]
-		return s
-	}
-	if paired {
-		r.backslash = next()
-		data = surrogates.ReplaceAllStringFunc(data, func(pair string) string {
-			return strings.ReplaceAll(pair, `\`, r.backslash)
-		})
-	}
-	if odd {
-		var there, back []string
-		for _, c := range breaks {
-			s := next()
-			there = append(there, string(c), s)
-			back = append(back, s, string(c))
-		}
-		r.restore = strings.NewReplacer(back...)
-		data = strings.NewReplacer(there...).Replace(data)
-	}
-	return data, true
-}
-
-// unusedCharacters finds characters for private use that the text does not contain,
-// neither as they are nor possibly as escapes.
-func unusedCharacters(text string, most int) []rune {
-	const first, last = 0xe001, 0xf8ff
-	used := make([]bool, last+1)
-	note := func(c rune) {
-		if first <= c && c <= last {
-			used[c] = true
-		}
-	}
-	for i, c := range text {
-		note(c)
-		if strings.ContainsRune("eEfF", c) && i+4 <= len(text) {
-			if v, err := strconv.ParseUint(text[i:i+4], 16, 16); err == nil {
-				note(rune(v))
-			}
-		}
-	}
-	var free []rune
-	for c := rune(first); c <= last && len(free) < most; c++ {
-		if !used[c] {
-			free = append(free, c)
-		}
-	}
-	return free
-}
-
-// likelyNodes estimates how many values and keys a YAML file has, from the characters
-// that come before them. The estimate is rather too high: text that looks like
-// values counts as values. A file with too many is never given to the library,
-// which makes a few hundred bytes of each.
-func likelyNodes(text string) int {
-	var inBraces [MaxDepth]bool // by depth, of flow style
-	depth := 0
-	n := 1
-	// ends reports whether an indicator may end at a place.
-	ends := func(i int) bool { return i >= len(text) || strings.IndexByte(" \t\n,[]{}", text[i]) >= 0 }
-	for i := range len(text) {
-		switch text[i] {
-		case '&', '*', '!':
-			// An anchor, alias or tag takes twice what a value does, and many may
-			// stand before one, or before a mistake.
-			if !ends(i+1) && (i == 0 || ends(i-1)) {
-				n += 2
+// tooMany reports a file that has too many values and keys by the characters that
+// come before them, and returns whether it did. It counts too few if values are
+// absent or keys stand between braces; mapping and list count these.
+func (r *yamlReader) tooMany(data string) bool {
+	count := 0
+	for i := range len(data) {
+		switch data[i] {
+		case ',', '[', '{', '&', '*', '!':
+			count++
+		case '-', ':', '?':
+			if i+1 == len(data) || data[i+1] == ' ' || data[i+1] == '\n' {
+				count++
 			}
 		case '"', '\'':
-			// So may quoted texts with nothing between them.
-			if i > 1 && text[i-1] == ' ' && (text[i-2] == '"' || text[i-2] == '\'') {
-				n += 2
+			// The library keeps a line of quoted texts with nothing between them.
+			if i > 1 && data[i-1] == ' ' && (data[i-2] == '"' || data[i-2] == '\'') {
+				count++
 			}
-		case '-':
-			if ends(i+1) && (i == 0 || ends(i-1)) {
-				n++
-			}
-		case '?':
-			if ends(i+1) && (i == 0 || ends(i-1)) {
-				n += 2
-			}
-		case ':':
-			// Between braces the key and its value count with the character
-			// before them.
-			if !inBraces[depth] && (ends(i+1) || i > 0 && (text[i-1] == '"' || text[i-1] == '\'')) {
-				n += 2
-			}
-		case ',':
-			n++
-			if inBraces[depth] {
-				n++
-			}
-		case '[', '{':
-			n++
-			if depth < MaxDepth-1 {
-				depth++
-			}
-			if inBraces[depth] = text[i] == '{'; inBraces[depth] {
-				n++
-			}
-		case ']', '}':
-			depth = max(depth-1, 0)
+		}
+		if count > r.limit {
+			_ = r.overfull(offsetPosition(r.file, data, i))
+			return true
 		}
 	}
-	return n
+	return false
 }
 
-// surrogates finds the two escapes of one character.
-var surrogates = regexp.MustCompile(`\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
+// The characters that the library reads by the rules of YAML 1.1
+// (https://yaml.org/spec/1.1/: as line breaks, or not at all), a backslash for the pairs
+// of escapes by which JSON writes one character, and their replacements. No text has
+// these: they are Unicode's noncharacters.
+const (
+	oldBreaks = "\u0085\u2028\u2029\ufeff"
+	backslash = "\ufdd4"
+	standIns  = "\ufdd0\ufdd1\ufdd2\ufdd3" + backslash
+)
+
+var (
+	hide    = strings.NewReplacer("\u0085", "\ufdd0", "\u2028", "\ufdd1", "\u2029", "\ufdd2", "\ufeff", "\ufdd3")
+	restore = strings.NewReplacer("\ufdd0", "\u0085", "\ufdd1", "\u2028", "\ufdd2", "\u2029", "\ufdd3", "\ufeff", backslash, `\`)
+	// standInEscape matches an escape of a character that replaces another.
+	standInEscape = regexp.MustCompile(`(?i)\\u(0000)?fdd[0-4]`)
+)
+
+// standIn replaces the characters that the library reads by older rules. If the file
+// has one of the replacements itself, standIn reports that and returns false.
+func (r *yamlReader) standIn(data string) (_ string, ok bool) {
+	if !strings.ContainsAny(data, oldBreaks) && !surrogates.MatchString(data) {
+		return data, true
+	}
+	if strings.ContainsAny(data, standIns) || standInEscape.MatchString(data) {
+		_ = r.fail(Position{r.file, 1, 1}, "the file has U+0085, U+2028, U+2029, U+FEFF or pairs of escapes, and one of U+FDD0 to U+FDD4, which are no characters: leave the latter out")
+		return "", false
+	}
+	r.stoodIn = true
+	data = surrogates.ReplaceAllStringFunc(data, func(pair string) string {
+		return strings.ReplaceAll(pair, `\`, backslash)
+	})
+	return hide.Replace(data), true
+}
+
+// surrogates finds the two escapes of one character, hiddenPair those whose
+// backslashes were replaced.
+var (
+	surrogates = regexp.MustCompile(`\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
+	hiddenPair = regexp.MustCompile(strings.ReplaceAll(surrogates.String(), `\\`, backslash))
+)
 
 // text returns a scalar's text.
 func (r *yamlReader) text(n *yaml.Node) string {
+	if !r.stoodIn {
+		return n.Value
+	}
 	s := n.Value
-	if r.backslash != "" && strings.Contains(s, r.backslash) {
-		s = strings.ReplaceAll(s, r.backslash, `\`)
-		if n.Style&yaml.DoubleQuotedStyle != 0 {
-			s = surrogates.ReplaceAllStringFunc(s, func(pair string) string {
-				c, _ := jsonEscape(pair)
-				return string(c)
-			})
-		}
+	if n.Style&yaml.DoubleQuotedStyle != 0 {
+		s = hiddenPair.ReplaceAllStringFunc(s, func(pair string) string {
+			c, _ := jsonEscape(strings.ReplaceAll(pair, backslash, `\`))
+			return string(c)
+		})
 	}
-	if r.restore != nil {
-		s = r.restore.Replace(s)
-	}
-	return s
+	return restore.Replace(s)
 }
 
 // directive refuses a file that begins with a directive.
@@ -274,7 +192,7 @@ func (r *yamlReader) directive() error {
 	return nil
 }
 
-// position returns where a value begins: after its anchor, if it has one.
+// position returns the position of a value: after its anchor, if it has one.
 func (r *yamlReader) position(n *yaml.Node) Position {
 	pos := Position{r.file, max(n.Line, 1), max(n.Column, 1)}
 	if n.Anchor == "" || missing(n) {
@@ -402,8 +320,8 @@ func (r *yamlReader) key(mapping, k *yaml.Node) (*Node, error) {
 	case missing(k):
 		return nil, r.fail(pos, "a key is missing before the colon")
 	}
-	if what := Hidden(r.text(k)); what != "" && k.Style&anyStyle == 0 {
-		return nil, r.fail(pos, "the name %q has %s in it: delete it", r.text(k), what)
+	if hidden := Hidden(r.text(k)); hidden != "" && k.Style&anyStyle == 0 {
+		return nil, r.fail(pos, "the name %q has %s in it: delete it", r.text(k), hidden)
 	}
 	return r.node(k, 1)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -18,7 +20,7 @@ type cursor struct {
 	line, column int
 }
 
-// seek goes to a position, or to the end of its line or of the file where that comes
+// seek goes to a position, or to the end of its line or of the file, whichever is
 // first.
 func (c *cursor) seek(line, column int) int {
 	if c.line == 0 || line < c.line || line == c.line && column < c.column {
@@ -72,8 +74,8 @@ func (c *cursor) lineOf(at int) (before, after string) {
 	return before, after
 }
 
-// syntaxError reports what the library can't read, in words for people who do not know
-// what a YAML parser expects.
+// syntaxError reports the library's syntax error in words for people who do not know a
+// YAML parser's terms.
 func (r *yamlReader) syntaxError(err error) {
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
@@ -82,8 +84,8 @@ func (r *yamlReader) syntaxError(err error) {
 	}
 	pos := Position{r.file, max(e.Mark.Line, 1), max(e.Mark.Column, 1)}
 	at := r.src.seek(pos.Line, pos.Column)
-	// The mistake is at the beginning of what was not closed, not at the end of
-	// the file.
+	// The mistake is at the beginning of the unclosed value, not at the end of the
+	// file.
 	begin := Position{r.file, e.ContextMark.Line, e.ContextMark.Column}
 	before, after := r.src.lineOf(at)
 
@@ -107,7 +109,11 @@ func (r *yamlReader) syntaxError(err error) {
 		_ = r.fail(begin, "%s", indicator(word))
 		return
 	case "while scanning a quoted scalar":
-		r.quotedError(e, begin)
+		if strings.Contains(e.Message, "escape") || strings.Contains(e.Message, "hexadecimal") {
+			_ = r.fail(pos, `invalid YAML: malformed escape in double-quoted text: write \\ for a backslash, or put the text into single quotes`)
+			return
+		}
+		_ = r.fail(begin, "invalid YAML: the text that begins here has no closing quote")
 		return
 	case "while scanning a block scalar":
 		_ = r.fail(pos, "invalid YAML: a block of text begins on the line behind | or >: unexpected %q", shorten(after))
@@ -115,21 +121,14 @@ func (r *yamlReader) syntaxError(err error) {
 	}
 	switch e.Message {
 	case "could not find expected ':'":
-		if !r.explain(begin, r.src.seek(begin.Line, begin.Column)) {
+		if !r.misplaced(begin) {
 			r.noColon(begin)
 		}
 	case "mapping values are not allowed in this context":
-		if r.explain(pos, at) {
-			return
-		}
-		if r.tooDeep(pos) {
+		if r.misplaced(pos) || r.tooDeep(pos) {
 			return
 		}
 		if word := glued.FindString(r.lineAbove(pos.Line)); word != "" {
-			if _, value, _ := strings.Cut(word, ":"); Hidden(value) != "" {
-				_ = r.fail(pos, "invalid YAML: a colon can't stand here: behind the colon in the line above is %s, write an ordinary space", Hidden(value))
-				return
-			}
 			_ = r.fail(pos, "invalid YAML: a colon can't stand here: is a space missing after the colon in %q, in the line above?", shorten(word))
 			return
 		}
@@ -141,23 +140,58 @@ func (r *yamlReader) syntaxError(err error) {
 			_ = r.fail(begin, "invalid YAML: what begins here has no end: %s is missing", closing(e))
 			return
 		}
-		if r.explain(pos, at) {
+		if strings.HasSuffix(before, ":") {
+			pos.Column--
+			_ = r.fail(pos, "a space is missing after the colon; if it is part of the text, quote the text")
 			return
 		}
-		message, back := flowMistake(closing(e), before, after)
-		pos.Column -= back
-		_ = r.fail(pos, "%s", message)
+		_ = r.fail(pos, "invalid YAML: unexpected %q where a comma or %s has to come: %s", shorten(after), closing(e), unexpected(before))
 	default:
 		if strings.TrimSpace(r.src.text[at:]) == "" {
 			last := len(strings.TrimRight(r.src.text, " \t\n")) - 1
 			_ = r.fail(offsetPosition(r.file, r.src.text, last), "invalid YAML: the file ends here too early: a list or mapping in [ ] or { } has no end")
 			return
 		}
-		if r.explain(pos, at) {
+		if r.misplaced(pos) {
 			return
 		}
 		_ = r.fail(pos, "invalid YAML: unexpected %q: %s", shorten(after), unexpected(before))
 	}
+}
+
+// misplaced reports a member whose indentation fits no list or mapping above it, and
+// returns whether there is one.
+func (r *yamlReader) misplaced(pos Position) bool {
+	before, after := r.src.lineOf(r.src.seek(pos.Line, pos.Column))
+	indent := len(before)
+	if indent == 0 || strings.TrimLeft(before, " ") != "" || !strings.Contains(after, ":") {
+		return false
+	}
+	columns := r.columnsAbove(pos.Line)
+	if slices.Contains(columns, indent) {
+		return false
+	}
+	words := make([]string, len(columns))
+	for i, column := range columns {
+		words[i] = strconv.Itoa(column)
+	}
+	_ = r.fail(pos, "this line is indented by %d, the lines above it by %s: indent it like one of them", indent, strings.Join(words, " or "))
+	return true
+}
+
+// columnsAbove returns the indentations of the lists and mappings that are open at a
+// line, the innermost last, four at most.
+func (r *yamlReader) columnsAbove(line int) []int {
+	var columns []int
+	for _, text := range slices.Backward(strings.Split(r.src.text[:r.src.seek(line, 1)], "\n")) {
+		body := strings.TrimLeft(text, " ")
+		if column := len(text) - len(body); body != "" && body[0] != '#' && (len(columns) == 0 || column < columns[len(columns)-1]) {
+			columns = append(columns, column)
+		}
+	}
+	columns = columns[:min(len(columns), 4)]
+	slices.Reverse(columns)
+	return columns
 }
 
 // tooDeep reports a member that is indented by more than the one above it, which has
@@ -180,9 +214,6 @@ var member = regexp.MustCompile(`^([ -]*)[A-Za-z_][\w.-]*: +(\S)`)
 // indicator returns the message for a plain value that can't begin with its first
 // character.
 func indicator(s string) string {
-	if strings.HasPrefix(s, "```") {
-		return "``` is a mark of Markdown and not of YAML: delete this line, and the one at the end"
-	}
 	word := s[:1+strings.IndexAny(s[1:]+" ", " \t,[]{}")]
 	return fmt.Sprintf("a plain value can't begin with %s, quote it (\"%s\")", s[:1], shorten(word))
 }
@@ -201,8 +232,8 @@ var glued = regexp.MustCompile(`^[ \t]*(?:- +)*[A-Za-z_][\w.-]*:[^\s/:].*`)
 
 // unexpected returns how to mend text that the library did not expect.
 func unexpected(before string) string {
-	if c, _ := utf8.DecodeLastRuneInString(before); strings.ContainsRune("“”„‘’", c) {
-		return "curly quotes are text in YAML, write \" or '"
+	if strings.HasSuffix(before, `"`) || strings.HasSuffix(before, "'") {
+		return `the quote before it ends a text, write \" or '' for a quote in one`
 	}
 	if braces.MatchString(before) {
 		return "quote text that begins with {{"
@@ -220,67 +251,11 @@ var braces = regexp.MustCompile(`(?:^|[-:,\[{] +)\{\{`)
 func (r *yamlReader) noColon(pos Position) {
 	_, line := r.src.lineOf(r.src.seek(pos.Line, pos.Column))
 	if word := glued.FindString(line); word != "" {
-		if _, value, _ := strings.Cut(word, ":"); Hidden(value) != "" {
-			_ = r.fail(pos, "behind the colon is %s: write an ordinary space", Hidden(value))
-			return
-		}
 		_ = r.fail(pos, "a space is missing after the colon in %q", shorten(word))
 		return
 	}
 	_ = r.fail(pos, "invalid YAML: %q has no colon behind it: indent it by more than the line it belongs to, or make it a member (name: value)", shorten(line))
 }
 
-// quotedError reports a quoted text that can't be read.
-func (r *yamlReader) quotedError(e *yaml.LoadError, begin Position) {
-	if !strings.Contains(e.Message, "escape") && !strings.Contains(e.Message, "hexadecimal") {
-		_ = r.fail(begin, "invalid YAML: the text that begins here has no closing quote")
-		return
-	}
-	at := r.src.seek(e.Mark.Line, e.Mark.Column)
-	before, after := r.src.lineOf(at)
-	start := strings.LastIndexByte(before+after[:min(1, len(after))], '\\')
-	column := 1 + utf8.RuneCountInString(before[:max(start, 0)])
-	escape := (before + after)[max(start, 0):]
-	hint := `write \\ for a backslash, or put the text into single quotes`
-	if surrogate.MatchString(escape) {
-		hint = "write the character itself, or its number as \\U and eight digits"
-	}
-	escape = escape[:min(len(escape), 2)]
-	_ = r.fail(Position{r.file, e.Mark.Line, column}, "invalid YAML: malformed escape %s in double-quoted text: %s", escape, hint)
-}
-
-// surrogate finds an escape of half a surrogate pair, as in JSON.
-var surrogate = regexp.MustCompile(`^\\u[dD][89a-fA-F]`)
-
 // closing returns the bracket that the library misses.
 func closing(e *yaml.LoadError) string { return e.Message[len(e.Message)-2 : len(e.Message)-1] }
-
-// flowMistake returns what is wrong where a list or mapping in brackets goes on
-// without a comma, and how many characters earlier the mistake began.
-func flowMistake(closing, before, after string) (message string, back int) {
-	plain := strings.TrimLeft(before[strings.LastIndexAny(before, ",[{")+1:], " \t")
-	if i := strings.LastIndex(plain, ": "); i >= 0 {
-		plain = strings.TrimLeft(plain[i+2:], " \t")
-	}
-	switch {
-	case strings.HasPrefix(plain, "/"):
-		return "invalid YAML: a pattern with brackets, braces or commas can't stand plain within [ ] or { }: write " + matches(plain+after), utf8.RuneCountInString(plain)
-	case strings.HasSuffix(plain, ":"):
-		return "a space is missing after the colon; if it is part of the text, quote the text", 1
-	}
-	return fmt.Sprintf("invalid YAML: unexpected %q where a comma or %s has to come: %s", shorten(after), closing, unexpected(before)), 0
-}
-
-// matches rewrites a pattern between slashes, with which the text begins, in the form
-// of a cell that is allowed everywhere.
-func matches(s string) string {
-	end := patternEnd.FindStringIndex(s[1:])
-	if end == nil {
-		return "{ matches: '…' }"
-	}
-	pattern := s[1 : 1+end[0]]
-	return "{ matches: '" + strings.ReplaceAll(pattern, "'", "''") + "' }"
-}
-
-// patternEnd finds the slash that ends a pattern in a cell.
-var patternEnd = regexp.MustCompile(`/ *(?:[,\]}]|$)`)

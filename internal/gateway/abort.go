@@ -10,16 +10,16 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 )
 
-// deliveryWait is how long the last bytes of a response that broke off may take to
-// arrive before its connection is reset: about a round trip.
+// deliveryWait is the time that the last bytes of a broken response get to arrive before
+// its connection is reset: about a round trip.
 const deliveryWait = 250 * time.Millisecond
 
-// abort cuts the connection of a response that broke off, so that no client,
-// and no proxy in between, takes the response for complete. It does not return.
+// abort cuts the connection of a response that broke off, so that no client and no proxy
+// takes the response for complete. It does not return.
 func abort(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.ProtoMajor == 3:
-		// A reset of the stream discards what has not arrived yet.
+		// A reset of the stream discards bytes that have not arrived yet.
 		waitForDelivery(r.Context())
 	case r.ProtoMajor == 1 && r.ProtoMinor == 0:
 		// Here the end of the connection is the end of the body, and net/http would

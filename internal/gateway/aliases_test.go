@@ -33,23 +33,23 @@ variants:
 
 const askReply = `"variables":{"question":"Why?"}`
 
-// TestAliasesAreAnswered asks at each door by the key, by an alias, and by both.
+// TestAliasesAreAnswered asks each route by the key, by an alias, and by both.
 func TestAliasesAreAnswered(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, renamed(), options)
 	revision := ""
-	type name struct{ key, asked string }
-	traces := make(map[string]name)
+	type lookup struct{ key, name string }
+	traces := make(map[string]lookup)
 	defer func() {
-		for id, of := range traces {
-			record := ended(t, g, id)
-			if noted := slices.Contains(record.Notes, "asked as "+of.asked); record.Key != of.key || noted != (of.asked != of.key) {
-				t.Errorf("asked as %s: the trace has the key %q and the notes %q", of.asked, record.Key, record.Notes)
+		for id, asked := range traces {
+			record := g.ended(t, id)
+			if noted := slices.Contains(record.Notes, "asked as "+asked.name); record.Key != asked.key || noted != (asked.name != asked.key) {
+				t.Errorf("asked as %s: the trace has the key %q and the notes %q", asked.name, record.Key, record.Notes)
 			}
 		}
 	}()
-	// entries holds what an answer has for keys: the same under each name, each with a
-	// trace of its own, under the definition's key.
+	// entries checks the entries of an answer: they are equal under each name, and each has
+	// its own trace, under the definition's key.
 	entries := func(what string, got map[string]entry, key string, names ...string) {
 		t.Helper()
 		if under := slices.Sorted(maps.Keys(got)); !slices.Equal(under, slices.Sorted(slices.Values(names))) {
@@ -57,10 +57,10 @@ func TestAliasesAreAnswered(t *testing.T) {
 		}
 		for _, asked := range names {
 			id := got[asked].TraceID
-			if string(got[asked].Value) != string(got[names[0]].Value) || traces[id] != (name{}) {
+			if string(got[asked].Value) != string(got[names[0]].Value) || traces[id] != (lookup{}) {
 				t.Errorf("%s: %s: %+v", what, asked, got)
 			}
-			traces[id] = name{key, asked}
+			traces[id] = lookup{key, asked}
 		}
 	}
 	for _, names := range [][]string{{"shop/reply"}, {"reply"}, {"answer", "shop/reply", "reply"}} {
@@ -79,7 +79,7 @@ func TestAliasesAreAnswered(t *testing.T) {
 		list := `["` + strings.Join(names, `","`) + `"]`
 		entries("remoteconfigs", readEntries(t, g.post("/v1/remoteconfigs", `{"keys":`+list+`}`)), "shop/limits", names...)
 	}
-	// A name of one kind is none of another.
+	// A name of one kind is unknown for another kind.
 	checkError(t, g.post("/v1/prompts", `{"keys":["limits"]}`), "unknown_key", "keys")
 	if a := g.post("/v1/remoteconfigs", `{"keys":["reply","limits"]}`); a.header.Get("Cadenza-Unknown-Keys") != "reply" {
 		t.Errorf("headers %v", a.header)
@@ -93,11 +93,8 @@ func TestAliasesAreAnswered(t *testing.T) {
 			"/v1/messages":         `"model":"` + asked + `","messages":[]`,
 		} {
 			for _, stream := range []string{"false", "true"} {
-				a := g.post(path, `{`+member+`,"stream":`+stream+`,`+askReply+`}`)
-				if a.status != http.StatusOK {
-					t.Fatalf("%s: %d %s", path, a.status, a.body)
-				}
-				traces[a.header.Get("Cadenza-Trace-Id")] = name{"shop/chat", strings.TrimSuffix(asked, "@short")}
+				a := g.post(path, `{`+member+`,"stream":`+stream+`,`+askReply+`}`).ok(t, path)
+				traces[a.header.Get("Cadenza-Trace-Id")] = lookup{"shop/chat", strings.TrimSuffix(asked, "@short")}
 				want := `"model":"` + asked + `"`
 				if path == "/v1/endpoints" {
 					want = `"remoteconfigs":{"limits":{"value":60,`
@@ -107,18 +104,13 @@ func TestAliasesAreAnswered(t *testing.T) {
 				}
 			}
 		}
-		if a := g.post("/v1/messages/count_tokens", `{"model":"`+asked+`","messages":[],`+askReply+`}`); a.status != http.StatusOK {
-			t.Errorf("%d %s", a.status, a.body)
-		}
+		g.post("/v1/messages/count_tokens", `{"model":"`+asked+`","messages":[],`+askReply+`}`).ok(t)
 	}
 	checkError(t, g.post("/v1/endpoints", `{"key":"reply"}`), "unknown_endpoint", "key")
 
 	for header, path := range map[string]http.Header{"bearer": bearer(testKey), "x-api-key": anthropicHeader(testKey)} {
 		get := func(name string) string {
-			a := g.do(http.MethodGet, "/v1/models"+name, "", path)
-			if a.status != http.StatusOK {
-				t.Errorf("%s: %d %s", header, a.status, a.body)
-			}
+			a := g.do(http.MethodGet, "/v1/models"+name, "", path).ok(t, header)
 			return string(a.body)
 		}
 		if list := get(""); strings.Count(list, `"id"`) != 1 || !strings.Contains(list, `"id":"shop/chat"`) {
@@ -130,20 +122,20 @@ func TestAliasesAreAnswered(t *testing.T) {
 	}
 }
 
-// readEntries reads the answer to a request for keys.
+// readEntries decodes the answer to a request for keys.
 func readEntries(t *testing.T, a answer) map[string]entry {
 	t.Helper()
 	return readDecided(t, answer{a.status, a.header, fmt.Appendf(nil, `{"prompts":%s,"remoteconfigs":{}}`, a.body)}).Prompts
 }
 
-// TestAliasesCountAsTheirKey: limits, metrics, refusals and the cache of answers know
-// definitions by their keys.
+// TestAliasesCountAsTheirKey checks that limits, metrics, refusals and the cache of answers
+// use the keys of definitions, not their aliases.
 func TestAliasesCountAsTheirKey(t *testing.T) {
 	t.Parallel()
 	files := renamed()
 	files["definitions/endpoints/shop/chat.yaml"] += "cache: { ttl: 1h }\n"
-	byEndpoint := &limit.Limit{Name: "each", By: limit.ByEndpoint, Ceilings: []limit.Ceiling{most(limit.Requests, 3)}}
-	byCustomer := &limit.Limit{Name: "customers", By: limit.ByMetadata, Member: "customer", Routes: []string{"prompts", "remoteconfigs"}, Ceilings: []limit.Ceiling{most(limit.Requests, 9)}}
+	byEndpoint := &limit.Limit{Name: "each", By: limit.ByEndpoint, Ceilings: []limit.Ceiling{yearly(limit.Requests, 3)}}
+	byCustomer := &limit.Limit{Name: "customers", By: limit.ByMetadata, Member: "customer", Routes: []string{"prompts", "remoteconfigs"}, Ceilings: []limit.Ceiling{yearly(limit.Requests, 9)}}
 	g := startGateway(t, files, withLimits(byEndpoint, byCustomer))
 	for n, name := range []string{"shop/chat", "chat"} {
 		a := g.post("/v1/chat/completions", `{"model":"`+name+`","messages":[],`+askReply+`}`)
@@ -189,8 +181,8 @@ func TestAliasesCountAsTheirKey(t *testing.T) {
 	})
 }
 
-// TestAliasesOfTheServedSet: an edit of nothing but aliases is told, and a start with
-// invalid definitions serves them as before.
+// TestAliasesOfTheServedSet checks that an edit of aliases alone is logged, and that a start
+// with invalid definitions restores them.
 func TestAliasesOfTheServedSet(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, renamed(), options)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/cache"
-	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -23,7 +22,7 @@ import (
 // maxRemembered bounds the content of a cached answer, in bytes.
 const maxRemembered = 1 << 20
 
-// question identifies what an endpoint asks. The endpoint's version covers its
+// cacheQuestion identifies what an endpoint asks. The endpoint's version covers its
 // targets, parameters and policies, the variant with the prompt's version covers the
 // other parameters, and the messages cover everything that the caller supplied but its
 // own parameters and tools. A call that is pinned to a target asks another question
@@ -32,7 +31,7 @@ const maxRemembered = 1 << 20
 // The variants of an endpoint share no answers, even those with the same targets:
 // one would get answers that are older than its own time allows, and of the model
 // that the other's timeouts led to.
-func (c *call) question(endpoint *definition.Endpoint, how *definition.Policy, variant *definition.Variant, messages []providers.Message, request *dialect.Call, targets []invoke.Target) cache.Question {
+func (p *plan) cacheQuestion() cache.Question {
 	h := sha256.New()
 	text := func(s string) {
 		var length [8]byte
@@ -40,22 +39,22 @@ func (c *call) question(endpoint *definition.Endpoint, how *definition.Policy, v
 		h.Write(length[:])
 		h.Write([]byte(s))
 	}
-	for _, s := range [...]string{c.workspace.Name, endpoint.Key, endpoint.Version, how.Key, endpoint.Prompt.Key, endpoint.Prompt.Version, variant.Key} {
+	for _, s := range [...]string{p.workspace.Name, p.endpoint.Key, p.endpoint.Version, p.policy.Key, p.endpoint.Prompt.Key, p.endpoint.Prompt.Version, p.variant.Key} {
 		text(s)
 	}
-	for i := range messages {
-		m := &messages[i]
+	for i := range p.messages {
+		m := &p.messages[i]
 		text(m.Role)
 		text(m.Content)
 		if m.Parts != nil {
 			askParts(text, m.Parts)
 		}
 	}
-	if request != nil && brings(request) {
+	if p.brought != nil && brings(p.brought) {
 		text("brought")
-		askGiven(text, request)
-		for i := range targets {
-			text(targets[i].String())
+		askGiven(text, p.brought)
+		for i := range p.targets {
+			text(p.targets[i].String())
 		}
 	}
 	return cache.Question(h.Sum(nil))
@@ -113,15 +112,12 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 	answer, lead, err := i.workspace.Memory.answers.Ask(waiting, question)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		i.finish(noResult, wire.UpstreamTimeout.Status, wire.UpstreamTimeout.Name)
-		told := wire.Errorf(wire.UpstreamTimeout, "", "The model provider did not answer in time.")
-		told.TraceID = i.info.traceID[0]
-		return refused(told)
+		return refused(i.finishRefused(noResult, wire.Errorf(wire.UpstreamTimeout, "", "The model provider did not answer in time.")))
 	case err != nil:
 		// The caller left, or the gateway stops, while another request asked.
 		return i.interrupted(ctx)
 	case lead != nil:
-		i.lead = lead
+		i.sharing.lead = lead
 		i.workspace.calls.answers.add(0, 1)
 		i.w.Header()[wire.HeaderCacheStatus] = cacheMiss
 		return outcome{}
@@ -166,9 +162,9 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 
 var noAttempts = []string{"0"}
 
-// pieces returns the pieces of an answer as a stream has them, each with whether it is
-// the last of the content. all also has those of thoughts and tool calls, in the order
-// in which models give them.
+// pieces returns the pieces of an answer in the order of a stream. The second value
+// reports whether a piece is the last one of the content. With all set, the pieces of
+// thoughts come before the content and the tool calls after it, as models send them.
 func pieces(answer *cache.Answer, all bool) iter.Seq2[providers.Delta, bool] {
 	return func(yield func(providers.Delta, bool) bool) {
 		r := &answer.Result
@@ -201,58 +197,67 @@ func pieces(answer *cache.Answer, all bool) iter.Seq2[providers.Delta, bool] {
 	}
 }
 
-// remember keeps a piece of the answer for the cache.
-func (i *invocation) remember(content string) {
-	if i.lead == nil || content == "" {
-		return
-	}
-	if i.size += len(content); i.size > maxRemembered {
-		// The answer is too large to share: the requests that wait ask themselves.
-		i.pieces = nil
-		i.lead.Abandon()
-		return
-	}
-	i.pieces = append(i.pieces, content)
+// sharing collects the answer of a call for other calls with the same question. It is
+// empty unless the endpoint's answers are cached.
+type sharing struct {
+	lead   *cache.Lead // nil: no other call waits, or may get it later
+	pieces []string    // of the answer
+	size   int         // of the answer, in bytes
+	lost   bool        // pieces does not have all of the answer
 }
 
-// tell gives the answer to the requests that wait for it. If the model completed
-// it, later requests with the same question get it for the endpoint's cache time,
-// too. The waiting requests also get an incomplete answer: each of them would
-// otherwise ask in turn and be cut in the same way.
+// add keeps a piece of the answer.
+func (s *sharing) add(content string) {
+	if s.lead == nil || content == "" {
+		return
+	}
+	if s.size += len(content); s.size > maxRemembered {
+		// The answer is too large to share: the requests that wait ask themselves.
+		s.pieces = nil
+		s.lead.Abandon()
+		return
+	}
+	s.pieces = append(s.pieces, content)
+}
+
+// tell passes the answer to the requests that wait for it. If the model completed the
+// answer, the cache keeps it for the endpoint's cache time. The waiting requests get an
+// incomplete answer too: otherwise each of them would ask the model, one after the
+// other, and be cut in the same way.
 func (i *invocation) tell(result *invoke.Result) {
-	if i.lead == nil {
+	if i.sharing.lead == nil {
 		return
 	}
 	served := &i.request.Targets[result.Served]
 	now := time.Now()
 	expires := now
 	if result.FinishReason.Whole() {
-		expires = now.Add(i.ttl)
+		expires = now.Add(i.plan.policy.CacheTTL)
 	}
 	answer := &cache.Answer{
-		Pieces: i.pieces, Result: result.Result, Estimated: result.Estimated, Provider: served.Name, Model: served.Model,
+		Pieces: i.sharing.pieces, Result: result.Result, Estimated: result.Estimated, Provider: served.Name, Model: served.Model,
 		Given: now, Expires: expires,
 	}
 	switch {
-	case answer.Bytes() > maxRemembered || isOpaque(&result.Result) || i.lost:
-		i.lead.Abandon()
+	case answer.Bytes() > maxRemembered || isOpaque(&result.Result) || i.sharing.lost:
+		i.sharing.lead.Abandon()
 	default:
 		if i.keep {
 			ownAnswer(answer)
 		}
-		i.lead.Answer(answer)
+		i.sharing.lead.Answer(answer)
 	}
 }
 
-// isOpaque reports whether an answer has a provider's own data. It is of use to one
-// conversation only, and would pin others to the target that made it.
+// isOpaque reports whether an answer has opaque data of a provider. Such data is useful
+// to one conversation only, and would pin other conversations to the target that made it.
 func isOpaque(r *providers.Result) bool {
 	return slices.ContainsFunc(r.Thoughts, func(t providers.Thought) bool { return t.Opaque != "" }) ||
 		slices.ContainsFunc(r.ToolCalls, func(c providers.ToolCall) bool { return c.Opaque != "" })
 }
 
-// ownAnswer copies the texts of an answer that is kept, because a provider may answer
-// with views of the request.
+// ownAnswer copies the texts of an answer that the cache keeps, because a provider may
+// answer with views of the request's buffer.
 func ownAnswer(a *cache.Answer) {
 	for n := range a.Pieces {
 		a.Pieces[n] = strings.Clone(a.Pieces[n])

@@ -7,17 +7,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
-// caching is the tests' endpoint with answers that are given again.
+// caching is the tests' endpoint with cached answers.
 func caching() map[string]string {
 	files := single()
 	files["definitions/endpoints/chat.yaml"] = "prompt: reply\nmax_attempts: 1\ncache: { ttl: 1h }\n"
 	return files
 }
 
-// lookups is how many lookups the metrics have counted in a cache.
+// lookups returns the number of lookups in a cache that the metrics have counted.
 func lookups(g *gateway, cache, result string) (n int) {
 	_, rest, _ := strings.Cut(g.scrape(), fmt.Sprintf(`cadenza_cache_lookups_total{cache=%q,result=%q,workspace="default"} `, cache, result))
 	fmt.Sscan(rest, &n)
@@ -79,7 +78,7 @@ func TestAnswerIsGivenAgain(t *testing.T) {
 		record, ok := g.trace("data/cadenza.db", id)
 		return ok && record.Cached && record.Provider == "fake" && len(record.Attempts) == 0
 	})
-	// Another version of the prompt is another question.
+	// A new version of the prompt is a new question.
 	g.write("definitions/prompts/reply.yaml", strings.Replace(workspace["definitions/prompts/reply.yaml"], "You answer", "You reply", 1))
 	eventually(t, "the new prompt is asked", func() bool {
 		return strings.HasPrefix(fmt.Sprint(g.post("/v1/endpoints", ask("one?", false)).json(t)["content"]), "whole ")
@@ -102,7 +101,7 @@ func TestSameQuestionIsAskedOnce(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(50 * time.Millisecond)
+	eventually(t, "all have asked", func() bool { return g.callsInFlight() == 16 })
 	close(release)
 	wait.Wait()
 	if n := u.Calls.Load(); n != 1 {
@@ -118,7 +117,7 @@ func TestFailuresAreNotGivenAgain(t *testing.T) {
 		case 1:
 			w.WriteHeader(http.StatusInternalServerError)
 		case 2:
-			io.WriteString(w, chunk("half of", "")) // and no end
+			io.WriteString(w, chunk("half of", "")) // without an end
 		default:
 			io.WriteString(w, chunk("all of it", "stop")+"data: [DONE]\n\n")
 		}

@@ -11,11 +11,9 @@ import (
 	"testing"
 
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// manyPrompts are prompts of one variable, with the text of a request's keys
-// for all of them.
+// manyPrompts returns prompts of one variable, and their keys as a request has them.
 func manyPrompts(n int, message string) (files map[string]string, keys string) {
 	files = maps.Clone(workspace)
 	var list []string
@@ -27,8 +25,8 @@ func manyPrompts(n int, message string) (files map[string]string, keys string) {
 	return files, "[" + strings.Join(list, ",") + "]"
 }
 
-// TestAnswerSizeIsBounded allows answers exactly as large as they are, and one
-// byte less: the size is counted as it is sent, over all keys.
+// TestAnswerSizeIsBounded sets the bound to the exact size of an answer, and to one
+// byte less: the size is that of the sent bytes, over all keys.
 func TestAnswerSizeIsBounded(t *testing.T) {
 	t.Parallel()
 	files, keys := manyPrompts(3, `It \"says\": {{text}}, {{text}}`)
@@ -42,10 +40,7 @@ func TestAnswerSizeIsBounded(t *testing.T) {
 		{"/v1/decisions", `{"remoteconfigs":["limits"]}`, ""},
 	} {
 		g.load()
-		a := g.post(request.path, request.body)
-		if a.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", request.path, a.status, a.body)
-		}
+		a := g.post(request.path, request.body).ok(t, request.path)
 		for less, want := range []int{http.StatusOK, http.StatusBadRequest} {
 			limit := len(a.body) - less
 			g.load(with(func(c *gw.WorkspaceConfig) { c.MaxAnswerSize = int64(limit) }))
@@ -63,9 +58,9 @@ func TestAnswerSizeIsBounded(t *testing.T) {
 	}
 }
 
-// TestLargeAnswerIsRefusedUnrendered asks for a hundred megabytes with one, and
-// sees that they never come to be.
-// No other test runs meanwhile: it counts the allocations of all.
+// TestLargeAnswerIsRefusedUnrendered asks for a hundred megabytes in a request of
+// one megabyte, and checks that they are never allocated.
+// No other test runs at the same time, because it counts the process's allocations.
 func TestLargeAnswerIsRefusedUnrendered(t *testing.T) {
 	files, keys := manyPrompts(100, "{{text}}")
 	g := startGateway(t, files, options)
@@ -81,25 +76,25 @@ func TestLargeAnswerIsRefusedUnrendered(t *testing.T) {
 	if took := after.TotalAlloc - before.TotalAlloc; took > 32<<20 {
 		t.Errorf("it took %d bytes of memory", took)
 	}
-	// As many as fit are answered.
+	// A request for fewer prompts, which fit, is answered.
 	fitting := strings.Replace(body, keys, `["many0","many1","many2","many3","many4","many5","many6"]`, 1)
 	if a := g.post("/v1/prompts", fitting); a.status != http.StatusOK || len(a.body) < 6<<20 {
 		t.Errorf("%d, with %d bytes", a.status, len(a.body))
 	}
 }
 
-// stall asks for an answer that is 200, and does not read it.
+// stall asks for an answer with status 200, and does not read it.
 func (g *gateway) stall(t *testing.T, key, path, body string) net.Conn {
 	t.Helper()
-	connection, from := g.dial(t)
+	connection, reader := g.dial(t)
 	fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", path, key, len(body), body)
-	if line, err := from.ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+	if line, err := reader.ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 		t.Fatalf("%q, %v", line, err)
 	}
 	return connection
 }
 
-// checkNoRoom wants an answer to have been refused for want of room.
+// checkNoRoom checks that an answer is a refusal for lack of memory.
 func checkNoRoom(t *testing.T, what string, a answer) {
 	t.Helper()
 	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" || !strings.Contains(string(a.body), "Too many large answers") {
@@ -109,18 +104,19 @@ func checkNoRoom(t *testing.T, what string, a answer) {
 	checkError(t, a, "overloaded", "")
 }
 
-// TestLargeAnswersTakeTurns has callers of three workspaces ask for large answers
-// and not read them. One workspace gets half of the room, and then no other large
-// one; two get all of it. Small ones are answered all the same, and large ones
-// once some of the callers have left.
+// TestLargeAnswersTakeTurns makes callers of three workspaces ask for large answers and not
+// read them. One workspace gets half of the memory for them and no more; two get all of it.
+// Small answers are still sent, and large ones again when some of the callers have left.
+//
+// It does not run in parallel with other tests: a caller that does not read is cut off after
+// half a minute, in which all others must have their answers.
 func TestLargeAnswersTakeTurns(t *testing.T) {
-	t.Parallel()
 	files, keys := manyPrompts(7, "{{text}}")
 	const thirdKey = "cadenza-third-key-0003"
 	g := startGateway(t, files,
 		withWorkspace("other", map[string]string{"app": otherKey}), withWorkspace("third", map[string]string{"app": thirdKey}))
 	body := `{"keys":` + keys + `,"variables":{"text":"` + strings.Repeat("x", 1<<20-2000) + `"}}`
-	const fit = 9 // of 7.3 MB in 64 MiB, and twice as many in 128 MiB
+	const fit = 9 // answers of 7.3 MB in 64 MiB, and twice as many in 128 MiB
 	open := make(map[string][]net.Conn)
 	for _, key := range []string{testKey, otherKey} {
 		for range fit {
@@ -130,15 +126,13 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 	}
 	checkNoRoom(t, "a third workspace", g.postAs(thirdKey, "/v1/prompts", body))
 	for _, key := range []string{testKey, thirdKey} {
-		if a := g.postAs(key, "/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
-			t.Errorf("a small one: %d %s", a.status, a.body)
-		}
+		g.postAs(key, "/v1/prompts", `{"keys":["hello"]}`).ok(t, "a small one")
 	}
 	for _, left := range []string{otherKey, testKey} {
 		for _, connection := range open[left] {
 			connection.Close()
 		}
-		// Each workspace has all of its half again, and only that.
+		// Each workspace has its whole half again, but no more.
 		for _, key := range []string{left, thirdKey} {
 			eventually(t, "there is room again", func() bool { return g.postAs(key, "/v1/prompts", body).status == http.StatusOK })
 		}
@@ -149,15 +143,15 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 	checkNoRoom(t, "one more of the third", g.postAs(thirdKey, "/v1/prompts", body))
 }
 
-// TestLargeAnswersOfEndpointsTakeTurns has callers not read what models answered:
-// new answers, remembered ones and those of an idempotency key. All count, what is
-// refused is recorded so, and a repetition gets what was paid for.
+// TestLargeAnswersOfEndpointsTakeTurns makes callers not read the answers of models:
+// new answers, cached ones and replies to an idempotency key. All of them count. A
+// refusal is recorded as one, and a repetition gets the answer that was paid for.
 //
-// It does not run beside others: its model's answers take most of the memory that
-// all answers of upstreams in the process may hold while they are read.
+// It does not run in parallel with other tests: its model's answers take most of the
+// memory for answers of upstreams that the process is reading.
 func TestLargeAnswersOfEndpointsTakeTurns(t *testing.T) {
 	const half = 64 << 20
-	content := strings.Repeat("x", 15<<20) // too large to be remembered
+	content := strings.Repeat("x", 15<<20) // too large for the cache
 	lesser := strings.Repeat("\x01", 1<<20-1000)
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "less") {
@@ -180,11 +174,7 @@ func TestLargeAnswersOfEndpointsTakeTurns(t *testing.T) {
 	}
 	refused := g.post("/v1/endpoints", ask("another", false))
 	checkNoRoom(t, "one more", refused)
-	var record *trace.Record
-	eventually(t, "it is recorded", func() (ended bool) {
-		record, ended = g.trace("data/cadenza.db", refused.header.Get("Cadenza-Trace-Id"))
-		return ended && record.State == trace.StateEnded
-	})
+	record := g.ended(t, refused.header.Get("Cadenza-Trace-Id"))
 	if record.Status != http.StatusServiceUnavailable || record.Code != "overloaded" || record.TotalTokens != 10 {
 		t.Errorf("recorded: %+v", record)
 	}
@@ -207,7 +197,7 @@ func TestLargeAnswersOfEndpointsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestAnswersHaveALength asks for answers around the size from which net/http would
+// TestAnswersHaveALength asks for answers around the size above which net/http would
 // send them in chunks.
 func TestAnswersHaveALength(t *testing.T) {
 	t.Parallel()

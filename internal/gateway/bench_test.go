@@ -27,7 +27,7 @@ func BenchmarkThreeRequests(b *testing.B) {
 	})
 }
 
-// discard is a response writer that costs nothing.
+// discard is a response writer that discards everything.
 type discard struct {
 	header http.Header
 	status int
@@ -37,19 +37,19 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 
-// Deadlines, which a connection has.
+// A connection has deadlines, so discard has them, too.
 func (d *discard) SetReadDeadline(time.Time) error  { return nil }
 func (d *discard) SetWriteDeadline(time.Time) error { return nil }
 
-// benchmarkRoute measures what the gateway itself does for a request: path,
-// key, parsing, evaluation, rendering, answer and record; not Caddy's server.
+// benchmarkRoute measures the gateway's own work for a request: path, key, parsing,
+// evaluation, rendering, answer and record, without Caddy's server.
 func benchmarkRoute(b *testing.B, path, body string) { benchmarkFiles(b, workspace, path, body) }
 
 func benchmarkFiles(b *testing.B, files map[string]string, path, body string) {
 	benchmarkAll(b, files, [][2]string{{path, body}})
 }
 
-// benchmarkAll measures requests, each a path and a body, one after the other.
+// benchmarkAll measures a sequence of requests, each a path and a body.
 func benchmarkAll(b *testing.B, files map[string]string, all [][2]string) {
 	g := startGateway(b, files, options)
 	reader := bytes.NewReader(nil)
@@ -99,7 +99,7 @@ func BenchmarkPromptsOfTenKeys(b *testing.B) {
 }
 
 // decidedFiles are a configuration and a prompt whose tables read five fields, two
-// of them by a split: what a trace records of a decision costs about the most.
+// of them by a split: near the maximum cost of recording a decision.
 func decidedFiles() map[string]string {
 	files := maps.Clone(workspace)
 	files["definitions/context.yaml"] += "  beta: { type: boolean }\n  customer_id: { type: string }\n"
@@ -118,8 +118,8 @@ rules:
 
 const decidedBody = `{"keys":["new_checkout"],"context":{"environment":"production","plan":"pro","locale":"nl-BE","beta":false,"customer_id":"c-1234567"}}`
 
-// BenchmarkDecidedBySplit has no store that could be opened, so that it does not
-// count the work of the writer.
+// BenchmarkDecidedBySplit has a store that can't be opened, so that it does not
+// measure the work of the writer.
 func BenchmarkDecidedBySplit(b *testing.B) {
 	files := decidedFiles()
 	files["data"] = "no directory"

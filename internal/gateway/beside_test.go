@@ -21,7 +21,7 @@ func askWith(text string, stream bool, keys, context string) string {
 	return strings.TrimSuffix(ask(text, stream), "}") + `,"remoteconfigs":` + keys + `,"context":` + context + `}`
 }
 
-// given is what an endpoint's answer, or an event of its stream, has.
+// given has the members of an endpoint's answer, or of an event of its stream.
 type given struct {
 	TraceID       string           `json:"trace_id"`
 	Content       string           `json:"content"`
@@ -52,7 +52,7 @@ func firstGiven(t *testing.T, body []byte) given {
 
 const production = `{"environment":"production","plan":"pro"}`
 
-// upstreamOf answers as the question says.
+// upstreamOf starts an upstream that answers as the question says.
 func upstreamOf(t *testing.T) string {
 	return newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
@@ -87,9 +87,9 @@ func tooled(text string) map[string]string {
 	return files
 }
 
-// TestConfigurationsBesideAnswers: the values come with the answer, in a stream with
-// its first event, whichever that is. They are those of their own route, and their
-// traces are of the call's decision.
+// TestConfigurationsBesideAnswers checks that the values come with the answer, or with
+// the first event of a stream, whatever that is. They equal the values of their own
+// route, and their traces belong to the call's decision.
 func TestConfigurationsBesideAnswers(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, tooled(""), fakeProvider(upstreamOf(t)))
@@ -99,10 +99,7 @@ func TestConfigurationsBesideAnswers(t *testing.T) {
 	}
 	for _, question := range []string{"all", "tools", "nothing"} {
 		for _, stream := range []bool{false, true} {
-			a := g.post("/v1/endpoints", askWith(question, stream, `["limits","nothing","checkout","limits"]`, production))
-			if a.status != http.StatusOK {
-				t.Fatalf("%s: %d %s", question, a.status, a.body)
-			}
+			a := g.post("/v1/endpoints", askWith(question, stream, `["limits","nothing","checkout","limits"]`, production)).ok(t, question)
 			got := given{}
 			if stream {
 				got = firstGiven(t, a.body)
@@ -128,7 +125,7 @@ func TestConfigurationsBesideAnswers(t *testing.T) {
 	}
 }
 
-// TestListsOfConfigurations: an answer has the member where the request has the list.
+// TestListsOfConfigurations checks that an answer has the member if the request has the list.
 func TestListsOfConfigurations(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, endpointWith(""), fakeProvider(upstreamOf(t)))
@@ -157,9 +154,9 @@ func TestListsOfConfigurations(t *testing.T) {
 	}
 }
 
-// TestConfigurationsBesideCachedAnswers: a model's answer is shared, and each caller
-// gets the values of its own context: those that wait for the answer, and those that
-// get it later.
+// TestConfigurationsBesideCachedAnswers checks that callers share a model's answer, and
+// that each gets the values for its own context: callers that wait for the answer, and
+// callers that get it from the cache.
 func TestConfigurationsBesideCachedAnswers(t *testing.T) {
 	t.Parallel()
 	const callers = 6
@@ -222,8 +219,8 @@ func TestConfigurationsBesideCachedAnswers(t *testing.T) {
 	}
 }
 
-// TestConfigurationsOfFailedCalls: a call that fails before its first content gives no
-// values and leaves no trace of them; after that, its caller has them.
+// TestConfigurationsOfFailedCalls checks that a call that fails before its first content
+// returns no values and records none. If it fails later, its caller has them.
 func TestConfigurationsOfFailedCalls(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, endpointWith(""), fakeProvider(upstreamOf(t)))
@@ -274,8 +271,8 @@ func (g *gateway) configTraces() (n int) {
 	return n
 }
 
-// TestConfigurationsGivenAgain: the reply to an idempotency key has the values of the
-// first answer, and is not a decision of its own.
+// TestConfigurationsGivenAgain checks that the reply to an idempotency key has the values
+// of the first answer, and is no new decision.
 func TestConfigurationsGivenAgain(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, endpointWith("idempotency: true\n"), fakeProvider(upstreamOf(t)))
@@ -293,7 +290,7 @@ func TestConfigurationsGivenAgain(t *testing.T) {
 		last = limits["trace_id"].(string)
 		return limits["type"] == "number"
 	})
-	g.ended(t, last) // and all before it
+	g.ended(t, last) // the earlier ones have ended, too
 	before := g.configTraces()
 	checkReplayed(t, g.keyed("k", "/v1/endpoints", body), first)
 	if n := g.configTraces(); n != before {
@@ -301,8 +298,8 @@ func TestConfigurationsGivenAgain(t *testing.T) {
 	}
 }
 
-// TestUnrecordedConfigurations: with log: none the values are given, and nothing is
-// recorded.
+// TestUnrecordedConfigurations checks that with log: none the values are returned, and
+// nothing is recorded.
 func TestUnrecordedConfigurations(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, endpointWith(""), fakeProvider(upstreamOf(t)))
@@ -321,8 +318,8 @@ func TestUnrecordedConfigurations(t *testing.T) {
 	}
 }
 
-// TestSizeOfConfigurationsBesideAnswers: what goes beside an answer is bounded before
-// a provider is called, to the byte.
+// TestSizeOfConfigurationsBesideAnswers checks that the size of the values is bounded
+// before a provider is called, to the byte.
 func TestSizeOfConfigurationsBesideAnswers(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)
@@ -342,7 +339,7 @@ func TestSizeOfConfigurationsBesideAnswers(t *testing.T) {
 	}
 }
 
-// largeConfigs are configurations of 1 MiB each, and the list of their keys.
+// largeConfigs returns configurations of 1 MiB each, and the list of their keys.
 func largeConfigs(n int) (files map[string]string, keys string) {
 	files = maps.Clone(workspace)
 	var list []string
@@ -354,9 +351,9 @@ func largeConfigs(n int) (files map[string]string, keys string) {
 	return files, "[" + strings.Join(list, ",") + "]"
 }
 
-// TestRoomOfConfigurationsBesideAnswers: large values take the room of large answers
-// while they are sent, in a whole answer and in a stream, and give it back. A stream
-// that has sent them holds none.
+// TestRoomOfConfigurationsBesideAnswers checks that large values count as large answers
+// while they are sent, in a whole answer and in a stream, and no longer. A stream that
+// has sent them does not count.
 func TestRoomOfConfigurationsBesideAnswers(t *testing.T) {
 	t.Parallel()
 	files, keys := largeConfigs(7)
@@ -396,7 +393,7 @@ func TestRoomOfConfigurationsBesideAnswers(t *testing.T) {
 		}
 	}
 	eventually(t, "streams that go on hold no room", func() bool { return g.memory["default"].HeldByAnswers() == 0 })
-	// Their calls hold the values, and the copies in their traces, as large requests do.
+	// The values, and the copies in the traces, count as large requests during the calls.
 	if _, own := g.process.HeldByRequests(g.memory["default"]); own < 4*(7<<20) {
 		t.Errorf("the calls hold %d bytes", own)
 	}
@@ -413,26 +410,24 @@ func TestRoomOfConfigurationsBesideAnswers(t *testing.T) {
 		t.Errorf("%d %s, and a small one %d", full.status, full.body, small.status)
 	}
 	release()
-	// A stream without room is refused before its provider is asked.
-	give := g.memory["default"].FillAnswers()
+	// A stream that does not fit is refused before its provider is asked.
+	releaseAnswers := g.memory["default"].FillAnswers()
 	calls := u.Calls.Load()
 	checkNoRoom(t, "a stream", g.post("/v1/endpoints", body("all", true)))
 	if u.Calls.Load() != calls {
 		t.Error("a provider was called")
 	}
 	checkNoRoom(t, "whole", g.post("/v1/endpoints", body("all", false)))
-	give()
-	if a := g.post("/v1/endpoints", body("all", true)); a.status != http.StatusOK {
-		t.Errorf("%d %.200s", a.status, a.body)
-	}
+	releaseAnswers()
+	g.post("/v1/endpoints", body("all", true)).ok(t)
 	eventually(t, "all room is given back", func() bool { return g.memory["default"].HeldByAnswers() == 0 })
 	if all, own := g.process.HeldByRequests(g.memory["default"]); all != 0 || own != 0 {
 		t.Errorf("requests hold %d bytes, and %d of the workspace's", all, own)
 	}
 }
 
-// TestOldRequestsOfEndpoints: without the list, an answer is byte by byte what it was,
-// but for an estimate where the provider counts no tokens.
+// TestOldRequestsOfEndpoints checks that without the list, an answer has the same bytes as
+// in earlier versions, except for an estimate if the provider counts no tokens.
 func TestOldRequestsOfEndpoints(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, endpointWith(""), fakeProvider(upstreamOf(t)))
@@ -451,8 +446,8 @@ func TestOldRequestsOfEndpoints(t *testing.T) {
 	}
 }
 
-// TestVariablesOfDecisions: that a configuration's answers are logged with their
-// content does not record variables, which are the prompts'.
+// TestVariablesOfDecisions checks that the log policy content of a configuration does not
+// record variables, which belong to prompts.
 func TestVariablesOfDecisions(t *testing.T) {
 	t.Parallel()
 	files := maps.Clone(workspace)
@@ -464,10 +459,7 @@ func TestVariablesOfDecisions(t *testing.T) {
 		{"/v1/decisions", `{"prompts":["hello"]` + body}, {"/v1/decisions", `{"prompts":[]` + body},
 		{"/v1/endpoints", `{"key":"chat"` + body}, {"/v1/endpoints", `{"key":"chat","stream":true` + body},
 	} {
-		a := g.post(request[0], request[1])
-		if a.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", request[1], a.status, a.body)
-		}
+		g.post(request[0], request[1]).ok(t, request[1])
 	}
 	const traces, ofConfigs = 3 + 2 + 3 + 3, 2 + 2 + 2 + 2
 	eventually(t, "all traces are stored", func() bool { return rowsOf(t, g, "traces") == traces })

@@ -13,7 +13,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// bound is what an API key is bound to: values of fields of the context.
+// bound holds the values of fields of the context that an API key is bound to.
 type bound struct {
 	fields []boundField
 	latest atomic.Pointer[boundTo]
@@ -24,14 +24,14 @@ type boundField struct {
 	at          document.Position // in the keys file
 }
 
-// boundTo is what a key is bound to, in the terms of one data model.
+// boundTo is a bound in the types of one data model.
 type boundTo struct {
 	model *rules.Model
 	held  rules.Held
-	err   error // of the first field whose value the model does not take
+	err   error // for the first field whose value the model refuses
 }
 
-// newBound returns what a key of the configuration is bound to, nil for nothing.
+// newBound returns the bound of a key of the configuration, or nil.
 func newBound(context map[string]string) *bound {
 	if len(context) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func newBound(context map[string]string) *bound {
 	return b
 }
 
-// readBound reads what a key of a keys file is bound to.
+// readBound reads the bound of a key of a keys file.
 func readBound(n *document.Node, errs *document.Errors) *bound {
 	if n.Shape != document.Mapping {
 		errs.Add(n, "context must be an object of fields and their values, such as {\"environment\": \"production\"}")
@@ -63,7 +63,8 @@ func readBound(n *document.Node, errs *document.Errors) *bound {
 	return b
 }
 
-// checkBound returns what the data model that is served does not know or take.
+// checkBound returns an error if the served data model lacks a field of the bound, or
+// refuses its value.
 func (w *Workspace) checkBound(b *bound) error {
 	if b == nil || w.Source == nil || w.Source.Snapshot() == nil {
 		return nil
@@ -97,10 +98,9 @@ func (w *Workspace) checkListed(listed []fileKey) error {
 	return errs.Err()
 }
 
-// bind binds a context with what the key is bound to, and returns the context with
-// it. A field that later definitions no longer have is nothing that tables could
-// read. A value that they no longer take refuses the request: the key must not
-// become free.
+// bind adds the key's values to a context, binds the context to the model, and returns it.
+// If later definitions have no such field, tables can't read it either, so bind skips it.
+// If they refuse the value, bind refuses the request: the key must stay bound.
 func (b *bound) bind(m *rules.Model, to *rules.Binding, context *fastjson.Value, now time.Time) (*fastjson.Value, error) {
 	latest := b.latest.Load()
 	if latest == nil || latest.model != m {

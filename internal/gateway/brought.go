@@ -14,14 +14,15 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// brings reports whether the caller brings messages or parameters of its own, which
-// are views of the request.
+// brings reports whether the request has messages or parameters of the caller. They are
+// views of the request's buffer.
 func brings(request *dialect.Call) bool { return len(request.Turns) > 0 || len(request.Given) > 0 }
 
-// checkBrought refuses what the endpoint does not accept of its caller.
-func (c *call) checkBrought(endpoint *definition.Endpoint, request *dialect.Call) *wire.Error {
+// checkBrought refuses messages and parameters of the caller that the endpoint does not
+// accept.
+func (in *incoming) checkBrought(endpoint *definition.Endpoint, request *dialect.Call) *wire.Error {
 	accept := &endpoint.Accept
-	if size, limit := int64(len(c.request.Body())), accept.BodyLimit(c.workspace.MaxBodySize); size > limit {
+	if size, limit := int64(len(in.body.Body())), accept.BodyLimit(in.workspace.MaxBodySize); size > limit {
 		return wire.TooLarge(limit)
 	}
 	if request.Variant != "" && !accept.Variants {
@@ -52,8 +53,8 @@ func notAccepted(param, problem string) *wire.Error {
 	return wire.Errorf(wire.InvalidRequest, param, "%q %s.", param, problem)
 }
 
-// bodyLimit returns how many bytes are read of a request's body before it is known
-// which endpoint it is for: as many as any of them takes.
+// bodyLimit returns the largest body, in bytes, that the route reads. The body names the
+// endpoint, so the limit is the largest one of all endpoints.
 func (to *route) bodyLimit(w *Workspace) int64 {
 	limit := w.MaxBodySize
 	if to.dialect != nil {
@@ -62,8 +63,8 @@ func (to *route) bodyLimit(w *Workspace) int64 {
 	return limit
 }
 
-// merged returns the targets of a call with the parameters that the caller sets in
-// place of their own, and its tools beside theirs. targets stays as it is.
+// merged returns copies of the targets in which the caller's parameters replace the
+// target's, and the caller's tools follow the target's.
 func merged(targets []invoke.Target, request *dialect.Call) ([]invoke.Target, *wire.Error) {
 	if len(request.Given) == 0 {
 		return targets, nil
@@ -74,19 +75,19 @@ func merged(targets []invoke.Target, request *dialect.Call) ([]invoke.Target, *w
 		t.Prepared = nil
 		for _, given := range request.Given {
 			if given.Name == "tools" || given.Name == "response_format" {
-				t.Bounds.Beside = 0 // that of the definition is no longer all
+				t.Bounds.Beside = 0 // it counts the definition's tools and schema alone
 			}
 			if given.Name != "tools" {
 				setParameter(&t.Parameters, &request.Parameters, given.Name)
 				continue
 			}
-			own := t.Parameters.Tools
+			tools := t.Parameters.Tools
 			for n := range request.Parameters.Tools {
-				if name := request.Parameters.Tools[n].Name; hasTool(own, name) {
+				if name := request.Parameters.Tools[n].Name; hasTool(tools, name) {
 					return nil, notAccepted(given.Param+"["+strconv.Itoa(n)+"]", "is named "+wire.Clip(name)+", as a tool of the endpoint is. Give it another name")
 				}
 			}
-			t.Parameters.Tools = slices.Concat(own, request.Parameters.Tools)
+			t.Parameters.Tools = slices.Concat(tools, request.Parameters.Tools)
 		}
 	}
 	for _, given := range request.Given {
@@ -146,10 +147,10 @@ func setParameter(to, from *providers.Parameters, name string) {
 	}
 }
 
-// pin unseals the opaque data in the caller's messages. A call goes to the target that
-// made the newest of them, if it is among targets, and to no other: only that one
-// understands it. pinned reports whether others are passed over for that. The data of
-// others is taken out, and named among what is ignored.
+// pin unseals the opaque data in the caller's messages. Only the target that made such
+// data understands it. So if the target that made the newest data is among targets, pin
+// returns this target alone; pinned reports whether it left out others. It removes the
+// data of other targets from the messages, and adds their paths to request.Ignored.
 func pin(sealer dialect.Sealer, targets []invoke.Target, request *dialect.Call) (to []invoke.Target, pinned bool) {
 	made := unseal(sealer, request.Turns)
 	at := -1
@@ -186,13 +187,14 @@ func pin(sealer dialect.Sealer, targets []invoke.Target, request *dialect.Call) 
 	return targets[at : at+1 : at+1], len(targets) > 1
 }
 
-// sealer seals what providers want back, under the trace key.
+// sealer returns the sealer of the opaque data that providers want back. Its key is the
+// trace key.
 func (w *Workspace) sealer() dialect.Sealer { return w.ids.Load().hasher.Append }
 
-// madeBy is a part with opaque data.
+// madeBy is the place of a part with opaque data, and the target that made the data.
 type madeBy struct {
 	turn, part int
-	origin     string // empty where the data is not sealed: that of no target
+	origin     string // the target; empty if the data is not sealed
 }
 
 // unseal unseals the opaque data of the turns, and returns the parts that have any.
@@ -225,8 +227,8 @@ func bringsParts(request *dialect.Call) bool {
 	})
 }
 
-// sealedCalls returns the tool calls with their opaque data as callers get it. Callers
-// that bring no history have no use for it.
+// sealedCalls returns the tool calls with sealed opaque data. It removes the data for
+// callers that can't send a history back.
 func (i *invocation) sealedCalls(calls []providers.ToolCall) []providers.ToolCall {
 	if !slices.ContainsFunc(calls, func(c providers.ToolCall) bool { return c.Opaque != "" }) {
 		return calls
@@ -264,8 +266,8 @@ func (i *invocation) seal(d *providers.Delta) {
 	}
 }
 
-// noteBrought adds notes of what the caller has brought, by the names of parameters
-// and numbers alone: none of it is content.
+// noteBrought adds notes of the caller's messages, tools and parameters. The notes have
+// names and counts only, so every log policy may keep them.
 func noteBrought(notes []string, request *dialect.Call) []string {
 	if n := len(request.Turns); n > 0 {
 		notes = append(notes, "caller: messages: "+strconv.Itoa(n))
@@ -284,15 +286,15 @@ func noteBrought(notes []string, request *dialect.Call) []string {
 	return notes
 }
 
-// nameIgnored sets the header that names what has no effect.
-func (c *call) nameIgnored(paths []string) {
+// nameIgnored sets the header that lists the ignored members of the request.
+func (in *incoming) nameIgnored(paths []string) {
 	if len(paths) > 0 {
-		c.w.Header()[wire.HeaderIgnored] = []string{wire.Ignored(paths)}
+		in.w.Header()[wire.HeaderIgnored] = []string{wire.Ignored(paths)}
 	}
 }
 
-// leftOut returns the paths of what had no effect: those of request.Ignored, and of
-// the caller's parameters that the provider which answered does not have.
+// leftOut returns the paths of the members that had no effect: request.Ignored, and the
+// caller's parameters that the answering provider lacks. names are these parameters.
 func leftOut(request *dialect.Call, names []string) []string {
 	paths := request.Ignored
 	for _, given := range request.Given {
@@ -303,30 +305,30 @@ func leftOut(request *dialect.Call, names []string) []string {
 	return paths
 }
 
-// addUser adds the caller's own user to its metadata. Where that has another user, the
-// caller's own has no effect and is named so.
-func (c *call) addUser(request *dialect.Call) {
+// addUser copies the request's user into the metadata. If the metadata has another user
+// already, the request's user is listed as ignored.
+func (in *incoming) addUser(request *dialect.Call) {
 	if request.User == "" {
 		return
 	}
-	if own := c.metadata.Get("user"); own != nil {
-		if own.Type() != fastjson.TypeString || string(own.GetStringBytes()) != request.User {
+	if user := in.metadata.Get("user"); user != nil {
+		if user.Type() != fastjson.TypeString || string(user.GetStringBytes()) != request.User {
 			request.Ignored = append(request.Ignored, request.UserParam)
 		}
 		return
 	}
 	var arena fastjson.Arena
-	own := c.metadata
-	if own == nil || own == c.context {
-		// The context is what the rules have matched on: it stays as it is.
-		c.metadata = arena.NewObject()
-		own.GetObject().Visit(func(name []byte, v *fastjson.Value) { c.metadata.Set(string(name), v) })
+	before := in.metadata
+	if before == nil || before == in.context {
+		// The metadata is the context too, which rules match: the copy leaves it as it is.
+		in.metadata = arena.NewObject()
+		before.GetObject().Visit(func(name []byte, v *fastjson.Value) { in.metadata.Set(string(name), v) })
 	}
-	c.metadata.Set("user", arena.NewString(request.User))
+	in.metadata.Set("user", arena.NewString(request.User))
 }
 
-// ofMetadata returns the error of a context by the name of the member that the request
-// has: where the context is the caller's metadata, that of the metadata.
+// ofMetadata makes an error of the context name the metadata, if the request's metadata
+// is its context.
 func ofMetadata(err *wire.Error, request *dialect.Call) *wire.Error {
 	if request.Context != nil && request.Context == request.Metadata {
 		err.Param = strings.Replace(err.Param, "context", "metadata", 1)

@@ -22,10 +22,10 @@ import (
 
 // BudgetCeiling is a ceiling of tokens or money, for CheckBudgets.
 type BudgetCeiling struct {
-	Limit string // its name
-	Money bool
-	Most  float64 // in US dollars, or tokens
-	Text  string  // as the configuration has it, such as "tokens 500/1h"
+	Limit   string // its name
+	Measure limit.Measure
+	Most    float64 // in US dollars, or tokens
+	Text    string  // as the configuration has it, such as "tokens 500/1h"
 }
 
 // The bounds of CheckBudgets.
@@ -36,48 +36,47 @@ const (
 
 // CheckBudgets returns warnings on rules at the end of a budget that calls never reach,
 // because one call sets more aside than the rule leaves, and on rules that every call
-// meets. It tries a context for each row of the tables that ask for the budget, with
-// each whole percent, for a call without messages of its caller.
+// meets. For each row of the tables that ask for the budget it tries one context with
+// each whole percent of the budget, for a call without messages of the caller.
 func CheckBudgets(snapshot *definition.Snapshot, ceilings []BudgetCeiling, prices *price.Table, known definition.Providers, now time.Time) []definition.Warning {
 	var found []definition.Warning
 	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
-		for _, of := range ceilings {
-			c := budgetCheck{snapshot: snapshot, endpoint: snapshot.Endpoints[key], ceilings: ceilings, of: of, field: "budget." + of.Limit, prices: prices, known: known, now: now, said: make(map[string]bool)}
+		for _, ceiling := range ceilings {
+			c := budgetCheck{snapshot: snapshot, endpoint: snapshot.Endpoints[key], ceilings: ceilings, ceiling: ceiling, field: "budget." + ceiling.Limit, prices: prices, known: known, now: now, said: make(map[string]bool)}
 			found = append(found, c.run()...)
 		}
 	}
 	return found
 }
 
-// budgetCheck looks at an endpoint and a ceiling.
+// budgetCheck checks one endpoint and one ceiling.
 type budgetCheck struct {
 	snapshot *definition.Snapshot
 	endpoint *definition.Endpoint
 	ceilings []BudgetCeiling
-	of       BudgetCeiling // of these
+	ceiling  BudgetCeiling // the one of ceilings to check
 	field    string
 	prices   *price.Table
 	known    definition.Providers
 	now      time.Time
-	said     map[string]bool
+	said     map[string]bool // messages in found
 	found    []definition.Warning
 
 	binding rules.Binding
 	parser  fastjson.Parser
 }
 
-// way is how a call is made.
+// way is one way to make a call: the variants that its tables pick.
 type way struct {
-	variant *definition.Variant
-	policy  *definition.Policy
-	// Of the tables of the prompt and of the endpoint.
-	picked, chosen rules.Decision
+	variant        *definition.Variant
+	policy         *definition.Policy
+	picked, chosen rules.Decision // of the prompt's and the endpoint's table
 }
 
 func (w way) same(other way) bool { return w.variant == other.variant && w.policy == other.policy }
 
-// name returns the name of the variant that the way is about: the endpoint's, else the
-// prompt's.
+// name returns the key of the endpoint's variant, or of the prompt's variant if the
+// endpoint has none.
 func (w way) name() string { return cmp.Or(w.policy.Key, w.variant.Key) }
 
 func (c *budgetCheck) run() []definition.Warning {
@@ -91,7 +90,7 @@ func (c *budgetCheck) run() []definition.Warning {
 	}
 	c.try(map[string]string{}, c.now)
 	for _, t := range tables {
-		finder := t.NewFinder(c.now, budgetSteps)
+		finder := rules.NewFinder(c.now, budgetSteps, t)
 		for row := range min(len(t.Rows()), budgetRows) {
 			if values, at, found, _ := finder.Find([]int{row}, nil); found {
 				c.try(values, at)
@@ -101,8 +100,8 @@ func (c *budgetCheck) run() []definition.Warning {
 	return c.found
 }
 
-// decide returns how a call is made where a budget is so many percent, or not known
-// where it is negative.
+// decide returns the way to call when the given percent of the budget is used. A negative
+// percent stands for an unknown budget.
 func (c *budgetCheck) decide(values map[string]string, at time.Time, percent int) (w way, ok bool) {
 	m := c.snapshot.Model
 	names := append(m.FieldNames(), m.GatewayNames()...)
@@ -132,26 +131,23 @@ func (c *budgetCheck) decide(values map[string]string, at time.Time, percent int
 	return w, true
 }
 
-// sets returns what a way sets aside of a ceiling at first, and what it can't do without:
-// what an attempt at the dearest and at the cheapest of its targets may use, with so many
-// tokens of messages.
-func (c *budgetCheck) sets(of BudgetCeiling, w way, messages int64) (first, least float64) {
+// sets returns the amounts of a ceiling that a call sets aside: first for an attempt at
+// the most expensive target, and the least that it needs, for an attempt at the cheapest.
+// messages is the number of tokens of the call's messages.
+func (c *budgetCheck) sets(ceiling BudgetCeiling, w way, messages int64) (first, least float64) {
 	least = math.Inf(1)
 	for _, t := range w.policy.Targets(w.variant) {
 		target := &invoke.Target{Name: t.Provider, Host: c.known[t.Provider].Host, Model: t.Model, Parameters: t.Parameters, Extra: t.Extra}
 		target.Bounds = invoke.BoundsOf(target)
 		a := mostAt(c.prices, target, messages+target.Beside(invoke.TightTokens))
-		amount := float64(a.Tokens)
-		if of.Money {
-			amount = float64(a.Money) / limit.Dollar
-		}
+		amount := float64(a.Of(ceiling.Measure)) / float64(limit.Measures[ceiling.Measure].Scale)
 		first, least = max(first, amount), min(least, amount)
 	}
 	return first, least
 }
 
-// messages returns the tokens of a way's messages for a caller who brings none, and whose
-// variables are a letter each. ok is false where there is no such call.
+// messages returns the tokens of the prompt's messages for a caller that sends no
+// messages and a one-letter text for each variable. ok is false if such a call fails.
 func (c *budgetCheck) messages(w way) (tokens int64, ok bool) {
 	p := c.endpoint.Prompt
 	var arena fastjson.Arena
@@ -175,26 +171,26 @@ func (c *budgetCheck) lowered() bool {
 	return c.endpoint.Accept.Check("max_tokens", &providers.Parameters{MaxTokens: &shortest}) == ""
 }
 
-// least returns the least budget that a call made in a way has, by each ceiling of the
-// limit.
+// least returns the smallest budget, in percent, that a call of this way can have: the
+// largest share that it sets aside of any ceiling of the limit.
 func (c *budgetCheck) least(w way, messages int64) (percent int) {
-	for _, of := range c.ceilings {
-		if own, _ := c.sets(of, w, messages); of.Limit == c.of.Limit {
-			percent = max(percent, of.percentOf(own))
+	for _, ceiling := range c.ceilings {
+		if first, _ := c.sets(ceiling, w, messages); ceiling.Limit == c.ceiling.Limit {
+			percent = max(percent, ceiling.percentOf(first))
 		}
 	}
 	return percent
 }
 
-// percentOf returns what part an amount is of the ceiling.
-func (of BudgetCeiling) percentOf(amount float64) int {
-	return int(min(amount/of.Most*100, percents))
+// percentOf returns an amount as a percentage of the ceiling, at most percents.
+func (c BudgetCeiling) percentOf(amount float64) int {
+	return int(min(amount/c.Most*100, percents))
 }
 
-// percents is the largest budget that is tried.
+// percents is the largest budget that try tests, in percent.
 const percents = 200
 
-// try looks for what is wrong for callers of a context.
+// try finds the rules that calls in a context never reach or always meet.
 func (c *budgetCheck) try(values map[string]string, at time.Time) {
 	usual, ok := c.decide(values, at, -1)
 	if !ok {
@@ -207,8 +203,8 @@ func (c *budgetCheck) try(values map[string]string, at time.Time) {
 		}
 	}
 	isUsual := func(w way) bool { return w.same(usual) }
-	own, _ := c.sets(c.of, usual, 0)
-	first := c.of.percentOf(own) // the budget of a caller that has used nothing
+	own, _ := c.sets(c.ceiling, usual, 0)
+	first := c.ceiling.percentOf(own) // the budget of a caller that has used nothing
 	begins := first
 	for begins > 0 && !isUsual(ways[begins-1]) {
 		begins--
@@ -219,30 +215,31 @@ func (c *budgetCheck) try(values map[string]string, at time.Time) {
 		})
 	}
 	tokens, ok := c.messages(usual)
-	own, _ = c.sets(c.of, usual, tokens)
+	own, _ = c.sets(c.ceiling, usual, tokens)
 	for percent := c.least(usual, tokens); ok && percent < 100; percent++ {
 		w, later := ways[percent], percent+1
 		if w.same(ways[later]) || isUsual(w) {
 			continue
 		}
 		tokens, rendered := c.messages(w)
-		_, need := c.sets(c.of, w, tokens)
+		_, need := c.sets(c.ceiling, w, tokens)
 		tokens, renders := c.messages(ways[later])
-		_, helps := c.sets(c.of, ways[later], tokens)
-		// What others have used, at most, where the call is still made so.
-		used := float64(later)/100*c.of.Most - own
-		if !rendered || !renders || used < 0 || used+need <= c.of.Most || used+helps > c.of.Most {
+		_, helps := c.sets(c.ceiling, ways[later], tokens)
+		// The most that other calls have used while the tables still choose this way.
+		used := float64(later)/100*c.ceiling.Most - own
+		if !rendered || !renders || used < 0 || used+need <= c.ceiling.Most || used+helps > c.ceiling.Most {
 			continue
 		}
 		c.warn(w, w, ways[later], need, func(row string) string {
-			refused := max(100-c.of.percentOf(need), 0)
+			refused := max(100-c.ceiling.percentOf(need), 0)
 			return fmt.Sprintf("so it is refused from %d %% on, before the budget reaches %d %%, where %s begins: let that begin earlier, or make %s the answer where the budget is not known",
 				refused, later, row, w.name())
 		})
 	}
 }
 
-// warn warns of a way to call, at the row that the table turns to from another way.
+// warn adds a warning about the way w, at the row that changes the way from before to
+// after.
 func (c *budgetCheck) warn(w, before, after way, amount float64, what func(row string) string) {
 	table, d, pos := c.endpoint.Table(), after.chosen, c.endpoint.Pos
 	if table == nil || before.policy == after.policy {
@@ -252,12 +249,8 @@ func (c *budgetCheck) warn(w, before, after way, amount float64, what func(row s
 	if d.Row >= 0 {
 		row, pos = table.Rows()[d.Row].ID, table.Rows()[d.Row].Pos
 	}
-	unit := "tokens"
-	if c.of.Money {
-		unit = "usd"
-	}
 	message := fmt.Sprintf("one call of %s by %s sets aside %s %s or more, %d %% of limit %s (%s), %s", c.endpoint.Key, w.name(),
-		strconv.FormatFloat(amount, 'g', 4, 64), unit, c.of.percentOf(amount), c.of.Limit, c.of.Text, what(row))
+		strconv.FormatFloat(amount, 'g', 4, 64), cmp.Or(limit.Measures[c.ceiling.Measure].Unit, limit.Measures[c.ceiling.Measure].Noun), c.ceiling.percentOf(amount), c.ceiling.Limit, c.ceiling.Text, what(row))
 	if !c.said[message] {
 		c.said[message] = true
 		c.found = append(c.found, definition.Warning{Pos: pos, Message: message, Kind: "budget"})

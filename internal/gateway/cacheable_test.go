@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Costly decisions are remembered, but not those that read the instant of the
-// request, nor those that leave a note of a value that is too long.
+// Costly decisions are cached, except decisions that read the instant of the
+// request, or that add a note about a value that is too long.
 func TestCacheableDecisions(t *testing.T) {
 	t.Parallel()
 	var patterns strings.Builder
@@ -35,7 +35,7 @@ func TestCacheableDecisions(t *testing.T) {
 		if got := ask(); got != tt.first {
 			t.Errorf("%s, %d bytes: Cache-Status %q, want %q", tt.key, len(tt.agent), got, tt.first)
 		}
-		// A cache takes a moment to take up what it is given.
+		// The cache stores an entry a moment later.
 		if tt.second != "" {
 			eventually(t, "the decision is remembered", func() bool { return ask() == tt.second })
 		} else if got := ask(); got != "" {

@@ -1,19 +1,19 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
-
-	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// counting returns the workspace by whose names w counts: w or, once it has ended,
-// the one of its name that runs in its place; nil: none does.
+// counting returns the workspace whose series w counts in: w while it runs, then the
+// running workspace of the same name, or nil if none runs.
 func (w *Workspace) counting() *Workspace {
 	if w.series.Load() != nil {
 		return w
@@ -21,7 +21,7 @@ func (w *Workspace) counting() *Workspace {
 	return w.gateway.metrics.names.newest(w.Name)
 }
 
-// countedBy returns the metrics that a workspace counts by now.
+// countedBy returns the series that the workspace counts in now.
 func (w *Workspace) countedBy() *servedSeries {
 	if s := w.series.Load(); s != nil {
 		return s
@@ -34,7 +34,7 @@ func (w *Workspace) countedBy() *servedSeries {
 	return uncounted
 }
 
-// seriesOf returns the metrics of a definition that is served, nil of another one.
+// seriesOf returns the series of a definition, or nil if it is not served any more.
 func (w *Workspace) seriesOf(d *definition.Definition) *definitionSeries {
 	s := w.countedBy()
 	if series := s.definitions[d]; series != nil {
@@ -49,38 +49,18 @@ func (w *Workspace) seriesOf(d *definition.Definition) *definitionSeries {
 	if s.snapshot == nil {
 		return nil
 	}
-	return s.definitions[sameIn(s.snapshot, d)]
+	return s.definitions[s.snapshot.Find(d.Kind, d.Key)]
 }
 
-// sameIn returns the definition of a snapshot with the kind and the key of another one,
-// nil where there is none.
-func sameIn(snapshot *definition.Snapshot, d *definition.Definition) *definition.Definition {
-	switch d.Kind {
-	case trace.KindPrompt:
-		if p, known := snapshot.Prompts[d.Key]; known {
-			return &p.Definition
-		}
-	case trace.KindRemoteConfig:
-		if c, known := snapshot.RemoteConfigs[d.Key]; known {
-			return &c.Definition
-		}
-	case trace.KindEndpoint:
-		if e, known := snapshot.Endpoints[d.Key]; known {
-			return &e.Definition
-		}
-	}
-	return nil
-}
-
-// asks has the request counted for the definition that it asks for.
-func (c *call) asks(d *definition.Definition) {
-	if s := c.workspace.seriesOf(d); s != nil {
-		c.info.asked, c.info.counted = d, s
+// asks makes the request count for the definition that it asks for.
+func (in *incoming) asks(d *definition.Definition) {
+	if s := in.workspace.seriesOf(d); s != nil {
+		in.info.asked, in.info.counted = d, s
 	}
 }
 
-// series returns what the request is counted for now: its definition may be gone since
-// it was asked for, and its workspace. nil: it is not counted.
+// series returns the series that count the request. Its definition, or its workspace, may
+// have ended since the request arrived. It is nil if nothing counts the request.
 func (i *requestInfo) series() *definitionSeries {
 	served := i.owner.countedBy()
 	switch {
@@ -94,63 +74,54 @@ func (i *requestInfo) series() *definitionSeries {
 	return served.none
 }
 
-// asksKeys has the request counted for the definition that it asks for, if it asks for
-// one key.
-func (c *call) asksKeys(prompts, configs []string) {
-	if len(prompts)+len(configs) != 1 {
-		return
-	}
-	if len(prompts) == 1 {
-		if p := c.snapshot.Prompt(prompts[0]); p != nil {
-			c.asks(&p.Definition)
+// keyList is a list of keys of one kind in a request.
+type keyList struct {
+	kind *kind.Kind
+	keys []string
+}
+
+// asksKeys makes a request for exactly one key count for that key's definition.
+func (in *incoming) asksKeys(lists ...keyList) {
+	var d *definition.Definition
+	n := 0
+	for _, a := range lists {
+		if n += len(a.keys); n > 1 {
+			return
 		}
-		return
+		if len(a.keys) == 1 {
+			d = in.snapshot.Named(a.kind, a.keys[0])
+		}
 	}
-	if config := c.snapshot.RemoteConfig(configs[0]); config != nil {
-		c.asks(&config.Definition)
+	if d != nil {
+		in.asks(d)
 	}
 }
 
 // countPicked counts the answers to the keys of a request.
-func (c *call) countPicked() {
-	for i := range c.picked {
-		p := &c.picked[i]
-		if p.prompt != nil {
-			c.countAnswer(&p.prompt.Definition, p.prompt.Variant(p.decision).Key)
-		} else {
-			c.countAnswer(&p.config.Definition, "")
-		}
+func (e *evaluation) countPicked() {
+	for i := range e.picked {
+		e.countAnswer(e.picked[i].definition, e.picked[i].variant())
 	}
 }
 
-// countAnswer counts an answer of a definition. That of a definition, or variant, that
-// is no longer served is not counted.
-func (c *call) countAnswer(d *definition.Definition, variant string) {
-	if s := c.workspace.seriesOf(d); s != nil {
+// countAnswer counts an answer of a definition, unless the definition or the variant is
+// not served any more.
+func (in *incoming) countAnswer(d *definition.Definition, variant string) {
+	if s := in.workspace.seriesOf(d); s != nil {
 		if answers := s.answers[variant]; answers != nil {
 			answers.Inc()
 		}
 	}
 }
 
-// count counts a call that has ended, with the costs that its record has.
+// count counts a call that has ended. The record already has the costs.
 func (i *invocation) count(result *invoke.Result) {
 	m, w, served, counted := i.gateway.metrics, i.workspace, i.workspace.countedBy(), i.info.series()
-	for n := range result.Attempts {
-		if a := &result.Attempts[n]; a.Abandoned {
-			// It ignores the call's context, and holds its resources until it returns.
-			w.Logger.Error("a provider goes on with a call that has ended",
-				zap.String("provider", a.Provider), zap.String("model", a.Model), zap.String("trace_id", i.info.traceID[0]))
-		}
-	}
 	if counted == nil || served == uncounted {
 		return
 	}
 	for n := range i.record.Attempts {
 		i.countAttempt(served, counted, i.record.Attempts[:n+1])
-		if a := &result.Attempts[n]; a.Abandoned {
-			m.abandoned.WithLabelValues(w.Name, served.provider(a.Provider)).Inc()
-		}
 	}
 	i.countTargets(served, result)
 	for _, skipped := range result.Skipped {
@@ -160,9 +131,8 @@ func (i *invocation) count(result *invoke.Result) {
 	}
 	if result.Served >= 0 && result.FirstToken > 0 {
 		target := &i.request.Targets[result.Served]
-		if t := served.targets[modelName{target.Name, target.Model}]; t != nil {
-			t.firstToken.Observe(result.FirstToken.Seconds())
-		}
+		provider, model := served.target(target.Name, target.Model)
+		m.firstToken.WithLabelValues(w.Name, provider, model).Observe(result.FirstToken.Seconds())
 	}
 	if i.record.Status == http.StatusOK {
 		if answers := counted.answers[i.record.Variant]; answers != nil {
@@ -175,45 +145,35 @@ func (i *invocation) count(result *invoke.Result) {
 func (i *invocation) countAttempt(served *servedSeries, counted *definitionSeries, attempts []trace.Attempt) {
 	m, workspace := i.gateway.metrics, i.workspace.Name
 	a := &attempts[len(attempts)-1]
-	name := modelName{a.Provider, a.Model}
-	t := served.targets[name]
-	if t == nil {
-		// No served definition has the target any more.
-		name = modelName{provider: served.provider(a.Provider)}
-		t = m.newTargetSeries(workspace, name.provider, "")
-	}
-	if a.Code == "" {
-		t.answered.Inc()
-		t.duration.Observe(a.Latency.Seconds())
-	} else {
-		m.attempts.WithLabelValues(workspace, name.provider, name.model, a.Code).Inc()
-		m.upstream.WithLabelValues(workspace, name.provider, name.model, a.Code).Observe(a.Latency.Seconds())
-	}
+	provider, model := served.target(a.Provider, a.Model)
+	class := cmp.Or(a.Code, "ok")
+	m.attempts.WithLabelValues(workspace, provider, model, class).Inc()
+	m.upstream.WithLabelValues(workspace, provider, model, class).Observe(a.Latency.Seconds())
 	if a.Hedge {
-		m.hedges.WithLabelValues(workspace, name.provider).Inc()
+		m.hedges.WithLabelValues(workspace, provider).Inc()
 	}
 	for n := range attempts[:len(attempts)-1] {
 		if earlier := &attempts[n]; earlier.Provider == a.Provider && earlier.Model == a.Model {
-			m.retries.WithLabelValues(workspace, name.provider).Inc()
+			m.retries.WithLabelValues(workspace, provider).Inc()
 			break
 		}
 	}
 	for n := range tokenTypes {
 		if tokens := tokenTypes[n].of(a); tokens > 0 {
-			t.tokens[n].Add(float64(tokens))
+			m.tokens.WithLabelValues(workspace, provider, model, tokenTypes[n].name).Add(float64(tokens))
 		}
 	}
 	for n := range toolTypes {
 		if uses := toolTypes[n].of(a); uses > 0 {
-			t.tools[n].Add(float64(uses))
+			m.toolUses.WithLabelValues(workspace, provider, model, toolTypes[n].name).Add(float64(uses))
 		}
 	}
 	if a.Cost <= 0 {
 		return
 	}
-	cost := counted.costs[name]
-	if cost == nil {
-		cost = m.cost.WithLabelValues(workspace, "", name.provider, name.model)
+	endpoint := counted.name
+	if !served.names[joined("definition", endpoint, provider, model)] {
+		endpoint = ""
 	}
-	cost.Add(a.Cost)
+	m.cost.WithLabelValues(workspace, endpoint, provider, model).Add(a.Cost)
 }

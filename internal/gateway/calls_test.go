@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +18,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
-// hanging is an upstream that answers no call before it is told to.
+// hanging is an upstream that answers no call until the test releases it.
 type hanging struct {
 	*gatewaytest.Upstream
 	host    string
@@ -29,12 +28,12 @@ type hanging struct {
 func newHanging(t *testing.T) *hanging {
 	h := &hanging{release: make(chan struct{})}
 	h.Upstream = newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client leaves
 		select {
 		case <-h.release:
 			completion(w, "at last")
 		case <-r.Context().Done():
-		case <-time.After(10 * time.Second): // for the test to fail rather than hang
+		case <-time.After(10 * time.Second): // the test fails instead of hanging
 			completion(w, "too late")
 		}
 	})
@@ -42,7 +41,7 @@ func newHanging(t *testing.T) *hanging {
 	return h
 }
 
-// crowd is callers that wait for their answers.
+// crowd has callers that wait for their answers.
 type crowd struct {
 	g        *gateway
 	group    sync.WaitGroup
@@ -75,8 +74,8 @@ func (c *crowd) add(key, body string) {
 	})
 }
 
-// callsInFlight is how many calls of the default workspace are in flight, also those that
-// wait for another's answer.
+// callsInFlight returns the number of calls in flight of the default workspace, including
+// calls that wait for another call's answer.
 func (g *gateway) callsInFlight() int { return g.process.CallsOf("default") }
 
 func (c *crowd) wait() map[int]int {
@@ -90,12 +89,12 @@ const (
 	keyTwo = "cadenza-test-key-of-two"
 )
 
-// ceilings configures ceilings; the others follow from them.
+// ceilings sets some ceilings; the other ceilings follow from them.
 func ceilings(limits inflight.Limits) setting {
 	return with(func(c *gw.WorkspaceConfig) { c.InFlight = limits.WithDefaults(inflight.Descriptors()) })
 }
 
-// crowded configures the workspaces one, with two keys, and two.
+// crowded configures the workspaces "one", with two keys, and "two".
 func crowded(url string, limits inflight.Limits) setting {
 	return all(
 		withWorkspace("one", map[string]string{"a": keyA, "b": keyB}),
@@ -105,7 +104,7 @@ func crowded(url string, limits inflight.Limits) setting {
 
 const chat = `{"key":"chat",` + question + `}`
 
-// TestCeilingsOfCallsInFlight goes to each ceiling, and one past it.
+// TestCeilingsOfCallsInFlight makes as many calls as each ceiling allows, and one more.
 func TestCeilingsOfCallsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -114,8 +113,8 @@ func TestCeilingsOfCallsInFlight(t *testing.T) {
 		status  int
 		code    string
 		says    string
-		// Whether calls of workspace one's other key and of the other
-		// workspace are refused, too.
+		// Whether calls with the other key of workspace one, and calls of
+		// workspace two, are refused, too.
 		keyB, two bool
 	}{
 		{"key", inflight.Limits{Key: 2}, 429, "rate_limited", "The API key has 2 calls in flight", false, false},
@@ -144,19 +143,15 @@ func TestCeilingsOfCallsInFlight(t *testing.T) {
 			if now != 2 || after != before+1 {
 				t.Errorf("the metrics: %v in flight, %v refused", now, after-before)
 			}
-			// What calls no provider is answered as ever.
-			if a := g.postAs(keyA, "/v1/prompts", `{"keys":["reply"],`+question+`}`); a.status != http.StatusOK {
-				t.Errorf("a prompt: %d %s", a.status, a.body)
-			}
-			if a := g.postAs(keyA, "/v1/metrics", `{"score":50}`); a.status != http.StatusOK {
-				t.Errorf("metrics: %d %s", a.status, a.body)
-			}
-			// A reload forgets no call.
+			// A request that calls no provider is answered as usual.
+			g.postAs(keyA, "/v1/prompts", `{"keys":["reply"],`+question+`}`).ok(t, "a prompt")
+			g.postAs(keyA, "/v1/metrics", `{"score":50}`).ok(t, "metrics")
+			// After a reload the running calls still count.
 			g.load(crowded(u.URL, test.limits))
 			if a := g.postAs(keyA, "/v1/endpoints", chat); a.status != test.status {
 				t.Errorf("after a reload: %d %s", a.status, a.body)
 			}
-			// Others are refused as far as the ceiling is theirs.
+			// Other callers are refused if they share the ceiling.
 			for key, refused := range map[string]bool{keyB: test.keyB, keyTwo: test.two} {
 				calls := u.Calls.Load()
 				if !refused {
@@ -170,9 +165,7 @@ func TestCeilingsOfCallsInFlight(t *testing.T) {
 			if statuses := waiting.wait(); len(statuses) != 1 {
 				t.Errorf("those let in were answered %v", statuses)
 			}
-			if a := g.postAs(keyA, "/v1/endpoints", chat); a.status != http.StatusOK {
-				t.Errorf("with a place again: %d %s", a.status, a.body)
-			}
+			g.postAs(keyA, "/v1/endpoints", chat).ok(t, "with a place again")
 			eventually(t, "no call is left in the counts", func() bool {
 				now, _ := g.process.CallMetrics("one", test.ceiling)
 				process, atHost := g.process.CallsInFlight(u.host)
@@ -182,8 +175,8 @@ func TestCeilingsOfCallsInFlight(t *testing.T) {
 	}
 }
 
-// TestRefusedCallsAreToldBeforeTheirBodies sends the headers of calls that a ceiling
-// refuses, and nothing or all of their bodies. Only a connection whose body came is kept.
+// TestRefusedCallsAreToldBeforeTheirBodies sends the headers of calls that a ceiling refuses,
+// with and without their bodies. The gateway keeps a connection only if the body has come.
 func TestRefusedCallsAreToldBeforeTheirBodies(t *testing.T) {
 	t.Parallel()
 	u := newHanging(t)
@@ -191,7 +184,7 @@ func TestRefusedCallsAreToldBeforeTheirBodies(t *testing.T) {
 	waiting := newCrowd(g)
 	waiting.add(testKey, chat)
 	eventually(t, "the call reaches the upstream", func() bool { return u.Calls.Load() == 1 })
-	var group sync.WaitGroup // beside each other: the call in flight does not last for ever
+	var group sync.WaitGroup // in parallel: the call in flight does not last for ever
 	for name, test := range map[string]struct {
 		header, body string
 		closes       bool
@@ -228,8 +221,8 @@ func TestRefusedCallsAreToldBeforeTheirBodies(t *testing.T) {
 	group.Wait()
 }
 
-// TestFullGatewayAnswersWhatNeedsNoCall: what a cache or an Idempotency-Key may answer is
-// not refused before its body is read.
+// TestFullGatewayAnswersWhatNeedsNoCall checks that a request is not refused before its
+// body is read if a cache or an Idempotency-Key may answer it.
 func TestFullGatewayAnswersWhatNeedsNoCall(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -244,16 +237,12 @@ func TestFullGatewayAnswersWhatNeedsNoCall(t *testing.T) {
 			u := newHanging(t)
 			g := startGateway(t, endpointWith(test.option), fakeProvider(u.URL), ceilings(inflight.Limits{Key: 1}))
 			close(u.release)
-			if a := g.do(http.MethodPost, "/v1/endpoints", ask("known", false), test.header); a.status != http.StatusOK {
-				t.Fatalf("%d %s", a.status, a.body)
-			}
+			g.do(http.MethodPost, "/v1/endpoints", ask("known", false), test.header).ok(t)
 			u.release = make(chan struct{})
 			waiting := newCrowd(g)
 			waiting.add(testKey, ask("new", false))
 			eventually(t, "it is full", func() bool { return g.callsInFlight() == 1 && u.Calls.Load() == 2 })
-			if a := g.do(http.MethodPost, "/v1/endpoints", ask("known", false), test.header); a.status != http.StatusOK {
-				t.Errorf("%d %s", a.status, a.body)
-			}
+			g.do(http.MethodPost, "/v1/endpoints", ask("known", false), test.header).ok(t)
 			if a := g.post("/v1/endpoints", ask("another", false)); a.status != http.StatusTooManyRequests {
 				t.Errorf("a call: %d %s", a.status, a.body)
 			}
@@ -263,8 +252,8 @@ func TestFullGatewayAnswersWhatNeedsNoCall(t *testing.T) {
 	}
 }
 
-// TestFallbackTakesOverFromAFullHost has a target skipped whose host is full;
-// the trace and the metric say so.
+// TestFallbackTakesOverFromAFullHost checks that a target whose host is full is
+// skipped, and that the trace and the metric say so.
 func TestFallbackTakesOverFromAFullHost(t *testing.T) {
 	t.Parallel()
 	u := newHanging(t)
@@ -286,9 +275,9 @@ func TestFallbackTakesOverFromAFullHost(t *testing.T) {
 	})
 }
 
-// TestWhatAsksNoProviderIsNoCall goes to a key's ceiling: a remembered answer and
-// a reply to an idempotency key are given all the same. Who waits for the answer
-// to another's call counts: it holds a connection for as long.
+// TestWhatAsksNoProviderIsNoCall makes as many calls as a key's ceiling allows: cached
+// answers and replies to an idempotency key are still returned. A caller that waits for
+// the answer of another call counts, because it keeps a connection open as long.
 func TestWhatAsksNoProviderIsNoCall(t *testing.T) {
 	t.Parallel()
 	u := newHanging(t)
@@ -304,7 +293,7 @@ func TestWhatAsksNoProviderIsNoCall(t *testing.T) {
 	}
 	u.release = make(chan struct{})
 	waiting.add(testKey, ask("new", false))
-	waiting.add(testKey, ask("new", false)) // waits for the one before
+	waiting.add(testKey, ask("new", false)) // waits for the previous call
 	eventually(t, "both are in flight", func() bool {
 		now, _ := g.process.CallMetrics("default", "key")
 		return now == 2 && u.Calls.Load() == 2
@@ -312,9 +301,7 @@ func TestWhatAsksNoProviderIsNoCall(t *testing.T) {
 	if a := g.post("/v1/endpoints", ask("new", false)); a.status != http.StatusTooManyRequests {
 		t.Errorf("a third who asks the same: %d %s", a.status, a.body)
 	}
-	if a := g.post("/v1/endpoints", ask("known", false)); a.status != http.StatusOK {
-		t.Errorf("a remembered answer: %d %s", a.status, a.body)
-	}
+	g.post("/v1/endpoints", ask("known", false)).ok(t, "a remembered answer")
 	if a := g.do(http.MethodPost, "/v1/endpoints", ask("known", false), header); a.status != http.StatusOK || a.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("a reply: %d %s %v", a.status, a.body, a.header)
 	}
@@ -324,8 +311,8 @@ func TestWhatAsksNoProviderIsNoCall(t *testing.T) {
 	}
 }
 
-// TestRefusedRequestLeavesItsIdempotencyKey sends a refused request again when
-// there is a place: it is asked then.
+// TestRefusedRequestLeavesItsIdempotencyKey repeats a refused request below the
+// ceiling: then the provider is asked.
 func TestRefusedRequestLeavesItsIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	u := newHanging(t)
@@ -345,8 +332,8 @@ func TestRefusedRequestLeavesItsIdempotencyKey(t *testing.T) {
 	})
 }
 
-// TestCallsThatBreakOffLeaveTheCounts has callers leave at random, of answers and
-// of streams, asked alone or together, of an upstream that breaks off too.
+// TestCallsThatBreakOffLeaveTheCounts has callers that leave at random, during answers
+// and streams, alone or sharing a call. The upstream breaks off at random, too.
 func TestCallsThatBreakOffLeaveTheCounts(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
@@ -375,9 +362,10 @@ func TestCallsThatBreakOffLeaveTheCounts(t *testing.T) {
 	g := startGateway(t, files, fakeProvider(u.URL))
 	host := strings.TrimPrefix(u.URL, "http://")
 	var group sync.WaitGroup
+	random := gatewaytest.Random(t)
 	for n := range 300 {
 		body := fmt.Sprintf(`{"key":%q,"stream":%t,"variables":{"question":"%d"}}`, []string{"chat", "plain"}[n%2], n%3 == 0, n/10)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(60))*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(60))*time.Millisecond)
 		group.Go(func() {
 			defer cancel()
 			response, err := g.send(ctx, http.MethodPost, "/v1/endpoints", body, http.Header{"Authorization": {"Bearer " + testKey}})
@@ -395,15 +383,15 @@ func TestCallsThatBreakOffLeaveTheCounts(t *testing.T) {
 	})
 }
 
-// BenchmarkRefusedCall measures what the gateway itself does for a call past its
-// key's ceiling: the less, the more calls are answered beside those refused.
+// BenchmarkRefusedCall measures the gateway's work for a call above its key's ceiling:
+// the less it is, the more other calls are answered.
 func BenchmarkRefusedCall(b *testing.B) {
 	g := startGateway(b, workspace, ceilings(inflight.Limits{Key: 1}))
 	leave := g.process.EnterCall("default", testKey)
 	defer leave()
 	reader := strings.NewReader("")
 	request := httptest.NewRequest(http.MethodPost, "/v1/endpoints", nil)
-	request.ProtoMajor = 2 // over HTTP/1 the answer waits
+	request.ProtoMajor = 2 // over HTTP/1 the answer is delayed
 	request.Header.Set("Authorization", "Bearer "+testKey)
 	request.ContentLength = int64(len(chat))
 	request.Body = io.NopCloser(reader)

@@ -14,17 +14,18 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// callTargets are the targets of the calls of a snapshot, with what their providers
-// have prepared. Each list is made with the first call that needs it: of a large set
-// of definitions most calls are few or none.
+// callTargets are the targets of the calls of a snapshot, prepared by their providers. The
+// first call that needs a list makes it: in a large set of definitions, most endpoints are
+// called rarely or never.
 type callTargets struct {
 	snapshot    *definition.Snapshot
-	lists       sync.Map // []invoke.Target by wayToCall
-	largestBody int64    // that an endpoint accepts, in bytes
+	named       []servedTarget // that the endpoints name, by provider and model
+	lists       sync.Map       // []invoke.Target by wayToCall
+	largestBody int64          // the largest body that an endpoint accepts, in bytes
 	ends        map[string]end
 }
 
-// wayToCall is what decides on the targets of a call.
+// wayToCall decides the targets of a call.
 type wayToCall struct {
 	how     *definition.Policy
 	variant *definition.Variant
@@ -46,7 +47,12 @@ func (w *Workspace) targets(snapshot *definition.Snapshot, how *definition.Polic
 func (w *Workspace) callTargets(snapshot *definition.Snapshot) *callTargets {
 	known := w.called.Load()
 	if known == nil || known.snapshot != snapshot {
-		known = &callTargets{snapshot: snapshot, ends: w.endsOf(snapshot)}
+		named := targetsOf(snapshot)
+		for i := range named {
+			t := &named[i]
+			t.model = w.prices.Model(t.Provider, w.hosts[t.Provider], t.Model)
+		}
+		known = &callTargets{snapshot: snapshot, named: named, ends: endsOf(named)}
 		for _, endpoint := range snapshot.Endpoints {
 			known.largestBody = max(known.largestBody, endpoint.Accept.BodyLimit(0))
 		}
@@ -78,12 +84,11 @@ func prepare(provider providers.Provider, t *definition.Target) (any, error) {
 	return providers.Prepare(provider, &providers.Request{Model: t.Model, Parameters: t.Parameters, Extra: t.Extra})
 }
 
-// lack is a target with the reason why its provider can't be asked for what a
-// definition wants of it.
+// lack is a target, and the reason why it can't do what a definition wants.
 type lack struct{ provider, model, reason string }
 
-// checkParameters warns of targets that can't be called as their endpoints want it.
-// One goroutine calls it at a time.
+// checkParameters warns of targets whose providers lack a parameter that the definitions
+// set. One goroutine calls it at a time.
 func (w *Workspace) checkParameters(snapshot *definition.Snapshot) {
 	lacks := make(map[lack][]string) // endpoints
 	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
@@ -101,12 +106,17 @@ func (w *Workspace) checkParameters(snapshot *definition.Snapshot) {
 			}
 		}
 	}
-	for l, endpoints := range lacks {
-		// An unrelated edit must not repeat the warning.
-		if !slices.Equal(w.lacks[l], endpoints) {
-			w.Logger.Warn("target lacks a parameter", zap.String("provider", visible.Line(l.provider)), zap.String("model", visible.Line(l.model)),
+	w.warnOfLacks("target lacks a parameter", w.lacks, lacks)
+	w.lacks = lacks
+}
+
+// warnOfLacks logs each lack unless it was found for the same endpoints before: an
+// unrelated edit must not repeat the warning.
+func (w *Workspace) warnOfLacks(message string, before, found map[lack][]string) {
+	for l, endpoints := range found {
+		if !slices.Equal(before[l], endpoints) {
+			w.Logger.Warn(message, zap.String("provider", visible.Line(l.provider)), zap.String("model", visible.Line(l.model)),
 				zap.Strings("endpoints", endpoints), zap.String("reason", visible.Line(l.reason)))
 		}
 	}
-	w.lacks = lacks
 }

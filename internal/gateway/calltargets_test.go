@@ -11,14 +11,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/openai"
 )
 
-// preparing is a provider that notes which requests it prepares and which of them
-// come back.
+// preparing is a provider that records which requests it prepares, and which prepared
+// requests its calls get.
 type preparing struct {
 	providers.Provider
 
 	mu       sync.Mutex
 	prepared []*providers.Request
-	called   []*providers.Request // what came back with each call
+	called   []*providers.Request // the prepared request of each call
 }
 
 func (p *preparing) PrepareRequests(req *providers.Request) (any, error) {
@@ -36,8 +36,8 @@ func (p *preparing) Invoke(ctx context.Context, req *providers.Request) (provide
 	return p.Provider.Invoke(ctx, req)
 }
 
-// TestRequestsArePrepared holds that calls of the same definitions share what their
-// provider has prepared, and that those of the next definitions don't.
+// TestRequestsArePrepared checks that calls of the same definitions share a prepared
+// request, and that calls of the next definitions have another one.
 func TestRequestsArePrepared(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "fine") })
@@ -45,28 +45,34 @@ func TestRequestsArePrepared(t *testing.T) {
 	g := startGateway(t, endpointWith("fallback: [ { provider: fake, model: other, temperature: 0.5 } ]\n"), withProvider("fake", provider))
 	call := func() *providers.Request {
 		t.Helper()
-		if a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`); a.status != http.StatusOK {
-			t.Fatalf("%d %s", a.status, a.body)
-		}
+		g.post("/v1/endpoints", `{"key":"chat",`+question+`}`).ok(t)
 		provider.mu.Lock()
 		defer provider.mu.Unlock()
 		return provider.called[len(provider.called)-1]
 	}
-	first := call()
+	// The watcher may load the files once more after it has begun.
+	var first *providers.Request
+	eventually(t, "the definitions stay", func() bool {
+		served := g.source.Snapshot()
+		first = call()
+		times := len(provider.prepared)
+		same := true
+		for range 3 {
+			same = call() == first && same
+		}
+		if g.source.Snapshot() != served {
+			return false
+		}
+		if !same || len(provider.prepared) != times {
+			t.Errorf("another request was prepared for the same definitions: %d after the first call, %d after the last", times, len(provider.prepared))
+		}
+		return true
+	})
 	if first == nil || first.Model != "small" || len(first.Messages) > 0 {
 		t.Fatalf("the request that was prepared is %+v", first)
 	}
-	times := len(provider.prepared)
-	if other := provider.prepared[times-1]; other.Model != "other" || *other.Parameters.Temperature != 0.5 {
+	if other := provider.prepared[len(provider.prepared)-1]; other.Model != "other" || *other.Parameters.Temperature != 0.5 {
 		t.Errorf("the fallback's request is %+v", other)
-	}
-	for range 3 {
-		if call() != first {
-			t.Error("another request was prepared for the same definitions")
-		}
-	}
-	if len(provider.prepared) != times {
-		t.Errorf("%d requests are prepared after the first call, %d after the last", times, len(provider.prepared))
 	}
 	g.write("definitions/endpoints/second.yaml", "prompt: reply\n")
 	eventually(t, "the edit is served", g.said(`"added":["endpoint second"]`))
@@ -75,8 +81,8 @@ func TestRequestsArePrepared(t *testing.T) {
 	}
 }
 
-// TestTargetsThatLackAParameter holds that a target which can't be called as
-// definitions want it is logged when they load, once.
+// TestTargetsThatLackAParameter checks that a target that lacks a parameter of the
+// definitions is logged once, when they load.
 func TestTargetsThatLackAParameter(t *testing.T) {
 	t.Parallel()
 	files := sound()
@@ -85,7 +91,7 @@ func TestTargetsThatLackAParameter(t *testing.T) {
 	files["definitions/endpoints/chat.yaml"] = "prompt: reply\nfallback:\n  - { provider: fake, model: m }\n  - { provider: fake, model: m, response_format: text }\n"
 	g := startGateway(t, files, withProvider("fake", openaiProvider("http://127.0.0.1:9", openai.Quirks{NoJSONSchema: true})))
 	const line = `"msg":"target lacks a parameter","provider":"fake","model":"m","endpoints":["chat"],"reason":"openai has no response_format json_schema"`
-	for _, key := range []string{"first", "then"} { // the line comes after that of the edit
+	for _, key := range []string{"first", "then"} { // the line follows the edit's line
 		g.write("definitions/remoteconfigs/"+key+".yaml", "type: string\ndefault: x\n")
 		eventually(t, "an unrelated edit is served", g.said(`"added":["remoteconfig `+key+`"]`))
 	}

@@ -10,8 +10,8 @@ import (
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
-// TestMetadataCeiling goes to the ceiling of metadata on every route that takes
-// it, by default and with the option.
+// TestMetadataCeiling sends metadata at the ceiling and above it, to every route that
+// takes it, with the default and with the option.
 func TestMetadataCeiling(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)
@@ -41,13 +41,11 @@ func TestMetadataCeiling(t *testing.T) {
 	check(100)
 }
 
-// TestReplyOfAnAPIKey has a reply counted for the API key that it was given to.
+// TestReplyOfAnAPIKey checks that a reply counts for the API key that got it.
 func TestReplyOfAnAPIKey(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)
-	if a := g.keyed("k-1", "/v1/metrics", `{"score":1}`); a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
+	g.keyed("k-1", "/v1/metrics", `{"score":1}`).ok(t)
 	var apiKey string
 	var bytes int64
 	if err := g.database().QueryRow("SELECT api_key, bytes FROM reply_totals").Scan(&apiKey, &bytes); err != nil || apiKey != "test" || bytes == 0 {
@@ -65,8 +63,8 @@ func TestEvictionsAreCounted(t *testing.T) {
 	}
 }
 
-// TestWorkspacesShareTheQueue has workspaces come and go: each has its part of
-// the queue while it is configured, once.
+// TestWorkspacesShareTheQueue adds and removes workspaces: each has one part of the
+// queue while it is configured.
 func TestWorkspacesShareTheQueue(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)

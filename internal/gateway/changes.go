@@ -7,34 +7,34 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// maxChanges is how many definitions a log line names that were added, changed or
-// removed.
+// maxChanges is the largest number of added, changed or removed definitions that a log
+// line names.
 const maxChanges = 20
 
-// changes returns what a snapshot adds to the last one, changes and removes, as
-// fields of a log line. A definition is named by its kind and key, such as "prompt
-// shop/hello". There are none at a start, when there is no last one.
+// changes returns the differences between two snapshots as fields of a log line. It names a
+// definition by its kind and key, such as "prompt shop/hello". last is nil at a start, and
+// then there are no fields.
 func changes(last, next *definition.Snapshot) []zap.Field {
 	if last == nil || last.Revision == next.Revision {
 		return nil
 	}
 	type name struct {
-		kind trace.Kind
+		kind *kind.Kind
 		key  string
 	}
 	olds := make(map[name]*definition.Definition)
-	for d := range last.All() {
+	for _, d := range last.Definitions {
 		olds[name{d.Kind, d.Key}] = d
 	}
 	var added, changed, removed []string
 	if last.Context() != next.Context() {
 		changed = append(changed, "context.yaml")
 	}
-	for d := range next.All() {
+	for _, d := range next.Definitions {
 		n := name{d.Kind, d.Key}
 		switch old := olds[n]; {
 		case old == nil:
@@ -44,7 +44,7 @@ func changes(last, next *definition.Snapshot) []zap.Field {
 		}
 		delete(olds, n)
 	}
-	for d := range last.All() {
+	for _, d := range last.Definitions {
 		if olds[name{d.Kind, d.Key}] != nil {
 			removed = append(removed, nameOf(d))
 		}

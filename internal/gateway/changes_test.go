@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestChangesAreLogged edits definitions: the line of each set says what is new.
+// TestChangesAreLogged edits definitions: the log line of each set names the changes.
 func TestChangesAreLogged(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, sound(), options)
@@ -21,7 +21,7 @@ func TestChangesAreLogged(t *testing.T) {
 	g.write("definitions/remoteconfigs/checkout.yaml", "type: boolean\ndefault: true\n")
 	logged(`2,"warnings":0,"changed":["remoteconfig checkout"]`)
 
-	// A deployment swaps the whole directory.
+	// A deployment replaces the whole directory.
 	served, next := filepath.Join(g.dir, "definitions"), filepath.Join(g.dir, "next")
 	if err := os.CopyFS(next, os.DirFS(served)); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestChangesAreLogged(t *testing.T) {
 	}
 	logged(`1,"warnings":0,"added":["prompt fresh"],"changed":["context.yaml"],"removed":["remoteconfig checkout"]`)
 
-	// Many are counted.
+	// Many changes are counted, not listed.
 	for i := range 25 {
 		g.write(fmt.Sprintf("many/c%02d.yaml", i), "type: boolean\ndefault: true\n")
 	}
@@ -42,7 +42,7 @@ func TestChangesAreLogged(t *testing.T) {
 	}
 	eventually(t, "25 are added", g.said(`many/c19","and 5 more"]}`))
 
-	// What is served again after a mistake is no change.
+	// Serving the same set after a mistake is no change.
 	g.write("definitions/prompts/fresh.yaml", "mesages: []\n")
 	eventually(t, "a mistake", g.said("fresh.yaml"))
 	g.write("definitions/prompts/fresh.yaml", "messages: [ { role: user, content: Hi } ]\n")

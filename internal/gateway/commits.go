@@ -7,7 +7,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
-// commits wakes those who wait for the next commit of a store, or the next call.
+// commits wakes the goroutines that wait for the next commit of a store or the next call.
 type commits struct {
 	mu   sync.Mutex
 	next chan struct{} // nil: no one waits

@@ -9,7 +9,7 @@ import (
 
 func TestCommitsWakeAll(t *testing.T) {
 	var c commits
-	c.committed(recorder.Commit{}) // no one waits
+	c.committed(recorder.Commit{}) // nobody waits
 	first, second := c.wait(), c.wait()
 	woken := func(wait <-chan struct{}) bool {
 		select {

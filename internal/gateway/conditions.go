@@ -19,7 +19,7 @@ import (
 
 // The codes of conditions. Each has a section of docs/runbook.md by its name.
 const (
-	// DefinitionsInvalid: the directory of the definitions is not what is served.
+	// DefinitionsInvalid: the gateway serves older definitions than the directory has.
 	DefinitionsInvalid = "definitions_invalid"
 	// DefinitionsRestored: the gateway started from the last good definitions that
 	// the store holds.
@@ -34,7 +34,7 @@ const (
 	LimitsUnsaved = "limits_unsaved"
 	// LimitsUnshared: the database that limits are shared by is away.
 	LimitsUnshared = "limits_unshared"
-	// SinkFailing: a sink does not take what it is brought.
+	// SinkFailing: a sink refuses its deliveries.
 	SinkFailing = "sink_failing"
 	// ProviderUnavailable: definitions name a provider that can't be called.
 	ProviderUnavailable = "provider_unavailable"
@@ -48,25 +48,25 @@ var conditionCodes = []string{
 	DefinitionsInvalid, DefinitionsRestored, KeysInvalid, SecretStale, StoreDown, LimitsUnsaved, LimitsUnshared, SinkFailing, ProviderUnavailable, TargetDown,
 }
 
-// Condition is something that makes a workspace degraded: it answers, and not as
-// well as it is configured to.
+// Condition is a reason why a workspace is degraded: it answers, but not in every way
+// that it is configured for.
 type Condition struct {
 	Code string `json:"code"`
-	// Subject is what is concerned, by its name in the configuration: a provider,
-	// a target as PROVIDER/MODEL or a sink; else "definitions", "keys", "store" or "limits".
+	// Subject is the name of the affected provider or sink, a target as PROVIDER/MODEL, or
+	// "definitions", "keys", "store" or "limits".
 	Subject string    `json:"subject"`
 	Since   time.Time `json:"since"`
 	// Message is for the operator alone: it may have paths and errors of others.
 	Message string `json:"message"`
 }
 
-// slowOpening is how long the store may be opened for until that is a condition.
+// slowOpening is how long the store may take to open before that is a condition.
 const slowOpening = 10 * time.Second
 
-// longAway is how long the database of the limits may be away until that is a condition.
+// longAway is how long the limits' database may be unreachable before that is a condition.
 const longAway = time.Minute
 
-// Conditions returns what is degraded at the moment, in the order of the codes.
+// Conditions returns the present conditions, in the order of the codes.
 func (w *Workspace) Conditions() []Condition {
 	var list []Condition
 	definitions := w.Source.State()
@@ -118,8 +118,8 @@ func (w *Workspace) Conditions() []Condition {
 	return list
 }
 
-// unshared returns why the limits of a workspace are not shared as they should be, and
-// since when, where that has been so for long.
+// unshared returns why gateways can't share the limits of a workspace, and since when. The
+// error is nil for the first minute.
 func unshared(l *limit.Limiter, workspace string) (since time.Time, err error) {
 	if _, since, err = l.Shared(workspace); err != nil && time.Since(since) > longAway {
 		return since, err
@@ -127,8 +127,8 @@ func unshared(l *limit.Limiter, workspace string) (since time.Time, err error) {
 	return time.Time{}, nil
 }
 
-// isDown reports whether a recorder can't store anything. It is not while it opens
-// the store for the first time, as long as that takes no longer than usual.
+// isDown reports whether a recorder can't store anything. A recorder that opens its store
+// for the first time counts as down only after slowOpening.
 func isDown(stats *recorder.Stats) bool {
 	switch {
 	case stats.Availability == recorder.Available || stats.Since.IsZero():
@@ -153,12 +153,12 @@ func firstMistake(err error) string {
 	return list.List[0].Error()
 }
 
-// unavailable returns the providers that the served endpoints name and that can't
-// be called. They are unavailable since the first call that found them so, which is
-// made when the gateway starts and when definitions are loaded.
+// unavailable returns a condition for each provider that the served endpoints name and
+// that can't be called. The condition begins with the first call of unavailable that
+// finds it; the gateway calls unavailable at its start and after each load of definitions.
 func (w *Workspace) unavailable() []Condition {
 	found := make(map[string]string)
-	for _, t := range w.namedTargets(w.Source.Snapshot()) {
+	for _, t := range w.callTargets(w.Source.Snapshot()).named {
 		if problem := w.problemOf(t.Provider); problem != "" {
 			found[t.Provider] = problem
 		}
@@ -179,7 +179,7 @@ func (w *Workspace) unavailable() []Condition {
 	return list
 }
 
-// problemOf returns why a provider can't be called, empty where it can.
+// problemOf returns why a provider can't be called, or the empty string.
 func (w *Workspace) problemOf(provider string) string {
 	p, configured := w.Providers[provider]
 	if !configured {
@@ -194,23 +194,8 @@ func (w *Workspace) problemOf(provider string) string {
 // servedTarget is a target that endpoints of the served definitions name.
 type servedTarget struct {
 	Provider, Model string
-	Endpoints       []string // their keys
-	model           price.Model
-}
-
-// namedTargets returns the targets of a snapshot, by provider and model, with what is
-// known of their models. The list must not be changed. It is made once for a snapshot.
-func (w *Workspace) namedTargets(snapshot *definition.Snapshot) []servedTarget {
-	if last := w.served.Load(); last != nil && last.snapshot == snapshot {
-		return last.targets
-	}
-	next := &served{snapshot: snapshot, targets: targetsOf(snapshot)}
-	for i := range next.targets {
-		t := &next.targets[i]
-		t.model = w.prices.Model(t.Provider, w.hosts[t.Provider], t.Model)
-	}
-	w.served.Store(next)
-	return next.targets
+	Endpoints       []string    // their keys
+	model           price.Model // what the prices know of it; targetsOf leaves it empty
 }
 
 // targetsOf returns the targets of a snapshot, by provider and model.

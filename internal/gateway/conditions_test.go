@@ -23,7 +23,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// conditions returns what is degraded, by code and subject.
+// conditions returns the gateway's conditions, by code and subject.
 func (g *gateway) conditions() map[string]gw.Condition {
 	found := make(map[string]gw.Condition)
 	for _, c := range g.current.Load().Workspace("default").Conditions() {
@@ -32,7 +32,7 @@ func (g *gateway) conditions() map[string]gw.Condition {
 	return found
 }
 
-// becomes waits until a condition is there, and checks it.
+// becomes waits until a condition exists, and checks it.
 func (g *gateway) becomes(name string, began time.Time, message string) gw.Condition {
 	g.t.Helper()
 	eventually(g.t, name, func() bool { _, ok := g.conditions()[name]; return ok })
@@ -59,7 +59,7 @@ type keyless struct {
 	set atomic.Bool
 }
 
-// staleKey is a provider whose key file went bad at a time.
+// staleKey is a provider whose key file became unusable at a time.
 type staleKey struct {
 	providers.Provider
 	since time.Time
@@ -74,7 +74,7 @@ func (k *keyless) Unavailable() error {
 	return errors.New("KEY is empty")
 }
 
-// closedSink is a sink whose place is away.
+// closedSink is a sink whose destination is unavailable.
 type closedSink struct{}
 
 func (closedSink) Resume(context.Context, sinks.Source, trace.Position) (trace.Position, error) {
@@ -84,7 +84,7 @@ func (closedSink) Deliver(context.Context, *trace.Delivery) error { return nil }
 func (closedSink) Shared() bool                                   { return false }
 func (closedSink) Close() error                                   { return nil }
 
-// openSink is a sink that takes everything.
+// openSink is a sink that accepts everything.
 type openSink struct{ closedSink }
 
 func (openSink) Resume(_ context.Context, _ sinks.Source, kept trace.Position) (trace.Position, error) {
@@ -109,7 +109,7 @@ func keyEntries(names ...string) string {
 	return "[" + strings.Join(entries, ",") + "]"
 }
 
-// withKeysFile has the workspace read keys.json.
+// withKeysFile makes the workspace read keys.json.
 func withKeysFile(g *gateway, c *gw.Config) {
 	c.Workspaces[0].KeysFile = filepath.Join(g.dir, "keys.json")
 }
@@ -195,8 +195,8 @@ func TestKeysThatAreInvalid(t *testing.T) {
 	g.ends("keys_invalid keys")
 }
 
-// TestProvidersThatAreUnavailable has one that is not configured, and one without
-// a key. Both count only where an endpoint names them.
+// TestProvidersThatAreUnavailable has a provider that is not configured, and one
+// without a key. Both are conditions only if an endpoint names them.
 func TestProvidersThatAreUnavailable(t *testing.T) {
 	t.Parallel()
 	poor := &keyless{Provider: openaiProvider("http://127.0.0.1:9", openai.Quirks{})}
@@ -256,7 +256,7 @@ func TestSinkThatFails(t *testing.T) {
 	g.ends("sink_failing fleet")
 }
 
-// TestProvidersThatAreNotConfigured holds that a provider is logged once, with the
+// TestProvidersThatAreNotConfigured checks that a provider is logged once, with the
 // endpoints that name it, in the order of their keys.
 func TestProvidersThatAreNotConfigured(t *testing.T) {
 	t.Parallel()
@@ -275,7 +275,7 @@ func TestProvidersThatAreNotConfigured(t *testing.T) {
 	}
 }
 
-// TestStoreThatIsDown has a folder at the place of the store's file.
+// TestStoreThatIsDown has a directory at the path of the store's file.
 func TestStoreThatIsDown(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, sound(), options)
@@ -291,11 +291,11 @@ func TestStoreThatIsDown(t *testing.T) {
 	g.ends("store_down store")
 }
 
-// TestLimitsThatAreNotKept has a folder at the place of the limits' file. They hold all
-// the same.
+// TestLimitsThatAreNotKept has a directory at the path of the limits' file. The limits
+// still apply.
 func TestLimitsThatAreNotKept(t *testing.T) {
 	t.Parallel()
-	l := &limit.Limit{Name: "few", Ceilings: []limit.Ceiling{most(limit.Requests, 1)}, Routes: []string{"prompts"}}
+	l := &limit.Limit{Name: "few", Ceilings: []limit.Ceiling{yearly(limit.Requests, 1)}, Routes: []string{"prompts"}}
 	g := startGateway(t, sound(), options)
 	began := time.Now()
 	if err := os.MkdirAll(filepath.Join(g.dir, "other.db-limits/x"), 0o755); err != nil {
@@ -314,7 +314,7 @@ func TestLimitsThatAreNotKept(t *testing.T) {
 	g.ends("limits_unsaved limits")
 }
 
-// TestMetricsOfAWorkspaceThatIsGone has its series end with it.
+// TestMetricsOfAWorkspaceThatIsGone checks that the series of a removed workspace end.
 func TestMetricsOfAWorkspaceThatIsGone(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, sound(), withWorkspace("second", map[string]string{"other": otherKey}))
@@ -352,7 +352,7 @@ func TestTargetThatIsDown(t *testing.T) {
 	if target.Target != "fake/small" || target.State != "cooling" || !target.Down || !target.Until.After(began) || strings.Join(target.Endpoints, " ") != "chat" {
 		t.Errorf("%+v", target)
 	}
-	// A target that no endpoint names any more is no condition.
+	// A target that no endpoint names any longer is no condition.
 	g.write("definitions/prompts/reply.yaml", strings.ReplaceAll(workspace["definitions/prompts/reply.yaml"], "model: small", "model: other"))
 	g.ends("target_down fake/small")
 }
@@ -369,7 +369,7 @@ func TestTargetThatOnlyFails(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})
 	g := startGateway(t, workspace, fakeProvider(u.URL))
-	began := time.Now().Truncate(time.Millisecond) // as conditions tell their times
+	began := time.Now().Truncate(time.Millisecond) // the precision of conditions' times
 	eventually(t, "the target only fails", func() bool {
 		g.post("/v1/endpoints", ask("?", false))
 		return len(g.conditions()) > 0

@@ -39,8 +39,8 @@ messages: [ { role: user, content: "{{limits}}" } ]
 	}
 }
 
-// contents returns the content of the first message of each prompt of an answer, by
-// key, and notes those of their traces.
+// contents returns, by key, the content of the first message of each prompt of an answer,
+// and the notes of its trace.
 func contents(t *testing.T, g *gateway, a answer) (text, notes map[string]string) {
 	t.Helper()
 	if a.status != http.StatusOK {
@@ -57,8 +57,9 @@ func contents(t *testing.T, g *gateway, a answer) (text, notes map[string]string
 	return text, notes
 }
 
-// TestVariablesFromConfigurations: one request for prompts has what the configuration
-// answers for its context, a caller's value wins, and what is missing is noted.
+// TestVariablesFromConfigurations checks that prompts get the values of a configuration
+// for the request's context, that the caller's values override them, and that missing
+// ones are noted.
 func TestVariablesFromConfigurations(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, configured(), options)
@@ -81,7 +82,7 @@ func TestVariablesFromConfigurations(t *testing.T) {
 		if notes["notice"] != tt.notes || notes["whole"] != tt.other {
 			t.Errorf("%s: notes %q", tt.request, notes)
 		}
-		// What a configuration gives counts among the size of the answer.
+		// The values of a configuration count in the size of the answer.
 		for less, want := range []int{http.StatusOK, http.StatusBadRequest} {
 			g.load(with(func(c *gw.WorkspaceConfig) { c.MaxAnswerSize = int64(len(a.body) - less) }))
 			if got := g.post("/v1/prompts", request); got.status != want {
@@ -92,8 +93,8 @@ func TestVariablesFromConfigurations(t *testing.T) {
 	}
 }
 
-// TestCachedAnswerHasItsConfiguration: the model's answer is cached for what it was
-// asked, so a context with another configuration, and an edited one, ask again.
+// TestCachedAnswerHasItsConfiguration checks that the model is asked again if the context
+// selects another value, or if the configuration is edited.
 func TestCachedAnswerHasItsConfiguration(t *testing.T) {
 	t.Parallel()
 	var asked []string
@@ -105,10 +106,7 @@ func TestCachedAnswerHasItsConfiguration(t *testing.T) {
 	g := startGateway(t, configured(), fakeProvider(u.URL))
 	post := func(plan string) string {
 		t.Helper()
-		a := g.post("/v1/endpoints", `{"key":"notice","context":{"plan":"`+plan+`"}}`)
-		if a.status != http.StatusOK {
-			t.Fatalf("%d %s", a.status, a.body)
-		}
+		a := g.post("/v1/endpoints", `{"key":"notice","context":{"plan":"`+plan+`"}}`).ok(t)
 		return string(fastjson.MustParseBytes(a.body).GetStringBytes("content"))
 	}
 	got := []string{post("free"), post("pro"), post("free"), post("pro")}
@@ -125,9 +123,9 @@ func TestCachedAnswerHasItsConfiguration(t *testing.T) {
 	}
 }
 
-// TestConfigurationsThatVariablesReadAreRecorded: the trace of an answer has the
-// versions, splits and inputs of the configurations that its variables were taken
-// from, and of those that these asked; and nothing of others.
+// TestConfigurationsThatVariablesReadAreRecorded checks that the trace of an answer has
+// the versions, splits and inputs of the configurations that its variables read, and of
+// their prerequisites, and of no others.
 func TestConfigurationsThatVariablesReadAreRecorded(t *testing.T) {
 	t.Parallel()
 	files := configured()
@@ -169,10 +167,7 @@ rules:
 			if !strings.Contains(body, "keys") {
 				path = "/v1/endpoints"
 			}
-			a := g.post(path, body+`,"context":`+tt.context+`,"variables":`+tt.variables+`}`)
-			if a.status != http.StatusOK {
-				t.Fatalf("%d %s", a.status, a.body)
-			}
+			a := g.post(path, body+`,"context":`+tt.context+`,"variables":`+tt.variables+`}`).ok(t)
 			r := g.ended(t, a.header.Get("Cadenza-Trace-Id"))
 			arms := ""
 			if len(r.Splits) > 0 {
@@ -185,16 +180,13 @@ rules:
 			}
 		}
 	}
-	// The default of a configuration is read without a context, too.
+	// Without a context, too, the default of a configuration is read.
 	a := g.post("/v1/prompts", `{"keys":["notice"],"context":{"beta":true}}`)
 	if r := g.ended(t, a.header.Get("Cadenza-Trace-Id")); string(r.Read) != both || r.Splits != nil {
 		t.Errorf("without a unit: splits %s, read %s", r.Splits, r.Read)
 	}
-	a = g.do(http.MethodPost, "/v1/prompts", `{"keys":["notice"],"context":{"beta":true}}`, http.Header{"Authorization": {"Bearer " + testKey}, "Cadenza-Log": {"none"}})
-	if a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	// Nothing of the request before is left in the next one's trace.
+	a = g.do(http.MethodPost, "/v1/prompts", `{"keys":["notice"],"context":{"beta":true}}`, http.Header{"Authorization": {"Bearer " + testKey}, "Cadenza-Log": {"none"}}).ok(t)
+	// The next request's trace has nothing of the previous request.
 	a = g.post("/v1/prompts", `{"keys":["notice"],"context":{"beta":false}}`)
 	if r := g.ended(t, a.header.Get("Cadenza-Trace-Id")); len(r.Read) > 0 {
 		t.Errorf("read %s", r.Read)

@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"net/http"
+	"time"
+
 	"github.com/cadenza-gateway/cadenza/internal/dialect/messages"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -9,21 +12,21 @@ import (
 // countTokens answers how many tokens the messages and tools of a request's call would
 // have, as an estimate. It calls no model and leaves no trace.
 func (c *call) countTokens() outcome {
-	endpoint, request, err := c.parseCall()
+	q, err := c.parseCall()
 	if err != nil {
 		return refused(err)
 	}
-	p, err := c.plan(endpoint, request)
+	p, err := q.plan()
 	if err != nil {
 		return refused(err)
 	}
 	parameters := &p.targets[0].Parameters
 	h := c.w.Header()
-	c.nameIgnored(request.Ignored)
+	c.nameIgnored(q.brought.Ignored)
 	h[wire.HeaderUsage] = estimated
 	h[wire.HeaderRevision] = []string{c.snapshot.Revision}
 	h[c.route.requestID] = []string{newRequestID()}
 	c.out = messages.AppendCount(c.out[:0], invoke.CountTokens(p.messages, parameters.Tools, parameters.Beside()...))
-	c.write(c.out)
+	c.deliver(http.StatusOK, c.out, time.Now())
 	return outcome{end: answered}
 }

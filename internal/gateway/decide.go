@@ -6,49 +6,49 @@ import (
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/rules"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// decide returns a table's decision: evaluated, or cached for the same values of the
-// fields that the table reads. Most tables are evaluated, which is cheaper than any
-// cache. The values that decisions select were serialised when the definitions were
-// loaded, so only the decision is cached.
+// decide returns the decision of a definition's table. It evaluates most tables, which is
+// cheaper than any cache. For a costly table it caches the decision, by the values of the
+// fields that the table reads. The values that decisions select were serialised when the
+// definitions were loaded.
 //
 // If the caller has left, the request ends here: its keys may have a hundred tables
 // of patterns, and each of those takes milliseconds for long texts.
-func (c *call) decide(kind trace.Kind, d *definition.Definition, table *rules.Table) rules.Decision {
-	if c.r.Context().Err() != nil {
+func (e *evaluation) decide(d *definition.Definition) rules.Decision {
+	if e.r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
-	if !cache.Worthwhile(d.Cost()) || c.binding.NoContext() || !table.Cacheable(&c.binding) {
-		return table.Evaluate(&c.binding)
+	table := d.Table()
+	if !cache.Worthwhile(d.Cost()) || e.binding.NoContext() || !table.Cacheable(&e.binding) {
+		return table.Evaluate(&e.binding)
 	}
-	remembered := c.workspace.Memory.decisions
-	key := cache.AppendKey(c.scratch[:0], c.workspace.Name, c.snapshot.Revision, kind, d.Key)
-	key = table.AppendKey(key, &c.binding)
-	c.scratch = key
+	remembered := e.workspace.Memory.decisions
+	key := cache.AppendKey(e.scratch[:0], e.workspace.Name, e.snapshot.Revision, d.Kind.Trace, d.Key)
+	key = table.AppendKey(key, &e.binding)
+	e.scratch = key
 	if value, hit := remembered.Get(key); hit {
-		c.cached++
+		e.cached++
 		return table.Again(value.Row, value.Outcome)
 	}
-	c.uncached++
-	decision := table.Evaluate(&c.binding)
+	e.uncached++
+	decision := table.Evaluate(&e.binding)
 	remembered.Set(key, cache.Value{Row: decision.Row, Outcome: decision.Outcome})
 	return decision
 }
 
 // countLookups counts the request's lookups in the cache of decisions, at its end.
-func (c *call) countLookups() {
-	c.workspace.calls.decisions.add(c.cached, c.uncached)
+func (e *evaluation) countLookups() {
+	e.workspace.calls.decisions.add(e.cached, e.uncached)
 }
 
 // cacheStatus returns the Cache-Status header (RFC 9211) of an answer: a miss if a
-// lookup missed, a hit if all decisions were cached, else nil.
-func (c *call) cacheStatus() []string {
+// lookup missed, a hit if all decisions were cached, otherwise nil.
+func (e *evaluation) cacheStatus(answered int) []string {
 	switch {
-	case c.uncached > 0:
+	case e.uncached > 0:
 		return cacheMiss
-	case c.cached > 0 && c.cached == c.answered:
+	case e.cached > 0 && e.cached == answered:
 		return cacheHit
 	}
 	return nil

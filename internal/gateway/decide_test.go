@@ -7,10 +7,9 @@ import (
 	"testing"
 )
 
-// TestCostlyDecisionsAreRemembered asks a table that is costly enough for the
-// decision cache, again and again and for many contexts: each caller gets the
-// answer of a context of its own, from wherever it comes, and the header says
-// from where.
+// TestCostlyDecisionsAreRemembered repeatedly asks a table that is costly enough for
+// the decision cache, with many contexts. Each caller gets the answer for its own
+// context, from the cache or not, and the header says which.
 func TestCostlyDecisionsAreRemembered(t *testing.T) {
 	t.Parallel()
 	files := single()
@@ -41,7 +40,7 @@ func TestCostlyDecisionsAreRemembered(t *testing.T) {
 			if value, status := ask(user); value != want || status != "Cadenza; fwd=miss" {
 				t.Errorf("%s: %s, Cache-Status %q", user, value, status)
 			}
-			// The cache takes an entry a moment later.
+			// The cache stores an entry a moment later.
 			eventually(t, user+" is remembered", func() bool {
 				value, status := ask(user)
 				if value != want {
@@ -54,7 +53,7 @@ func TestCostlyDecisionsAreRemembered(t *testing.T) {
 	for _, result := range []string{"hit", "miss"} {
 		eventually(t, result+" is counted", func() bool { return lookups(g, "decisions", result) >= 3*(rows+1) })
 	}
-	// Other definitions decide again: the same teams, by other rows.
+	// After an edit, decisions are made again: the same teams, by other rows.
 	moved := strings.SplitAfter(text, "matrix:\n")
 	lines := slices.Collect(strings.Lines(moved[1]))
 	slices.Reverse(lines)
@@ -69,7 +68,7 @@ func TestCostlyDecisionsAreRemembered(t *testing.T) {
 			t.Errorf("u%d-0 after an edit: %s", i, value)
 		}
 	}
-	// No cache stands before a table that costs less than asking it.
+	// A table that costs less than a lookup has no cache.
 	if a := g.post("/v1/remoteconfigs", `{"keys":["limits"],"context":{"plan":"pro"}}`); a.status != 200 || a.header.Get("Cache-Status") != "" {
 		t.Errorf("%d, Cache-Status %q", a.status, a.header.Get("Cache-Status"))
 	}

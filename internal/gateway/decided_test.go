@@ -17,7 +17,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// decidingFiles are definitions in which a decision rests on much: splits that
+// decidingFiles are definitions whose decisions depend on many inputs: splits that
 // pass units on, a ramp, prerequisites, segments and computed fields.
 func decidingFiles() map[string]string {
 	files := maps.Clone(workspace)
@@ -119,7 +119,7 @@ func (g *gateway) decided(t *testing.T, path, key, context string) *trace.Record
 	return g.ended(t, a.header.Get("Cadenza-Trace-Id"))
 }
 
-// TestReasonsAreRecorded for prompts, endpoints and configurations.
+// TestReasonsAreRecorded checks the reasons of prompts, endpoints and configurations.
 func TestReasonsAreRecorded(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, decidingFiles(), options)
@@ -140,7 +140,7 @@ func TestReasonsAreRecorded(t *testing.T) {
 	}
 }
 
-// keyOfTraces is a trace key, of which the tests know the hashes.
+// keyOfTraces is a trace key whose hashes the tests know.
 const keyOfTraces = "8f41c07be2d95a36a1b0"
 
 func withTraceKey(g *gateway, c *gw.Config) {
@@ -148,7 +148,7 @@ func withTraceKey(g *gateway, c *gw.Config) {
 	c.Workspaces[0].TraceKey = secret.Reference("{file." + filepath.Join(g.dir, "key") + "}")
 }
 
-// hashOf is the hash that stands for the value of a field.
+// hashOf returns the hash that replaces the value of a field.
 func hashOf(t *testing.T, field, text string) string {
 	t.Helper()
 	hasher, err := trace.NewHasher([]byte(keyOfTraces), "default")
@@ -158,7 +158,7 @@ func hashOf(t *testing.T, field, text string) string {
 	return string(hasher.Append(nil, field, text))
 }
 
-// splitOf is a split as a trace has it. share is empty where the unit got no arm.
+// splitOf returns a split in the form of a trace. share is empty if the unit got no arm.
 func splitOf(t *testing.T, definition, rule, salt, arm, share, field, unit string) string {
 	t.Helper()
 	key := definition[strings.Index(definition, "/")+1:]
@@ -173,7 +173,7 @@ func splitOf(t *testing.T, definition, rule, salt, arm, share, field, unit strin
 	return text + `}`
 }
 
-// TestEvidenceOfDecisions: traces have what their decisions rest on.
+// TestEvidenceOfDecisions checks that traces have the basis of their decisions.
 func TestEvidenceOfDecisions(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, decidingFiles(), withTraceKey)
@@ -189,7 +189,7 @@ func TestEvidenceOfDecisions(t *testing.T) {
 	readColour := `{"remoteconfigs/colour":"` + versions["colour"] + `"}`
 	passed := split("remoteconfigs/colour", "nobody", "s0", "", "0", "user", "ada")
 	// The hashes of units decide, and never change: ada gets the first part of colour
-	// and the second of reply, joe the others.
+	// and the second part of reply, joe the others.
 	colour := split("remoteconfigs/colour", "colours", "colours", "cold", "0.4", "user", "ada")
 	banner := split("remoteconfigs/banner", "cold", "cold", "1", "1", "customer", "17")
 	for _, test := range []struct {
@@ -268,8 +268,8 @@ func TestEvidenceOfDecisions(t *testing.T) {
 	}
 }
 
-// TestCachedDecisionsAreRecordedAlike: a decision from the cache has the record of
-// one that was evaluated.
+// TestCachedDecisionsAreRecordedAlike checks that a decision from the cache has the same
+// record as an evaluated one.
 func TestCachedDecisionsAreRecordedAlike(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, decidingFiles(), options)
@@ -292,8 +292,8 @@ func TestCachedDecisionsAreRecordedAlike(t *testing.T) {
 	}
 }
 
-// TestInstantOfADecision: tables see the instant that the trace has, so that what
-// reads the time can be decided again.
+// TestInstantOfADecision checks that tables use the instant in the trace, so that a
+// decision that reads the time can be repeated.
 func TestInstantOfADecision(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, decidingFiles(), options)
@@ -305,7 +305,7 @@ func TestInstantOfADecision(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfEachKey: the traces of one request have each its own evidence.
+// TestEvidenceOfEachKey checks that each trace of one request has its own evidence.
 func TestEvidenceOfEachKey(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, decidingFiles(), options)
@@ -336,8 +336,8 @@ func TestEvidenceOfEachKey(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfCalls: a call that is under way has in its trace what it rests on,
-// as it has once it broke off, and so has each of those that share an answer.
+// TestEvidenceOfCalls checks that the trace of a running call has the evidence, also
+// after the call broke off, and that each call that shares an answer has it.
 func TestEvidenceOfCalls(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -382,7 +382,7 @@ func TestEvidenceOfCalls(t *testing.T) {
 	}
 	check(begun, "ada")
 
-	users := []string{"ada", "eve", "tom", "kim"} // who get the same variant
+	users := []string{"ada", "eve", "tom", "kim"} // all get the same variant
 	answers := make(chan answer)
 	for _, user := range users {
 		go func() { answers <- g.post("/v1/endpoints", body(user, "shared", false)) }()

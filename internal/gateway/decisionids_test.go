@@ -13,8 +13,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// decisionOf returns the decision that an answer names, and checks that the
-// records of these traces have it. It waits for them.
+// decisionOf returns the decision in an answer's header. It waits for the records of
+// these traces, and checks that they have this decision.
 func (g *gateway) decisionOf(t *testing.T, header http.Header, ids ...string) trace.ID {
 	t.Helper()
 	decision, ok := trace.ParseID(header.Get("Cadenza-Decision-Id"))
@@ -33,8 +33,8 @@ func (g *gateway) decisionOf(t *testing.T, header http.Header, ids ...string) tr
 	return decision
 }
 
-// TestAnswersNameTheirDecision asks in every way that is answered from definitions.
-// Each answer names a decision of its own, which its traces have.
+// TestAnswersNameTheirDecision uses every route that answers from definitions. Each
+// answer names its own decision, which its traces have.
 func TestAnswersNameTheirDecision(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
@@ -108,7 +108,7 @@ func TestAnswersNameTheirDecision(t *testing.T) {
 	check(first.header, first.header.Get("Cadenza-Trace-Id"))
 	checkReplayed(t, g.keyed("k", "/v1/endpoints", ask("kept", false)), first)
 
-	// What is not recorded has a decision, and what no definition answers has none.
+	// An unrecorded answer has a decision; an answer without a definition has none.
 	unrecorded := bearer(testKey)
 	unrecorded.Set("Cadenza-Log", "none")
 	for path, body := range map[string]string{"/v1/prompts": `{"keys":["hello"]}`, "/v1/remoteconfigs": `{"keys":["checkout"]}`, "/v1/endpoints": ask("x", false)} {
@@ -124,8 +124,8 @@ func TestAnswersNameTheirDecision(t *testing.T) {
 	}
 }
 
-// TestDecisionsAreVerified: those made before a key was configured stay valid, and
-// those of other workspaces never are.
+// TestDecisionsAreVerified checks that decisions from before a key was configured stay
+// valid, and that decisions of other workspaces never are.
 func TestDecisionsAreVerified(t *testing.T) {
 	t.Parallel()
 	other := withWorkspace("other", map[string]string{"app": otherKey})

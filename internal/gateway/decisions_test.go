@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// entry is what an answer has for a key.
+// entry is the part of an answer for one key.
 type entry struct {
 	Value   json.RawMessage `json:"value"`
 	Type    string          `json:"type"`
@@ -33,7 +33,7 @@ func readDecided(t *testing.T, a answer) (d decided) {
 	return d
 }
 
-// sameEntries compares entries, but for their traces.
+// sameEntries compares entries without their traces.
 func sameEntries(t *testing.T, what string, got, want map[string]entry) {
 	t.Helper()
 	bare := func(entries map[string]entry) map[string]entry {
@@ -49,8 +49,8 @@ func sameEntries(t *testing.T, what string, got, want map[string]entry) {
 	}
 }
 
-// TestDecisions: one request gets what two would, under one decision that all of its
-// traces have.
+// TestDecisions checks that one request gets the answers of two, with one decision in all
+// of its traces.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)
@@ -67,7 +67,7 @@ func TestDecisions(t *testing.T) {
 		const rest = `,"variables":{"question":"Why?"},"metadata":{"page":"/"}}`
 		a := g.post("/v1/decisions", `{"prompts":`+test.prompts+`,"remoteconfigs":`+test.configs+`,"context":`+test.context+rest)
 		d := readDecided(t, a)
-		of := func(path, keys string) (own map[string]entry) {
+		entriesOf := func(path, keys string) (own map[string]entry) {
 			if keys == "null" || keys == "[]" || keys == `["nothing"]` {
 				return map[string]entry{}
 			}
@@ -77,8 +77,8 @@ func TestDecisions(t *testing.T) {
 			}
 			return own
 		}
-		sameEntries(t, "prompts", d.Prompts, of("/v1/prompts", test.prompts))
-		sameEntries(t, "configurations", d.RemoteConfigs, of("/v1/remoteconfigs", test.configs))
+		sameEntries(t, "prompts", d.Prompts, entriesOf("/v1/prompts", test.prompts))
+		sameEntries(t, "configurations", d.RemoteConfigs, entriesOf("/v1/remoteconfigs", test.configs))
 
 		var ids []string
 		for _, entries := range []map[string]entry{d.Prompts, d.RemoteConfigs} {
@@ -103,13 +103,11 @@ func TestDecisions(t *testing.T) {
 		if len(slices.Compact(ids)) != len(d.Prompts)+len(d.RemoteConfigs) {
 			t.Errorf("traces %q", ids)
 		}
-		if a := g.post("/v1/metrics", `{"decision_id":"`+d.ID+`","score":1}`); a.status != http.StatusOK {
-			t.Errorf("a report: %d %s", a.status, a.body)
-		}
+		g.post("/v1/metrics", `{"decision_id":"`+d.ID+`","score":1}`).ok(t, "a report")
 	}
 	metrics := g.scrape()
 	for _, want := range []string{
-		// Of several keys no definition is named.
+		// With several keys, the label definition is empty.
 		`cadenza_requests_total{code="ok",definition="",route="decisions",workspace="default"} 4`,
 		`cadenza_requests_total{code="ok",definition="hello",route="decisions",workspace="default"} 1`,
 		`cadenza_requests_total{code="ok",definition="checkout",route="decisions",workspace="default"} 1`,

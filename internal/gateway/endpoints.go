@@ -18,7 +18,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
-	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -28,197 +27,209 @@ const statusClientGone = 499
 
 // endpoint answers a request for an endpoint: whole or as a stream.
 func (c *call) endpoint() outcome {
-	endpoint, request, err := c.parseCall()
+	q, err := c.parseCall()
 	if err != nil {
 		return refused(err)
 	}
-	c.nameEnd(endpoint)
-	if endpoint.Idempotency && !request.Stream {
+	c.nameEnd(q.endpoint)
+	if q.endpoint.Idempotency && !q.brought.Stream {
 		if o := c.replayed(); o.end != underway {
 			return o
 		}
 	}
-	p, err := c.plan(endpoint, request)
+	p, err := q.plan()
 	if err != nil {
 		return refused(err)
 	}
-	besideSize, err := c.pickBeside(request.RemoteConfigs)
+	entered, err := p.enter()
 	if err != nil {
 		return refused(err)
 	}
-	question, err := c.enterCall(endpoint, &p, request)
+	i, err := entered.begin()
 	if err != nil {
 		return refused(err)
 	}
-	// The writers of other APIs repeat parts of the request.
-	keep := brings(request) || c.route.dialect != native.Dialect
-	if err := c.holdMessages(p.messages, c.logs(&endpoint.Definition), keep); err != nil {
-		return refused(err)
-	}
-	c.beginDecision(1 + len(c.picked))
-	record := c.newCallRecord(endpoint, &p, request)
-	extra := c.buildBeside(besideSize)
-	c.nameIgnored(request.Ignored)
-	if err := c.holdCall(p.messages, record, len(extra.member), keep); err != nil {
-		trace.ReleaseRecord(record)
-		return refused(err)
-	}
+	return i.run(entered.question)
+}
 
+// entered is an admitted call: it counts in flight, its limits have set aside what it may
+// use, and the values beside its answer are decided.
+type entered struct {
+	plan
+	question   cache.Question // zero: the endpoint's answers are not cached
+	besideSize int            // in bytes
+}
+
+// enter sets aside what the call may use and counts it in flight, or refuses it. If the
+// answer may be cached, nothing is set aside before the cache has missed: see
+// enterAsLead.
+func (p plan) enter() (e entered, err *wire.Error) {
+	e.plan = p
+	if e.besideSize, err = p.eval.pickBeside(p.brought.RemoteConfigs); err != nil {
+		return e, err
+	}
+	if p.policy.CacheTTL <= 0 {
+		if err := p.afford(p.targets, p.messages); err != nil {
+			return e, err
+		}
+		return e, p.enterInFlight(p.targets)
+	}
+	e.question = p.cacheQuestion()
+	// A remembered answer needs no call. A request that waits for the same question's
+	// call counts as a call itself: it holds a connection meanwhile.
+	if p.workspace.Memory.answers.Remembers(e.question) {
+		return e, nil
+	}
+	return e, p.enterInFlight(nil)
+}
+
+// enterAsLead is enter for a request whose answer the cache lacks. Only such a request
+// asks a model, and uses tokens and money.
+func (i *invocation) enterAsLead() *wire.Error {
+	err := i.afford(i.request.Targets, i.request.Messages)
+	if err == nil && !i.entered {
+		// The remembered answer has expired meanwhile.
+		err = i.enterInFlight(nil)
+	}
+	switch {
+	case err == nil:
+		i.request.Purse = i.meter.purse()
+		return nil
+	case err.Limit != "":
+		// As without a cache, it leaves no trace.
+		trace.ReleaseRecord(i.record)
+		i.forgetHeaders()
+		return err
+	default:
+		return i.finishRefused(noResult, err)
+	}
+}
+
+// begin makes the call's ids, its record and the values beside its answer. The request's
+// body is not read afterwards.
+func (e *entered) begin() (*invocation, *wire.Error) {
+	// The writers of other APIs repeat parts of the request in their answers.
+	keep := brings(e.brought) || e.route.dialect != native.Dialect
+	policy := e.logs(&e.endpoint.Definition)
+	if err := e.holdMessages(e.messages, policy, keep); err != nil {
+		return nil, err
+	}
+	a := e.eval.begin(1 + len(e.eval.picked))
+	record := a.newCallRecord(&e.plan)
+	beside := a.buildBeside(e.besideSize)
+	a.nameIgnored(e.brought.Ignored)
+	if err := a.holdCall(e.messages, record, len(beside.member), keep); err != nil {
+		trace.ReleaseRecord(record)
+		return nil, err
+	}
+	a.setHeaders(record.ID)
+	i := &invocation{
+		answers: a, plan: e.plan, record: record, policy: policy, beside: beside, keep: keep,
+		thinks: e.route.dialect != native.Dialect || e.endpoint.Accept.History,
+		request: &invoke.Call{
+			Targets:   e.targets,
+			Messages:  e.messages,
+			Stream:    e.brought.Stream,
+			Pieces:    e.brought.Stream && e.writer.Pieces(),
+			Policy:    policyOf(e.policy),
+			InFlight:  &e.gateway.process.calls,
+			HostLimit: e.atHost(),
+			Terse:     policy == definition.LogNone,
+			Changed:   e.workspace.targetChanged,
+			Purse:     e.meter.purse(),
+		},
+	}
+	key := e.brought.Endpoint
+	if e.named {
+		key += "@" + e.variant.Key
+	}
+	i.answer = dialect.Answer{TraceID: e.info.traceID[0], Key: key, Time: e.began, Revision: e.snapshot.Revision}
+	if beside.member != nil {
+		i.answer.Extra = i.give
+	}
+	return i, nil
+}
+
+// newCallRecord returns the record of a call that begins.
+func (a *answers) newCallRecord(p *plan) *trace.Record {
+	d := &p.endpoint.Definition
+	record := a.newRecord(d, p.endpoint.Prompt.Table(), p.decision)
+	record.Variant, record.Arm = p.variant.Key, p.variant.Key
+	record.Prompt, record.PromptVersion = p.endpoint.Prompt.Key, p.endpoint.Prompt.Version
+	policy := a.logs(d)
+	record.EndpointVariant = p.policy.Key
+	if table := p.endpoint.Table(); table != nil {
+		record.EndpointRow = rowOf(table, p.chosen)
+		if policy != definition.LogNone {
+			a.addEvidence(table)
+		}
+	}
+	first := likelyTarget(p.targets)
+	record.Provider, record.Model = first.Name, first.Model
+	a.noteAlias(record, d, p.brought.Endpoint)
+	a.noteVariables(record, d)
+	if policy == definition.LogContent {
+		addMessages(record, p.messages, a.recorded)
+	}
+	a.recordEvidence(record)
+	if policy != definition.LogNone {
+		record.Notes = noteBrought(record.Notes, p.brought)
+		if p.pinned {
+			record.Notes = append(record.Notes, "caller: data of "+first.String()+": asked alone")
+		}
+	}
+	a.addRequest(record, policy, true)
+	a.workspace.redactRequest(record)
+	return record
+}
+
+// invocation is one call of an endpoint on its way to the caller.
+type invocation struct {
+	*answers
+	plan   plan
+	policy definition.LogPolicy
+	keep   bool // keep the request's buffers: the messages are views of them
+	thinks bool // send thoughts to the caller
+
+	record  *trace.Record
+	request *invoke.Call
+	answer  dialect.Answer // for the writer
+	beside  beside
+	origin  string      // the target that answers
+	full    *wire.Error // why a stream ends early: no room for what its writer keeps
+	sharing sharing
+	spans   *attemptSpans // nil: the request is not traced
+	ended   callInfo      // for the request's placeholders
+}
+
+// run makes the call, or answers it from an earlier one.
+func (i *invocation) run(question cache.Question) outcome {
 	// An upstream call ends with its caller and with the grace period, but it
 	// outlives a reload: so it does not use Caddy's context, which a reload ends.
-	ctx, cancel := context.WithCancelCause(c.r.Context())
+	ctx, cancel := context.WithCancelCause(i.r.Context())
 	defer cancel(nil)
-	defer context.AfterFunc(c.gateway.exiting, func() { cancel(errShutdown) })()
+	defer context.AfterFunc(i.gateway.exiting, func() { cancel(errShutdown) })()
 
-	c.setHeaders(record.ID)
-	i := c.newInvocation(endpoint, &p, request, record)
-	i.beside, i.keep = extra, keep
-	defer i.trace(endpoint, p.decision, p.chosen)()
-	if extra.member != nil {
-		i.answer.Beside = i.give
-	}
-	if i.ttl > 0 {
+	defer i.trace()()
+	if i.plan.policy.CacheTTL > 0 {
 		if o := i.remembered(ctx, question); o.end != underway {
 			return o
 		}
 		// Wakes the requests that wait for this answer if the call returns without
 		// one.
-		defer i.lead.Abandon()
+		defer i.sharing.lead.Abandon()
 		if err := i.enterAsLead(); err != nil {
 			return refused(err)
 		}
 	}
 	// After a crash from here on, the trace shows the call as interrupted.
 	if i.policy != definition.LogNone {
-		c.workspace.Store.Recorder.Start(ctx, record)
+		i.workspace.Store.Recorder.Start(ctx, i.record)
 	}
-	if request.Stream {
+	if i.request.Stream {
 		return i.stream(ctx)
 	}
 	return i.whole(ctx)
-}
-
-// enterCall sets aside what the call may use and counts it in flight, or refuses it. A
-// call whose answer may be remembered uses nothing before it is known that it is not: see
-// enterAsLead. Its question is returned.
-func (c *call) enterCall(endpoint *definition.Endpoint, p *plan, request *dialect.Call) (question cache.Question, err *wire.Error) {
-	if p.policy.CacheTTL <= 0 {
-		if err := c.afford(p.targets, p.messages); err != nil {
-			return question, err
-		}
-		return question, c.enter(p.targets)
-	}
-	question = c.question(endpoint, p.policy, p.variant, p.messages, request, p.targets)
-	// A remembered answer needs no call. A request that waits for the same question's
-	// call counts as a call itself: it holds a connection meanwhile.
-	if c.workspace.Memory.answers.Remembers(question) {
-		return question, nil
-	}
-	return question, c.enter(nil)
-}
-
-// enterAsLead is enterCall for a request that asks a model itself, because no answer to
-// its question is remembered: only such a one uses tokens and money.
-func (i *invocation) enterAsLead() *wire.Error {
-	err := i.afford(i.request.Targets, i.request.Messages)
-	if err == nil && !i.entered {
-		// The remembered answer has expired meanwhile.
-		err = i.enter(nil)
-	}
-	switch {
-	case err == nil:
-		i.request.Purse = i.purse()
-	case err.Limit != "":
-		// As without a cache, it leaves no trace.
-		trace.ReleaseRecord(i.record)
-		i.forgetHeaders()
-	default:
-		i.finish(noResult, err.Status, err.Name)
-		told := *err // which others are told, too
-		told.TraceID = i.info.traceID[0]
-		err = &told
-	}
-	return err
-}
-
-// newCallRecord returns the record of a call that begins.
-func (c *call) newCallRecord(endpoint *definition.Endpoint, p *plan, request *dialect.Call) *trace.Record {
-	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), p.decision)
-	record.Variant, record.Arm = p.variant.Key, p.variant.Key
-	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version
-	c.addChoice(record, endpoint, p.policy, p.chosen)
-	first := likelyTarget(p.targets)
-	record.Provider, record.Model = first.Name, first.Model
-	c.noteAlias(record, &endpoint.Definition, request.Endpoint)
-	c.noteVariables(record, &endpoint.Definition)
-	policy := c.logs(&endpoint.Definition)
-	if policy == definition.LogContent {
-		addMessages(record, p.messages, c.recorded)
-	}
-	c.recordEvidence(record)
-	if policy != definition.LogNone {
-		record.Notes = noteBrought(record.Notes, request)
-		if p.pinned {
-			record.Notes = append(record.Notes, "caller: data of "+first.String()+": asked alone")
-		}
-	}
-	c.addRequest(record, policy)
-	c.workspace.redactRequest(record)
-	return record
-}
-
-// newInvocation returns a call that is ready to be made.
-func (c *call) newInvocation(endpoint *definition.Endpoint, p *plan, request *dialect.Call, record *trace.Record) *invocation {
-	policy := c.logs(&endpoint.Definition)
-	i := &invocation{
-		call: c, record: record, policy: policy, ttl: p.policy.CacheTTL, brought: request, pinned: p.pinned,
-		thinks: c.route.dialect != native.Dialect || endpoint.Accept.History,
-		request: &invoke.Call{
-			Targets:   p.targets,
-			Messages:  p.messages,
-			Stream:    request.Stream,
-			Pieces:    request.Stream && c.writer.Pieces(),
-			Policy:    policyOf(p.policy),
-			InFlight:  &c.gateway.process.calls,
-			HostLimit: c.atHost(),
-			Terse:     policy == definition.LogNone,
-			Changed:   c.workspace.targetChanged,
-			Purse:     c.purse(),
-		},
-	}
-	key := request.Endpoint
-	if p.named {
-		key += "@" + p.variant.Key
-	}
-	i.answer = dialect.Answer{TraceID: c.info.traceID[0], Key: key, Time: c.began, Revision: c.snapshot.Revision}
-	return i
-}
-
-// invocation is one call of an endpoint on its way to the caller.
-type invocation struct {
-	*call
-	record  *trace.Record
-	request *invoke.Call
-	policy  definition.LogPolicy
-	beside  beside
-	brought *dialect.Call
-	origin  string // the target that answers
-	keep    bool   // the request's buffers are kept: the messages are views of them
-	pinned  bool   // the caller's messages have data of the one target that is asked
-	thinks  bool   // the caller gets thoughts, too
-
-	// full is why a stream ends early: there is no room for what its writer keeps.
-	full *wire.Error
-
-	// For an endpoint whose answers are cached.
-	ttl    time.Duration
-	lead   *cache.Lead // not nil: others may wait for this call's answer
-	pieces []string    // of the answer
-	size   int         // of the answer, in bytes
-	lost   bool        // pieces does not have all of the answer
-
-	spans *attemptSpans // nil: the request is not traced
-	told  callInfo      // for the request's placeholders
 }
 
 // whole answers in one piece.
@@ -236,7 +247,7 @@ func (i *invocation) whole(ctx context.Context) outcome {
 		return outcome{end: cut}
 	}
 	i.served(result.Served, len(result.Attempts), result.LeftOut)
-	i.remember(content)
+	i.sharing.add(content)
 	i.answer.Content = content
 	i.complete(&result)
 	i.nameEstimate()
@@ -244,8 +255,8 @@ func (i *invocation) whole(ctx context.Context) outcome {
 	return i.send(result)
 }
 
-// nameEstimate sets the header of an answer whose usage is an estimate, where that is
-// known before the answer begins.
+// nameEstimate sets the header of an answer whose usage is an estimate. Only answers in
+// one piece and cached answers have it: their usage is known before they begin.
 func (i *invocation) nameEstimate() {
 	if i.answer.Estimated {
 		i.w.Header()[wire.HeaderUsage] = estimated
@@ -254,27 +265,30 @@ func (i *invocation) nameEstimate() {
 
 var estimated = []string{"estimated"}
 
-// adviseRepetition tells the caller what to do if its answer has no room.
+// adviseRepetition ends the error of an answer without room.
 const adviseRepetition = "Send the request again."
 
 // send records the call and sends its answer in one piece, unless there is no room
 // for it. The answer was paid for: a repetition with the same idempotency key gets
 // it in any case.
 func (i *invocation) send(result invoke.Result) outcome {
-	size := i.writer.Size(&i.answer) + len(i.beside.member)
+	size := i.answer.Size() + len(i.beside.member)
+	if keeper, keeps := i.writer.(dialect.Keeper); keeps {
+		size += keeper.Held()
+	}
 	full := i.takeRoom(size, adviseRepetition)
 	if full == nil || i.reply != nil {
 		i.out = i.writer.Answer(slices.Grow(i.out[:0], size), &i.answer)
 	}
 	if full != nil {
-		i.finish(result, full.Status, full.Name)
+		err := i.finishRefused(result, full)
 		i.keepReply(http.StatusOK, "", i.out)
-		full.TraceID = i.info.traceID[0]
-		return refused(full)
+		return refused(err)
 	}
 	i.finish(result, http.StatusOK, "")
 	i.nameLimits()
-	i.write(i.out)
+	i.keepReply(http.StatusOK, "", i.out)
+	i.deliver(http.StatusOK, i.out, time.Now())
 	return outcome{end: answered}
 }
 
@@ -293,11 +307,11 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	i.request.Committed = i.served
 	result, err := i.invoke(ctx, func(d providers.Delta) error {
 		i.keepContent(d.Content)
-		i.remember(d.Content)
-		i.lost = i.lost || len(d.Logprobs) > 0
+		i.sharing.add(d.Content)
+		i.sharing.lost = i.sharing.lost || len(d.Logprobs) > 0
 		i.seal(&d)
-		i.lead.Writing()
-		defer i.lead.Written()
+		i.sharing.lead.Writing()
+		defer i.sharing.lead.Written()
 		err := stream.Delta(d, !d.More)
 		i.keepHeld() // the first event, which may be large, is sent by now
 		if err == nil && i.full != nil {
@@ -330,7 +344,7 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	return outcome{failure, cut}
 }
 
-// keepHeld has room for what the stream's writer keeps, and for nothing else.
+// keepHeld makes the call's room fit what the stream's writer keeps.
 func (i *invocation) keepHeld() {
 	writer, keeps := i.writer.(dialect.Keeper)
 	if !keeps {
@@ -342,27 +356,25 @@ func (i *invocation) keepHeld() {
 	i.full = i.growRoom(held)
 }
 
-// invoke calls the model. The request's buffers stay with a provider that may still
-// read them: one that was abandoned, or panicked.
+// invoke calls the model. The request's buffers stay with a provider that panicked,
+// which may still read them.
 func (i *invocation) invoke(ctx context.Context, emit func(providers.Delta) error) (invoke.Result, error) {
-	request := i.call.request
-	i.call.request = nil
+	body := i.body
+	i.body = nil
 	result, err := i.workspace.Memory.engine.Invoke(ctx, i.request, emit)
-	if !slices.ContainsFunc(result.Attempts, func(a invoke.Attempt) bool { return a.Abandoned }) {
-		i.call.request = request
-	}
+	i.body = body
 	return result, err
 }
 
-// nameLacking names what the provider that answers has left out of the caller's.
+// nameLacking names the caller's parameters that the answering provider lacks.
 func (i *invocation) nameLacking(lacking []string) {
 	if len(lacking) > 0 {
-		i.nameIgnored(leftOut(i.brought, lacking))
+		i.nameIgnored(leftOut(i.plan.brought, lacking))
 	}
 }
 
-// served sets the headers that name the target that answered, the number of attempts,
-// and what its provider has left out of the caller's.
+// served sets the headers that name the answering target, the number of attempts, and the
+// caller's parameters that its provider lacks.
 func (i *invocation) served(target, attempts int, lacking []string) {
 	h := i.w.Header()
 	i.nameLacking(lacking)
@@ -371,7 +383,7 @@ func (i *invocation) served(target, attempts int, lacking []string) {
 	h[wire.HeaderAttempts] = []string{strconv.Itoa(attempts)}
 }
 
-// complete adds what a result says beside the content to the caller's answer.
+// complete adds a result to the caller's answer, except its content.
 func (i *invocation) complete(result *invoke.Result) {
 	i.answer.FinishReason, i.answer.Usage, i.answer.Estimated = result.FinishReason, result.Usage, result.Estimated
 	i.answer.Refusal, i.answer.Logprobs = result.Refusal, result.Logprobs
@@ -390,7 +402,7 @@ func (i *invocation) keepContent(content string) {
 }
 
 // keepToolCalls keeps tool calls for the trace if the policy allows it. If they are
-// too large it keeps none of them: half of the list would not be valid JSON.
+// too large it keeps no call: half of the list would not be valid JSON.
 func (i *invocation) keepToolCalls(calls []providers.ToolCall) {
 	if i.policy != definition.LogContent || len(calls) == 0 {
 		return
@@ -408,9 +420,7 @@ const maxKeptResponse = 1 << 20
 // left.
 func (i *invocation) failed(ctx context.Context, result invoke.Result, err error) *wire.Error {
 	if full := i.full; full != nil {
-		i.finish(result, full.Status, full.Name)
-		full.TraceID = i.info.traceID[0]
-		return full
+		return i.finishRefused(result, full)
 	}
 	failure, ok := errors.AsType[*invoke.Error](err)
 	if !ok {
@@ -424,33 +434,33 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 		return nil
 	}
 	code, param := failure.Code, ""
-	if failure.Lacks != "" && bringsParts(i.brought) {
-		// No repetition mends it, which libraries would try after a 502.
-		code, param = wire.InvalidRequest, i.brought.TurnsParam
+	if failure.Lacks != "" && bringsParts(i.plan.brought) {
+		// After a 502 libraries would send the request again, which can't help here.
+		code, param = wire.InvalidRequest, i.plan.brought.TurnsParam
 	}
 	if code != wire.Overloaded {
 		i.logFailure(failure, code, len(result.Attempts))
 	}
 	i.finish(result, code.Status, code.Name)
 	message := failure.Message()
-	if i.pinned && !failure.Committed {
+	if i.plan.pinned && !failure.Committed {
 		message += " No other target was asked, because the history has data (reasoning_details, encrypted_content, signatures) of this one. Without that data any target may answer."
 	}
-	told := wire.Errorf(code, param, "%s", message)
-	told.RetryAfter = failure.RetryAfter
-	told.Final = failure.Final || code == wire.UpstreamRateLimited && failure.RetryAfter > longestWait
+	refusal := wire.Errorf(code, param, "%s", message)
+	refusal.RetryAfter = failure.RetryAfter
+	refusal.Final = failure.Final || code == wire.UpstreamRateLimited && failure.RetryAfter > longestWait
 	if code == wire.RateLimited {
-		told = i.limited(i.meter.shortage())
+		refusal = i.limited(i.meter.shortage())
 	}
-	told.TraceID = i.info.traceID[0]
+	refusal.TraceID = i.info.traceID[0]
 	if len(result.Attempts) > 0 {
-		i.keepFailure(told)
+		i.keepFailure(refusal)
 	}
-	return told
+	return refusal
 }
 
-// logFailure logs a failed call. It logs as much of the providers' error messages
-// as the trace may keep, because they quote prompts and answers.
+// logFailure logs a failed call. Error messages of providers quote prompts and answers,
+// so the log gets only as much of them as the trace may keep.
 func (i *invocation) logFailure(failure *invoke.Error, code wire.Code, attempts int) {
 	fields := []zap.Field{
 		zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID[0]),
@@ -468,9 +478,9 @@ func (i *invocation) logFailure(failure *invoke.Error, code wire.Code, attempts 
 // shutDown ends a call because the gateway stops.
 func (i *invocation) shutDown(result invoke.Result) *wire.Error {
 	i.finish(result, http.StatusServiceUnavailable, wire.UpstreamInterrupted.Name)
-	told := wire.Errorf(wire.Overloaded, "", "The gateway is shutting down. Send the request again.")
-	told.TraceID = i.info.traceID[0]
-	return told
+	refusal := wire.Errorf(wire.Overloaded, "", "The gateway is shutting down. Send the request again.")
+	refusal.TraceID = i.info.traceID[0]
+	return refusal
 }
 
 // interrupted ends a call that waited for another call's answer, because its caller
@@ -485,6 +495,14 @@ func (i *invocation) interrupted(ctx context.Context) outcome {
 
 // noResult is the result of a call that asked no provider.
 var noResult = invoke.Result{Served: -1}
+
+// finishRefused records that the call ended with an error of the gateway's own, and names
+// its trace in the error.
+func (i *invocation) finishRefused(result invoke.Result, err *wire.Error) *wire.Error {
+	i.finish(result, err.Status, err.Name)
+	err.TraceID = i.info.traceID[0]
+	return err
+}
 
 // finish records how the call ended.
 func (i *invocation) finish(result invoke.Result, status int, code string) {
@@ -508,7 +526,7 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 		record.PromptTokens, record.CompletionTokens, record.TotalTokens = usage.PromptTokens, usage.CompletionTokens, usage.TotalTokens
 	}
 	record.Cost = i.workspace.cost(&result)
-	i.spend(&result)
+	i.meter.spend(&result)
 	for _, a := range result.Attempts {
 		if i.policy != definition.LogNone {
 			a.Error = i.errorOf(&a)
@@ -540,19 +558,6 @@ func likelyTarget(targets []invoke.Target) *invoke.Target {
 		}
 	}
 	return &targets[0]
-}
-
-// addChoice adds the endpoint's own decision to the record of a call.
-func (c *call) addChoice(record *trace.Record, endpoint *definition.Endpoint, how *definition.Policy, chosen rules.Decision) {
-	record.EndpointVariant = how.Key
-	table := endpoint.Table()
-	if table == nil {
-		return
-	}
-	record.EndpointRow = rowOf(table, chosen)
-	if c.logs(&endpoint.Definition) != definition.LogNone {
-		c.addEvidence(table, chosen)
-	}
 }
 
 // policyOf returns the bounds of an endpoint's calls.

@@ -18,10 +18,7 @@ const question = `"variables":{"question":"Hi?"}`
 func TestEndpointFromCanned(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)
-	a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`)
-	if a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
+	a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`).ok(t)
 	got := a.json(t)
 	if got["content"] != "one two three" || got["is_final"] != true || got["trace_id"] != a.header.Get("Cadenza-Trace-Id") {
 		t.Errorf("answer %s", a.body)
@@ -29,10 +26,8 @@ func TestEndpointFromCanned(t *testing.T) {
 	if served := a.header.Get("Cadenza-Served-By"); !strings.HasPrefix(served, "canned") {
 		t.Errorf("Cadenza-Served-By %q", served)
 	}
-	// As the old clients' documentation has it.
-	if a := g.post("/v1/endpoints", `{"keys":["chat"],`+question+`}`); a.status != http.StatusOK {
-		t.Errorf("keys of one: %d %s", a.status, a.body)
-	}
+	// The form in the documentation of old clients.
+	g.post("/v1/endpoints", `{"keys":["chat"],`+question+`}`).ok(t, "keys of one")
 
 	response, err := g.send(context.Background(), "POST", "/v1/endpoints", `{"key":"chat","stream":true,`+question+`}`, http.Header{"Authorization": {"Bearer " + testKey}})
 	if err != nil {
@@ -232,7 +227,7 @@ func TestCutStreamIsNotPresentedAsComplete(t *testing.T) {
 	if !strings.Contains(all[len(all)-1], "cut: ") {
 		t.Errorf("the connection ended cleanly: %q", all)
 	}
-	// The whole answer is another matter: nothing was sent, so it falls back.
+	// For a whole answer, nothing was sent yet, so the gateway falls back.
 	if a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`); a.status != 200 {
 		t.Errorf("whole: %d %s", a.status, a.body)
 	}

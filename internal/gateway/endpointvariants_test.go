@@ -13,7 +13,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// variedEndpoint calls production, staging and others differently.
+// variedEndpoint has different calls for production, staging and others.
 const variedEndpoint = `
 timeout: { total: 20s }
 variants:
@@ -39,26 +39,22 @@ rules:
   - { when: { plan: pro }, value: cached }
 `
 
-// askIn is a request in a context.
+// askIn returns a request with a context.
 func askIn(context, text string) string {
 	return fmt.Sprintf(`{"key":"chat","context":%s,"variables":{"question":%q}}`, context, text)
 }
 
-// variantOf is the variant and the row of an endpoint's trace.
-func variantOf(t *testing.T, g *gateway, a answer) (record *trace.Record) {
+// variantOf returns the trace of an endpoint's answer.
+func variantOf(t *testing.T, g *gateway, a answer) *trace.Record {
 	t.Helper()
-	eventually(t, "the trace is stored", func() (ok bool) {
-		record, ok = g.trace("data/cadenza.db", a.header.Get("Cadenza-Trace-Id"))
-		return ok
-	})
-	return record
+	return g.ended(t, a.header.Get("Cadenza-Trace-Id"))
 }
 
 func TestEndpointVariantsDecideHowToCall(t *testing.T) {
 	t.Parallel()
 	slow := make(chan struct{})
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // or the server does not see the client go
+		body, _ := io.ReadAll(r.Body) // otherwise the server does not notice that the client leaves
 		if strings.Contains(string(body), "slow?") {
 			select {
 			case <-slow:
@@ -86,7 +82,7 @@ func TestEndpointVariantsDecideHowToCall(t *testing.T) {
 			if a.status != http.StatusOK || a.json(t)["content"] != "late" || len(record.Attempts) != 2 || !record.Attempts[1].Hedge {
 				t.Errorf("%d %s after %+v", a.status, a.body, record.Attempts)
 			}
-			// The prompt's table still says what to ask.
+			// The prompt's table still selects the question.
 			if record.Variant != "nl" || record.Row != "row 1" {
 				t.Errorf("the prompt's variant %q, row %q", record.Variant, record.Row)
 			}
@@ -105,7 +101,7 @@ func TestEndpointVariantsDecideHowToCall(t *testing.T) {
 		t.Errorf("%d %s: variant %q, row %q, %+v", a.status, a.body, record.EndpointVariant, record.EndpointRow, record.Attempts)
 	}
 
-	// Each variant remembers its answers for its own time, and no other's.
+	// Each variant caches its own answers, for its own time.
 	first := make(map[string]any)
 	for round, status := range []string{"Cadenza; fwd=miss", "Cadenza; hit; ttl="} {
 		for context, ttl := range map[string]string{`{"plan":"pro"}`: "35", `{"plan":"pro","environment":"staging"}`: "5"} {
@@ -131,7 +127,7 @@ func TestEndpointVariantsDecideHowToCall(t *testing.T) {
 	}
 }
 
-// TestEndpointWithoutVariantsHasNoVariant: nor has it a row of its own.
+// TestEndpointWithoutVariantsHasNoVariant checks that it has no row of its own, either.
 func TestEndpointWithoutVariantsHasNoVariant(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "fine") })
@@ -142,8 +138,8 @@ func TestEndpointWithoutVariantsHasNoVariant(t *testing.T) {
 	}
 }
 
-// TestEndpointDecisionsAreRemembered: the table of an endpoint asks the cache of
-// decisions as that of a prompt does, and neither gets the other's.
+// TestEndpointDecisionsAreRemembered checks that the decision cache has the decisions of
+// an endpoint's table and of a prompt's table, and does not mix them up.
 func TestEndpointDecisionsAreRemembered(t *testing.T) {
 	t.Parallel()
 	table := "default: a\ncolumns: [ user, value ]\nmatrix:\n"
@@ -168,8 +164,8 @@ func TestEndpointDecisionsAreRemembered(t *testing.T) {
 	})
 }
 
-// TestEndpointVariantsAreRecorded: the trace of an endpoint says what both of its
-// tables rest on, that of the prompt first.
+// TestEndpointVariantsAreRecorded checks that the trace of an endpoint has the evidence of
+// both tables, first the prompt's.
 func TestEndpointVariantsAreRecorded(t *testing.T) {
 	t.Parallel()
 	files := endpointWith(`variants: { usual: {}, fast: { timeout: { total: 5s } } }
@@ -207,7 +203,7 @@ rules:
 	if err := json.Unmarshal(record.Inputs, &inputs); err != nil || inputs["plan"] != "pro" || inputs["environment"] != "production" || inputs["locale"] == nil || inputs["tags"] == nil {
 		t.Errorf("inputs %s (%v)", record.Inputs, err)
 	}
-	// A caller may have nothing recorded, and the next one has its own evidence.
+	// One caller turns recording off; the next one has its own evidence.
 	header := bearer(testKey)
 	header.Set("Cadenza-Log", "none")
 	a := g.do("POST", "/v1/endpoints", askIn(context, "?"), header)

@@ -13,16 +13,17 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// What an endpoint and the variant of its prompt say is worth nothing unless it
-// reaches the call of the model. This test knows each field by reflection, so a
-// new one fails it until it is wired or said here not to be.
+// Each field of an endpoint and of its prompt's variant must reach the call of the
+// model. This test finds the fields by reflection, so a new one fails it until the
+// field is wired, or excluded here.
 
-// The parameters, in a prompt's variant and in a fallback alike.
+// The parameters, for a prompt's variant and for a fallback.
 const wiredParameters = `
 temperature: 0.25
 max_tokens: 100
@@ -63,16 +64,15 @@ variants:
     messages: [ { role: user, content: Hi } ]
 `
 
-// wiring is an edit that changes a single field, and what must notice.
+// wiring is an edit that changes a single field, and its expected effects.
 type wiring struct {
 	old, new string
-	// elsewhere is set where the call of the model is not what the field is
-	// for: it names the tests that see it.
+	// elsewhere is set if the field does not affect the call of the model: it
+	// names the tests of the field.
 	elsewhere string
 }
 
-// parameterEdits are by the path of the field, from the providers.Parameters
-// on.
+// parameterEdits are by the path of the field, relative to providers.Parameters.
 var parameterEdits = map[string]wiring{
 	"Temperature":           {old: "0.25", new: "0.75"},
 	"MaxTokens":             {old: "max_tokens: 100", new: "max_tokens: 101"},
@@ -95,8 +95,8 @@ var parameterEdits = map[string]wiring{
 	"ToolChoice.Name":       {old: "tool_choice: { name: look }", new: "tool_choice: { name: find }"},
 }
 
-// endpointEdits are by the path of the field, from the definition.Endpoint or its
-// definition.Policy on.
+// endpointEdits are by the path of the field, relative to definition.Endpoint or its
+// definition.Policy.
 var endpointEdits = map[string]wiring{
 	"Definition.Log":     {old: "metadata", new: "content", elsewhere: "TestCallersLowerTheLog"},
 	"Prompt":             {old: "asked", new: "other"},
@@ -117,14 +117,14 @@ var endpointEdits = map[string]wiring{
 
 // derived are fields that follow from the others.
 var derived = []string{
-	"Definition.Kind", "Definition.Key", "Definition.Aliases", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.cost", "Fallback.origin", "origin",
-	"table", "policies", "byOutcome", "fallback", "Key",
-	// What callers may bring, and parameters that only callers set: see accept_test.go.
+	"Definition.Kind", "Definition.Key", "Definition.Aliases", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.prompt", "Definition.typ", "Definition.table", "Definition.answer", "Definition.same", "Definition.node", "Fallback.origin", "origin",
+	"policies", "byOutcome", "fallback", "Key",
+	// Members and parameters that only callers set: see brought_test.go.
 	"Accept", "Fallback.Parameters.ParallelToolCalls", "Fallback.Parameters.Logprobs", "Parameters.ParallelToolCalls", "Parameters.Logprobs",
 }
 
-// asked is what becomes of an endpoint's definition.
-type asked struct {
+// wired is the result of an endpoint's definition.
+type wired struct {
 	endpoint *definition.Endpoint
 	how      *definition.Policy
 	policy   invoke.Policy
@@ -132,26 +132,26 @@ type asked struct {
 	question cache.Question
 }
 
-// leaves are the values of the fields of the endpoint and of how it calls.
-func (a *asked) leaves() map[string]string {
+// leaves returns the values of the fields of the endpoint and of its policy.
+func (a *wired) leaves() map[string]string {
 	leaves := leavesOf(a.endpoint)
 	maps.Copy(leaves, leavesOf(a.how))
 	return leaves
 }
 
-// standing is a provider that is never asked.
+// standing is a provider that is never called.
 type standing struct {
 	providers.Provider
 	name string
 }
 
-// PrepareRequests returns the request in words.
+// PrepareRequests returns the request as text.
 func (standing) PrepareRequests(req *providers.Request) (any, error) {
 	text, err := json.Marshal(req)
 	return string(text), err
 }
 
-func loadAsked(t *testing.T, endpoint, prompt string) asked {
+func loadAsked(t *testing.T, endpoint, prompt string) wired {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -170,15 +170,21 @@ func loadAsked(t *testing.T, endpoint, prompt string) asked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := asked{endpoint: snapshot.Endpoints["e"]}
+	a := wired{endpoint: snapshot.Endpoints["e"]}
 	w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "w", Providers: map[string]providers.Provider{
 		"first": standing{name: "first"}, "second": standing{name: "second"}, "third": standing{name: "third"},
 	}}, prices: price.NewTable(nil), hosts: map[string]string{"first": "first:443", "second": "second:443", "third": "third:443"}}
 	variant := a.endpoint.Prompt.Variants()[0]
 	a.how = a.endpoint.Default()
 	a.policy, a.targets = policyOf(a.how), w.targets(snapshot, a.how, variant)
-	a.question = (&call{workspace: w}).question(a.endpoint, a.how, variant, []providers.Message{{Role: "user", Content: "Hi"}}, nil, nil)
+	a.question = questionOf(w, a.endpoint, a.how, variant, []providers.Message{{Role: "user", Content: "Hi"}}, nil)
 	return a
+}
+
+// questionOf returns the question of a call without targets.
+func questionOf(w *Workspace, e *definition.Endpoint, how *definition.Policy, v *definition.Variant, messages []providers.Message, brought *dialect.Call) cache.Question {
+	p := plan{asked: asked{callOf(incoming{workspace: w}), e, brought}, policy: how, variant: v, messages: messages}
+	return p.cacheQuestion()
 }
 
 func TestFieldsOfAnEndpointAreWired(t *testing.T) {
@@ -189,7 +195,7 @@ func TestFieldsOfAnEndpointAreWired(t *testing.T) {
 	prompt := strings.TrimRight(wiredPrompt, "\n") + indented(wiredParameters, "    ")
 	base := loadAsked(t, endpoint, prompt)
 
-	// The whole list of edits is by the path of the field.
+	// All edits, by the path of the field.
 	edits := maps.Clone(endpointEdits)
 	for path, edit := range parameterEdits {
 		edits["Fallback.Parameters."+path] = edit
@@ -232,32 +238,31 @@ func TestFieldsOfAnEndpointAreWired(t *testing.T) {
 		}
 	}
 
-	// And nothing of a call is left to chance.
+	// Each field of a call has an edit.
 	for path := range leavesOf(base.policy) {
 		if !reached["Policy."+path] {
 			t.Errorf("no field of an endpoint decides on invoke.Policy.%s", path)
 		}
 	}
 	for field := range fieldsOf(reflect.TypeFor[invoke.Call]()) {
-		// The messages and the way of the answer are the request's, and the
-		// ceilings of calls in flight and the limits the workspace's: see
-		// TestCeilingsOfCallsInFlight. TestFailuresBehindAFallbackAreKept and
-		// TestTargets see what is kept of failures.
+		// The request sets the messages and the form of the answer, the workspace the ceilings
+		// of calls in flight and the limits: see TestCeilingsOfCallsInFlight.
+		// TestFailuresBehindAFallbackAreKept and TestTargets check the stored failures.
 		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Pieces", "Committed", "InFlight", "HostLimit", "Purse", "StartSpan", "Terse", "Changed"}, field.Name) {
 			t.Errorf("nothing here sees what decides on invoke.Call.%s", field.Name)
 		}
 	}
 	for path := range leavesOf(base.targets[0]) {
-		// TestBoundsOf and TestABudgetKnowsExtra see what bounds are read of.
+		// TestBoundsOf and TestABudgetKnowsExtra check the sources of bounds.
 		if !reached["Target."+path] && !strings.HasPrefix(path, "Bounds.") {
 			t.Errorf("no field of an endpoint decides on invoke.Target.%s", path)
 		}
 	}
 }
 
-// checkAsked sees that an edit reaches the call, and asks another question of
-// the answer cache.
-func checkAsked(t *testing.T, path string, base, edited asked, edit wiring, reached map[string]bool) {
+// checkAsked checks that an edit reaches the call, and changes the question of the
+// answer cache.
+func checkAsked(t *testing.T, path string, base, edited wired, edit wiring, reached map[string]bool) {
 	t.Helper()
 	var found []string
 	for _, p := range differences(leavesOf(base.policy), leavesOf(edited.policy)) {
@@ -268,7 +273,7 @@ func checkAsked(t *testing.T, path string, base, edited asked, edit wiring, reac
 			found = append(found, "Target."+p)
 		}
 	}
-	prepared := false // what the provider prepares differs
+	prepared := false // the provider's prepared request differs
 	for _, p := range found {
 		reached[p] = true
 		prepared = prepared || p == "Target.Prepared"
@@ -286,7 +291,7 @@ func checkAsked(t *testing.T, path string, base, edited asked, edit wiring, reac
 	}
 }
 
-// TestQuestion has every part of a question count.
+// TestQuestion checks that every part of a question counts.
 func TestQuestion(t *testing.T) {
 	base := loadAsked(t, wiredEndpoint, wiredPrompt)
 	variant := base.endpoint.Prompt.Variants()[0]
@@ -298,7 +303,7 @@ func TestQuestion(t *testing.T) {
 		for i := 0; i < len(messages); i += 2 {
 			list = append(list, providers.Message{Role: messages[i], Content: messages[i+1]})
 		}
-		q := (&call{workspace: &Workspace{WorkspaceConfig: WorkspaceConfig{Name: workspace}}}).question(e, how, v, list, nil, nil)
+		q := questionOf(&Workspace{WorkspaceConfig: WorkspaceConfig{Name: workspace}}, e, how, v, list, nil)
 		if other, there := seen[q]; there {
 			t.Errorf("%s and %s are one question", what, other)
 		}
@@ -341,27 +346,27 @@ func replaceOnce(t *testing.T, path, text string, edit wiring) string {
 	return strings.Replace(text, edit.old, edit.new, 1)
 }
 
-// checkPaths sees that there is an edit for each field, and none for others.
-func checkPaths(t *testing.T, edits map[string]wiring, of ...reflect.Type) {
+// checkPaths checks that there is an edit for each field, and for no others.
+func checkPaths(t *testing.T, edits map[string]wiring, types ...reflect.Type) {
 	t.Helper()
 	var paths []string
-	for _, of := range of {
-		paths = append(paths, pathsOf(of, "")...)
+	for _, typ := range types {
+		paths = append(paths, pathsOf(typ, "")...)
 	}
 	for _, path := range paths {
 		if _, there := edits[path]; !there {
-			t.Errorf("%s.%s: nothing here sees that it reaches the call of the model. Add an edit that changes it alone.", of, path)
+			t.Errorf("%s.%s: nothing here sees that it reaches the call of the model. Add an edit that changes it alone.", types, path)
 		}
 	}
 	for path := range edits {
 		if !slices.Contains(paths, path) {
-			t.Errorf("%s has no field %s", of, path)
+			t.Errorf("%s has no field %s", types, path)
 		}
 	}
 }
 
-// inner is the struct that a field holds, or holds a list of or a pointer to;
-// nil where it holds something else. A prompt is a definition of its own.
+// inner returns the struct type of a field, of its elements or of its pointer's
+// target; nil for other types. A prompt is a separate definition.
 func inner(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -372,16 +377,16 @@ func inner(t reflect.Type) reflect.Type {
 	return t
 }
 
-// pathsOf are the paths of the fields of a struct.
+// pathsOf returns the paths of the fields of a struct.
 func pathsOf(t reflect.Type, prefix string) (paths []string) {
 	for field := range fieldsOf(t) {
 		path := prefix + field.Name
-		switch of := inner(field.Type); {
+		switch typ := inner(field.Type); {
 		case slices.Contains(derived, path):
-		case of == nil:
+		case typ == nil:
 			paths = append(paths, path)
 		default:
-			paths = append(paths, pathsOf(of, path+".")...)
+			paths = append(paths, pathsOf(typ, path+".")...)
 		}
 	}
 	return paths
@@ -397,8 +402,8 @@ func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// leavesOf are the values of the fields by their paths; those of a list's
-// elements stand together.
+// leavesOf returns the values of the fields by their paths. The values of a list's
+// elements are joined.
 func leavesOf(v any) map[string]string {
 	leaves := make(map[string]string)
 	var walk func(v reflect.Value, prefix string)
@@ -440,7 +445,7 @@ func printed(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// differences are the paths at which two values differ.
+// differences returns the paths at which two values differ.
 func differences(a, b map[string]string) (paths []string) {
 	for path, value := range a {
 		if b[path] != value {

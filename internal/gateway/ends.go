@@ -9,22 +9,22 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// end is what the answers of an endpoint say of its end, as values of headers.
+// end has the values of the Deprecation and Sunset headers of an endpoint's answers.
 type end struct{ deprecation, sunset []string }
 
-// endsOf returns the ends of those endpoints of a snapshot of which every target ends,
-// by their keys. An endpoint ends with the last of its models, and is deprecated since
-// the last of their ends was announced.
-func (w *Workspace) endsOf(snapshot *definition.Snapshot) map[string]end {
+// endsOf returns the end of each endpoint whose targets all end, by its key. An endpoint
+// ends with the last of its models, and is deprecated since the last of their ends was
+// announced.
+func endsOf(targets []servedTarget) map[string]end {
 	type dates struct {
 		deprecated, shutdown time.Time
-		untold, stays        bool
+		unannounced, stays   bool // a target has no such date
 	}
 	all := make(map[string]dates)
-	for _, t := range w.namedTargets(snapshot) {
+	for _, t := range targets {
 		for _, key := range t.Endpoints {
 			d := all[key]
-			d.untold = d.untold || t.model.Deprecated.IsZero()
+			d.unannounced = d.unannounced || t.model.Deprecated.IsZero()
 			d.stays = d.stays || t.model.Shutdown.IsZero()
 			if t.model.Deprecated.After(d.deprecated) {
 				d.deprecated = t.model.Deprecated.Time
@@ -41,7 +41,7 @@ func (w *Workspace) endsOf(snapshot *definition.Snapshot) map[string]end {
 			continue
 		}
 		e := end{sunset: []string{d.shutdown.Format(http.TimeFormat)}}
-		if !d.untold {
+		if !d.unannounced {
 			e.deprecation = []string{"@" + strconv.FormatInt(d.deprecated.Unix(), 10)}
 		}
 		ends[key] = e
@@ -49,13 +49,13 @@ func (w *Workspace) endsOf(snapshot *definition.Snapshot) map[string]end {
 	return ends
 }
 
-// nameEnd sets the headers that say until when an endpoint answers, where it ends.
-func (c *call) nameEnd(endpoint *definition.Endpoint) {
-	end, ends := c.workspace.callTargets(c.snapshot).ends[endpoint.Key]
+// nameEnd sets the Deprecation and Sunset headers if the endpoint ends.
+func (in *incoming) nameEnd(endpoint *definition.Endpoint) {
+	end, ends := in.workspace.callTargets(in.snapshot).ends[endpoint.Key]
 	if !ends {
 		return
 	}
-	h := c.w.Header()
+	h := in.w.Header()
 	h[wire.HeaderSunset] = end.sunset
 	if end.deprecation != nil {
 		h[wire.HeaderDeprecation] = end.deprecation

@@ -10,7 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/price"
 )
 
-// on returns a day.
+// on parses a day.
 func on(text string) price.Day {
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil {
@@ -19,8 +19,8 @@ func on(text string) price.Day {
 	return price.Day{Time: t}
 }
 
-// TestHeadersOfTheEnd: the answers of an endpoint say when it ends only where every
-// target does, and since when that is known only where it is known of each.
+// TestHeadersOfTheEnd checks that the answers of an endpoint have the date of its end only if
+// every target ends, and the date since which that is known only if each target has one.
 func TestHeadersOfTheEnd(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "hello") })
@@ -50,8 +50,8 @@ func TestHeadersOfTheEnd(t *testing.T) {
 	}
 }
 
-// TestTargetsEnd: a target has the day on which its provider ceases to serve its model,
-// and a metric has it.
+// TestTargetsEnd checks that a target and a metric have the day on which the provider
+// ceases to serve the model.
 func TestTargetsEnd(t *testing.T) {
 	t.Parallel()
 	g, _ := startScripted(t, "", with(func(c *gw.WorkspaceConfig) {
@@ -70,8 +70,8 @@ func TestTargetsEnd(t *testing.T) {
 	}
 }
 
-// TestHeadersOfTheEndEverywhere: so do those of each API, whole answers and streams,
-// answers that are given again, and errors; but not those of prompts.
+// TestHeadersOfTheEndEverywhere checks the headers of each API: in whole answers, streams,
+// repeated answers and errors, but not in answers with prompts.
 func TestHeadersOfTheEndEverywhere(t *testing.T) {
 	t.Parallel()
 	ending := &price.Price{Model: price.Model{Deprecated: on("2026-10-14"), Shutdown: on("2027-01-14")}}

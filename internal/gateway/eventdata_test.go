@@ -13,8 +13,8 @@ import (
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
-// TestWhatEventsSay: an event names what it is about as the log and the answers do. What
-// is served first is no change.
+// TestWhatEventsSay checks that events use the same names as the log and the answers. The
+// first served set is no change.
 func TestWhatEventsSay(t *testing.T) {
 	t.Parallel()
 	var limited atomic.Bool

@@ -23,7 +23,7 @@ var Events = []string{
 	EventDefinitionsChanged, EventDefinitionsInvalid, EventTargetEjected, EventTargetRestored, EventLimitReached, EventBudget80,
 }
 
-// emit tells others of an event of a workspace.
+// emit emits an event of a workspace.
 func (w *Workspace) emit(name string, data map[string]any) {
 	if w.gateway.emit == nil {
 		return
@@ -32,10 +32,10 @@ func (w *Workspace) emit(name string, data map[string]any) {
 	w.gateway.emit(name, data)
 }
 
-// emitDefinitions tells of definitions that began to be served, and of those that can't
-// be. Each change is told once, also where a reload has two gateways follow the
-// directory for a moment: they share the workspace's memory. The first definitions of a
-// process are no change.
+// emitDefinitions emits an event when other definitions are served, and when a set of
+// definitions is invalid. Each change has one event, even while two gateways follow the
+// directory during a reload: they share the workspace's memory. The first definitions of
+// a process are no change.
 func (w *Workspace) emitDefinitions(snapshot *definition.Snapshot, err error) {
 	state := snapshot.Revision
 	if err != nil {
@@ -56,9 +56,9 @@ func (w *Workspace) emitDefinitions(snapshot *definition.Snapshot, err error) {
 	}
 }
 
-// emitTarget tells of a target that is left alone, or answers again after it was. It
-// does so with the line of the log, of which a target gets one of a kind in a minute:
-// one that comes and goes with each call must not flood what handles events.
+// emitTarget emits an event when a target is left alone, or answers again after that. It
+// is called with the log line, which each target gets at most once a minute for each kind
+// of change: a target that fails and recovers with each call must not flood the handlers.
 func (w *Workspace) emitTarget(name string, c *invoke.Change) {
 	if c.Why.Class == "" {
 		return // it failed often, and was not left alone

@@ -12,32 +12,30 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Leases returns how many requests use the store.
+// Leases returns the number of requests that use the store.
 func (s *Store) Leases() int64 { return s.count.Load() - 1 }
 
-// Leases returns how many requests use the memory.
+// Leases returns the number of requests that use the memory.
 func (m *Memory) Leases() int64 { return m.count.Load() - 1 }
 
-// HeldByRequests returns how many bytes large requests hold in all workspaces, and
-// in one.
+// HeldByRequests returns the bytes of large requests in all workspaces, and in one.
 func (p *Process) HeldByRequests(m *Memory) (all, own int64) {
 	return p.largeRequests.taken.Load(), m.largeRequests.taken.Load()
 }
 
-// FillRequests takes all the room that a workspace's large requests have. give
-// gives it back.
-func (m *Memory) FillRequests() (give func()) {
+// FillRequests takes all memory of a workspace for large requests. release frees it.
+func (m *Memory) FillRequests() (release func()) {
 	m.largeRequests.taken.Add(DefaultMaxLargeRequests)
 	return func() { m.largeRequests.taken.Add(-DefaultMaxLargeRequests) }
 }
 
-// CallsInFlight returns how many calls of the process and at a host are in flight.
+// CallsInFlight returns the number of calls in flight in the process, and at a host.
 func (p *Process) CallsInFlight(host string) (process, atHost int) {
 	return p.calls.Process(), p.calls.Host(host)
 }
 
 // CallMetrics returns the gauge of a workspace's calls in flight, and the counter of
-// those that a ceiling refused.
+// calls refused by a ceiling.
 func (p *Process) CallMetrics(workspace, ceiling string) (now, refused float64) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(p.metrics.inFlight, p.metrics.refused)
@@ -63,7 +61,7 @@ func (p *Process) CallMetrics(workspace, ceiling string) (now, refused float64) 
 	return now, refused
 }
 
-// EnterCall admits a call of a key, which is in flight until leave.
+// EnterCall admits a call with a key. It is in flight until leave is called.
 func (p *Process) EnterCall(workspace, key string) (leave func()) {
 	digest := inflight.Key(digestOf(key))
 	p.calls.Enter(workspace, digest, &inflight.Limits{Process: 1, Workspace: 1, Key: 1})
@@ -85,35 +83,41 @@ var ConditionCodes = conditionCodes
 // VerifyDecision reports whether the workspace made id for a decision.
 func (w *Workspace) VerifyDecision(id trace.ID) bool { return w.verifyDecision(id) }
 
-// HeldByAnswers returns how many bytes a workspace's large answers hold.
+// HeldByAnswers returns the bytes of a workspace's large answers.
 func (m *Memory) HeldByAnswers() int64 { return m.largeAnswers.taken.Load() }
 
-// FillAnswers takes all the room that a workspace's large answers have. give gives it
-// back.
-func (m *Memory) FillAnswers() (give func()) {
+// FillAnswers takes all memory of a workspace for large answers. release frees it.
+func (m *Memory) FillAnswers() (release func()) {
 	m.largeAnswers.taken.Add(maxLargeAnswers / 2)
 	return func() { m.largeAnswers.taken.Add(-maxLargeAnswers / 2) }
 }
 
-// Known is what the gateway knows of itself for a request with a key.
+// Known returns the gateway's own fields for a request with a key.
 func (w *Workspace) Known(key string) rules.Gateway {
-	return &call{workspace: w, began: time.Now(), key: &principal{name: key}}
+	return &callOf(incoming{workspace: w, began: time.Now(), key: &principal{name: key}}).evaluation
 }
 
-// MaxCountedDefinitions is the constant of the same name.
+// callOf returns a call of a request.
+func callOf(in incoming) *call {
+	c := newCall()
+	c.incoming = in
+	return c
+}
+
+// MaxCountedDefinitions exports the constant.
 const MaxCountedDefinitions = maxCountedDefinitions
 
-// SeriesOf returns how many definitions of a snapshot have series of their own.
+// SeriesOf returns the number of definitions of a snapshot with their own series.
 func (p *Process) SeriesOf(snapshot *definition.Snapshot) int {
 	w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "many"}, calls: new(workspaceSeries)}
 	return len(p.metrics.newServedSeries(w, snapshot).definitions)
 }
 
-// CountEverywhere makes the series that a workspace has once each definition was asked
-// for on two routes and each of its targets failed in four ways.
+// CountEverywhere creates the series of a workspace in which each definition was
+// requested on two routes and each target failed in four ways.
 func (p *Process) CountEverywhere(workspace string, snapshot *definition.Snapshot) {
 	m := p.metrics
-	for d := range snapshot.All() {
+	for _, d := range snapshot.Definitions {
 		m.requests.WithLabelValues(workspace, "decisions", d.Key, "ok").Inc()
 	}
 	for _, t := range targetsOf(snapshot) {
@@ -123,11 +127,11 @@ func (p *Process) CountEverywhere(workspace string, snapshot *definition.Snapsho
 	}
 }
 
-// Counts reports whether the workspace counts for a definition, of any snapshot.
+// Counts reports whether the workspace has series for a definition of any snapshot.
 func (w *Workspace) Counts(d *definition.Definition) bool { return w.seriesOf(d) != nil }
 
-// Seal seals a provider's data as the workspace does.
+// Seal seals a provider's data like the workspace.
 func (w *Workspace) Seal(origin, opaque string) string { return w.sealer().Seal(origin, opaque) }
 
-// CallsOf is how many calls of a workspace are in flight, by the ceiling's own count.
+// CallsOf returns the ceiling's own count of a workspace's calls in flight.
 func (p *Process) CallsOf(workspace string) int { return p.calls.Workspace(workspace) }

@@ -14,10 +14,10 @@ import (
 // maxAttemptError bounds the text of an attempt's failure in its trace, in bytes.
 const maxAttemptError = 500
 
-// failureText returns a text about a failure as it is kept: without secrets, on
-// one line of at most maxAttemptError bytes.
+// failureText returns a text about a failure for logs and traces: without secrets, in one
+// line of at most maxAttemptError bytes.
 func (w *Workspace) failureText(text string) string {
-	// A secret that is cut in two is not found.
+	// Redact first: the redactor does not recognise a secret that was cut.
 	text = visible.Line(w.redactor.String(text))
 	if len(text) <= maxAttemptError {
 		return text
@@ -30,9 +30,9 @@ func (w *Workspace) failureText(text string) string {
 	return text[:end] + more
 }
 
-// errorOf returns why an attempt failed, with as much of the provider's words as
-// the trace may keep. An attempt that ended because of its caller, or of another
-// attempt, has none.
+// errorOf returns why an attempt failed, with as much of the provider's text as the trace
+// may keep. It returns the empty text for an attempt that its caller or another attempt
+// ended.
 func (i *invocation) errorOf(a *invoke.Attempt) string {
 	switch {
 	case a.Code == "" || a.Code == string(invoke.ClientGone) || a.Code == string(invoke.Superseded):
@@ -79,8 +79,8 @@ func (w *Workspace) targetChanged(c *invoke.Change) {
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// countTargets counts the targets that a call skipped, and the answer of another
-// target than the first one.
+// countTargets counts the targets that a call skipped, and a fallback: an answer after
+// another target failed or was skipped.
 func (i *invocation) countTargets(served *servedSeries, result *invoke.Result) {
 	m := i.gateway.metrics
 	fallback := false

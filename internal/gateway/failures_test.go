@@ -20,7 +20,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// failing is a provider that fails after a while.
+// failing is a provider that fails after a delay.
 type failing struct {
 	after time.Duration
 	err   error
@@ -35,8 +35,8 @@ func (f failing) Invoke(ctx context.Context, _ *providers.Request) (providers.St
 	}
 }
 
-// behindAFallback are definitions with an endpoint for each provider, whose answer
-// is canned where the provider fails.
+// behindAFallback returns definitions with an endpoint for each provider, whose fallback
+// is a canned answer.
 func behindAFallback(log string, names ...string) map[string]string {
 	files := make(map[string]string)
 	for name, content := range workspace {
@@ -49,19 +49,9 @@ func behindAFallback(log string, names ...string) map[string]string {
 	return files
 }
 
-// stored returns the trace with an id once it is stored whole.
-func (g *gateway) ended(t *testing.T, id string) (record *trace.Record) {
-	t.Helper()
-	eventually(t, "the trace is stored", func() (ok bool) {
-		record, ok = g.trace("data/cadenza.db", id)
-		return ok && record.State == trace.StateEnded
-	})
-	return record
-}
-
-// TestFailuresBehindAFallbackAreKept holds that the trace of an answer has why the
-// attempts before it failed, as far as the log policy goes, without secrets and no
-// longer than it may be, and that neither the caller nor the log gets more.
+// TestFailuresBehindAFallbackAreKept checks that the trace of an answer has the errors of
+// earlier attempts, as far as the log policy allows, without secrets and with a bounded
+// length, and that neither the caller nor the log gets more.
 func TestFailuresBehindAFallbackAreKept(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
@@ -79,7 +69,7 @@ func TestFailuresBehindAFallbackAreKept(t *testing.T) {
 	const redacted = "[redacted:api_key]"
 	tests := []struct {
 		name        string
-		of          providers.Provider
+		provider    providers.Provider
 		class       string
 		brief, full string // "": as brief
 	}{
@@ -97,7 +87,7 @@ func TestFailuresBehindAFallbackAreKept(t *testing.T) {
 			var names []string
 			var settings []setting
 			for _, test := range tests {
-				names, settings = append(names, test.name), append(settings, withProvider(test.name, test.of))
+				names, settings = append(names, test.name), append(settings, withProvider(test.name, test.provider))
 			}
 			g := startGateway(t, behindAFallback(policy, names...), settings...)
 			for _, test := range tests {
@@ -107,9 +97,9 @@ func TestFailuresBehindAFallbackAreKept(t *testing.T) {
 				}
 				for _, stream := range []bool{false, true} {
 					a := g.post("/v1/endpoints", fmt.Sprintf(`{"key":%q,"stream":%t,%s}`, test.name, stream, question))
-					told := string(a.body) + fmt.Sprint(a.header)
-					if a.status != http.StatusOK || !strings.Contains(told, "call ") || strings.Contains(strings.ToLower(told), "words") || strings.Contains(told, test.brief) {
-						t.Errorf("%s: the caller gets %d %s", test.name, a.status, told)
+					response := string(a.body) + fmt.Sprint(a.header)
+					if a.status != http.StatusOK || !strings.Contains(response, "call ") || strings.Contains(strings.ToLower(response), "words") || strings.Contains(response, test.brief) {
+						t.Errorf("%s: the caller gets %d %s", test.name, a.status, response)
 					}
 					if policy == "none" {
 						continue
@@ -139,7 +129,7 @@ func TestFailuresBehindAFallbackAreKept(t *testing.T) {
 				if strings.Contains(string(content), testKey) {
 					t.Errorf("%s holds the key", file)
 				}
-				// The lines about targets hold no more than log: metadata allows.
+				// The log lines about targets have no more than log: metadata allows.
 				if strings.Contains(string(content), "WORDS") && (policy != "content" || file == "log") {
 					t.Errorf("%s holds the provider's words", file)
 				}
@@ -151,8 +141,8 @@ func TestFailuresBehindAFallbackAreKept(t *testing.T) {
 	}
 }
 
-// TestFailuresOfBothLanesAreKept holds that the attempts of a hedged call have
-// their failures, as those of a call without a fallback do, and that one that
+// TestFailuresOfBothLanesAreKept checks that the attempts of a hedged call have their
+// errors, like the attempts of a call without a fallback, and that an attempt that
 // ended because another was faster has none.
 func TestFailuresOfBothLanesAreKept(t *testing.T) {
 	t.Parallel()

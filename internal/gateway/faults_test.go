@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestThirtyPercentFaults has a single target fail in 30 of 100 calls: with an
-// error status, a reset connection, or an answer that breaks off. Which call
-// fails depends on the question and the attempt alone, so every run is alike.
+// TestThirtyPercentFaults has a single target that fails in 30 of 100 calls: with an
+// error status, a reset connection, or an answer that breaks off. Which call fails
+// depends only on the question and the attempt, so all runs are equal.
 func TestThirtyPercentFaults(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -20,45 +20,45 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// fieldsSeed names the variable of the environment that repeats a run.
+// fieldsSeed is the environment variable that repeats a run.
 const fieldsSeed = "CADENZA_FIELDS_SEED"
 
-// answered is a request that was answered with 200, and what the model was asked.
+// answered is a request with a 200 answer, and the model's input.
 type answered struct {
 	asked  map[string]any // the body that the provider got
-	text   string         // the same as it came
+	text   string         // the same body as text
 	header http.Header
 	answer string
 }
 
-// An effect reports whether an answered request had the effect of a member.
+// An effect reports whether a member had its effect on an answered request.
 type effect func(a *answered) bool
 
 // field is a member of a request with its value.
 type field struct {
-	path   string // of the member: a name, or parameters. and a name
+	path   string // a name, or "parameters." and a name
 	value  string // JSON
-	effect effect // nil: it can have none
-	// below is the name of a further member somewhere in the value, and text its own,
-	// which may have no effect even where the rest has one.
+	effect effect // nil: it can have no effect
+	// below is the name of an additional member somewhere in the value, and text is that
+	// member's text. It may have no effect although the value has one.
 	below, text string
-	// usual reports that the value asks for what is so in any case.
+	// usual reports that the value asks for the default behaviour.
 	usual bool
-	// stored is what the trace's metadata have of it.
+	// stored is its part in the trace's metadata.
 	stored map[string]string
 }
 
-// sendable makes values of a member that have an effect.
+// sendable makes values of a member, most of which have an effect.
 type sendable struct {
 	// kinds are the JSON types of its values: o(bject), a(rray), s(tring), n(umber),
 	// b(oolean). Any other type is invalid.
 	kinds string
 	valid func(r *rand.Rand) field
-	// own reports that the gateway takes it from any caller. Any other needs accept.
+	// own reports that the gateway takes it from any caller, without accept.
 	own bool
 	// odd are values of its type that have no effect.
 	odd []string
-	// with is a member without which it has none.
+	// with is a member that it needs to have an effect.
 	with string
 }
 
@@ -78,7 +78,7 @@ func quote(v any) string {
 	return string(text)
 }
 
-// saw is the effect that the model was told all of the texts.
+// saw is the effect that the model got all of the texts.
 func saw(texts ...string) effect {
 	return func(a *answered) bool {
 		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(a.text, text) })
@@ -97,17 +97,17 @@ func got(want any, path ...string) effect {
 	}
 }
 
-// unchanged is the effect of a value that asks for what is so in any case.
+// unchanged is the effect of a value that asks for the default behaviour.
 func unchanged(*answered) bool { return true }
 
-// fixed is a member of which only some values ask for what is so in any case.
+// fixed is a member whose only valid values ask for the default behaviour.
 func fixed(kinds string, values ...string) sendable {
 	return sendable{kinds: kinds, own: true, valid: func(r *rand.Rand) field {
 		return field{value: values[r.IntN(len(values))], effect: unchanged, usual: true}
 	}}
 }
 
-// without is a member that no value gives an effect.
+// without is a member that never has an effect.
 func without() sendable { return sendable{} }
 
 func number(name string, lo, hi float64, odd ...string) sendable {
@@ -135,7 +135,7 @@ func stored(name string, kinds string) sendable {
 	}}
 }
 
-// schema is a JSON Schema with a mark in it.
+// schema returns a JSON Schema that contains a mark.
 func schema(text string) map[string]any {
 	return map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{text},
@@ -159,7 +159,7 @@ var (
 			other := mark(r)
 			return field{value: quote([]string{text, other}), effect: got([]any{text, other}, "stop")}
 		}},
-		// Without tools there is nothing to call in parallel.
+		// Without tools it has no effect.
 		"parallel_tool_calls": {kinds: "b", valid: func(r *rand.Rand) field {
 			v := r.IntN(2) == 0
 			return field{value: quote(v), effect: func(a *answered) bool { return a.asked["tools"] == nil || a.asked["parallel_tool_calls"] == v }}
@@ -181,7 +181,7 @@ var (
 			return field{value: "true", effect: func(a *answered) bool { return strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") }}
 		}},
 	}
-	// Asked for none, a provider is asked for nothing.
+	// With zero, the provider's request does not have it.
 	alternatives = sendable{kinds: "n", with: "logprobs", odd: []string{"21", "-1", "1.5"}, valid: func(r *rand.Rand) field {
 		n := r.IntN(21)
 		return field{value: strconv.Itoa(n), effect: func(a *answered) bool {
@@ -347,7 +347,7 @@ func alternativesOf(with string) sendable {
 	return m
 }
 
-// both is the effect of two.
+// both is the conjunction of two effects.
 func both(a, b effect) effect { return func(x *answered) bool { return a(x) && b(x) } }
 
 func join[V any](tables ...map[string]V) map[string]V {
@@ -369,7 +369,7 @@ func below(prefix string, table map[string]sendable) map[string]sendable {
 	return all
 }
 
-// choice is a choice of tools. Where there are none it may have no effect but that.
+// choice is a choice of tools. Without tools, only "required" must have an effect.
 func choice(named func(name string) any) sendable {
 	return sendable{kinds: "so", with: "tools", odd: []string{`"perhaps"`, quote(named("")), `{"type":"web_search"}`}, valid: func(r *rand.Rand) field {
 		word := []string{"auto", "none", "required"}[r.IntN(3)]
@@ -379,7 +379,7 @@ func choice(named func(name string) any) sendable {
 	}}
 }
 
-// chatMessages makes messages in the shape of the chat API, with a mark in each part.
+// chatMessages makes messages of the chat API, with a mark in each part.
 func chatMessages(r *rand.Rand) field {
 	var marks []string
 	text := func() string {
@@ -473,8 +473,7 @@ func anthropicFormat(r *rand.Rand) field {
 	}
 }
 
-// anthropicMessages makes messages in the shape of Anthropic's API, with a mark in each
-// block.
+// anthropicMessages makes messages of Anthropic's API, with a mark in each block.
 func anthropicMessages(r *rand.Rand) field {
 	var marks []string
 	text := func() string {
@@ -519,7 +518,7 @@ func anthropicMessages(r *rand.Rand) field {
 	return field{value: quote(messages), effect: saw(marks...)}
 }
 
-// random makes a member of a request: mostly one with an effect, else one that cannot
+// random makes a member of a request: usually one with an effect, sometimes one that can't
 // have any.
 func (m sendable) random(r *rand.Rand, path string) field {
 	f := field{path: path}
@@ -548,8 +547,8 @@ func (m sendable) random(r *rand.Rand, path string) field {
 // elsewhere are members that the API knows in some objects.
 var elsewhere = []string{"name", "refusal", "audio", "function_call", "annotations", "cache_control", "phase", "namespace", "strict", "description", "metadata"}
 
-// insert puts a further member into one of the objects of the value, unless that is a
-// schema or has the caller's own names.
+// insert adds a member to one of the objects of the value, but not to a schema or to an
+// object with names of the caller.
 func (f *field) insert(r *rand.Rand) {
 	if slices.Contains([]string{"context", "variables", "metadata"}, f.path) {
 		return
@@ -591,16 +590,16 @@ func (f *field) insert(r *rand.Rand) {
 	f.value = quote(value)
 }
 
-// covers reports whether a path that the gateway names is that of the field, or of
-// something in it.
+// covers reports whether a path named by the gateway is the field's path or is inside the
+// field.
 func (f *field) covers(path string) bool {
 	rest, ok := strings.CutPrefix(path, f.path)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// TestNoFieldIsDropped sends requests with random members, valid and not, to each route
-// of endpoints. What the gateway refuses is taken out, until the request is answered:
-// all that is left then had its effect, or is named in Cadenza-Ignored.
+// TestNoFieldIsDropped sends requests with random members, valid and invalid, to each route
+// of endpoints. It removes the members that the gateway refuses, until the request is
+// answered: each remaining member had its effect, or is named in Cadenza-Ignored.
 func TestNoFieldIsDropped(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -685,8 +684,8 @@ accept:
 		}
 		if r.IntN(4) == 0 {
 			f := without().random(r, mark(r))
-			// Our own API ignores what it does not know, as it always has, beside what
-			// callers may bring.
+			// Our own API ignores unknown members, for compatibility, except in the
+			// members that accept allows.
 			if d.key == "key" {
 				f.path = "parameters." + f.path
 			}
@@ -725,7 +724,7 @@ accept:
 			var refusal struct {
 				Error struct {
 					Message, Param string
-					Details        struct{ Param string } // in Anthropic's shape
+					Details        struct{ Param string } // of Anthropic's API
 				}
 			}
 			if err := json.Unmarshal(w.Body.Bytes(), &refusal); err != nil || w.Code != http.StatusBadRequest {
@@ -765,7 +764,7 @@ accept:
 	}
 }
 
-// named returns the paths of the field that Cadenza-Ignored has.
+// named returns the paths in Cadenza-Ignored that belong to the field.
 func (f *field) named(header http.Header) (paths []string) {
 	for path := range strings.SplitSeq(header.Get("Cadenza-Ignored"), ",") {
 		if path = strings.TrimSpace(path); f.covers(path) {
@@ -775,8 +774,8 @@ func (f *field) named(header http.Header) (paths []string) {
 	return paths
 }
 
-// dropped returns what is wrong with a field of an answered request; empty: nothing.
-// refusable reports that the endpoint accepts nothing of its kind.
+// dropped returns the mistake with a field of an answered request, or an empty string.
+// refusable says that the endpoint accepts no members of its kind.
 func (f *field) dropped(a *answered, refusable bool) string {
 	named := f.named(a.header)
 	switch {
@@ -813,8 +812,8 @@ func bodyOf(key, endpoint string, fields []field) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// TestLeftOutParametersAreNamed: a provider without a parameter of the caller's leaves it
-// out, and the caller learns of it.
+// TestLeftOutParametersAreNamed checks that a provider omits a caller's parameter that it
+// does not have, and that the answer names the parameter.
 func TestLeftOutParametersAreNamed(t *testing.T) {
 	t.Parallel()
 	upstream := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "Fine.") })
@@ -823,7 +822,7 @@ func TestLeftOutParametersAreNamed(t *testing.T) {
 		"definitions/endpoints/p.yaml": "prompt: p\naccept: { history: true, parameters: [seed, top_k, temperature] }\n",
 	}, withProvider("fake", openaiProvider(upstream.URL, openai.Quirks{NoSeed: true, NoTopK: true})))
 	for body, want := range map[string]string{
-		`"temperature":1`: "", // the definition's seed is none of the caller's
+		`"temperature":1`: "", // the definition, not the caller, has a seed
 		`"seed":1`:        "seed",
 		`"service_tier":"auto","top_k":3,"seed":1,"temperature":1`: "service_tier, top_k, seed",
 	} {

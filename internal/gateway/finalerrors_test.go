@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestErrorsThatNoRepetitionMends has a provider fail in each way, on each route that
-// calls models, and looks whether the caller is told not to repeat its request.
+// TestErrorsThatNoRepetitionMends has a provider that fails in each way, on each route that
+// calls models, and checks whether the answer says not to repeat the request.
 func TestErrorsThatNoRepetitionMends(t *testing.T) {
 	t.Parallel()
 	answers := map[string]http.HandlerFunc{

@@ -15,8 +15,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// ending answers a question such as "length?" with an answer that ends so, and
-// one of "silence?" without a reason and without usage.
+// ending answers a question such as "length?" with this finish reason, and the
+// question "silence?" without a reason and without usage.
 func ending(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Stream   bool
@@ -47,13 +47,13 @@ func ending(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "data: [DONE]\n\n")
 }
 
-// estimate is the usage of an answer that the provider did not count.
+// estimate returns the usage of an answer without a provider's count.
 func estimate(prompt int) string {
 	return fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":4,"total_tokens":%d,"estimated":true}`, prompt, prompt+4)
 }
 
-// TestAnswersSayHowTheyEnded in both forms, and those that a cache gives do so
-// as the first did. Only whole answers are ever kept.
+// TestAnswersSayHowTheyEnded checks finish reasons in whole answers and streams, also
+// from the cache. Only complete answers are cached.
 func TestAnswersSayHowTheyEnded(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) { ending(w, r) })
@@ -91,7 +91,7 @@ func TestAnswersSayHowTheyEnded(t *testing.T) {
 				if want := round > 0 && test.cached; cached != want {
 					t.Errorf("%s, stream=%v, asked for the %d. time: Cache-Status %q", test.question, stream, round+1, a.header.Get("Cache-Status"))
 				}
-				record := ended(t, g, id)
+				record := g.ended(t, id)
 				if !strings.Contains(test.end, `"`+record.FinishReason+`"`) || record.FinishReason == "" || record.Status != 200 {
 					t.Errorf("%s, cached %v: the trace has the reason %q and the status %d", test.question, cached, record.FinishReason, record.Status)
 				}
@@ -106,8 +106,8 @@ func TestAnswersSayHowTheyEnded(t *testing.T) {
 	}
 }
 
-// TestCutAnswersAreShared by those who asked the same at the same time, who
-// would only queue to be cut alike, and given to nobody later.
+// TestCutAnswersAreShared checks that concurrent callers with the same question share
+// a cut answer, since each new call would be cut, too, and that it is not cached.
 func TestCutAnswersAreShared(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -140,7 +140,8 @@ func TestCutAnswersAreShared(t *testing.T) {
 	}
 }
 
-// TestJSONThatWasCutFallsBack to the next target, and is no answer in the end.
+// TestJSONThatWasCutFallsBack checks that cut JSON leads to the next target, and at the
+// end to an error.
 func TestJSONThatWasCutFallsBack(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) { ending(w, r) })
@@ -151,13 +152,13 @@ func TestJSONThatWasCutFallsBack(t *testing.T) {
 	files["definitions/endpoints/safe.yaml"] = "prompt: reply\nretry: { count: 3 }\nfallback:\n- { provider: canned, extra: { answer: '{}' } }\n"
 	g := startGateway(t, files, fakeProvider(u.URL))
 
-	for range 2 { // it is not remembered either
+	for range 2 { // it is not cached, either
 		asked := u.Calls.Load()
 		a := g.post("/v1/endpoints", ask("length?", false))
 		if a.status != http.StatusBadGateway || a.json(t)["error_code"] != "upstream_invalid_response" || u.Calls.Load() != asked+1 {
 			t.Errorf("%d %s after %d calls", a.status, a.body, u.Calls.Load()-asked)
 		}
-		record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))
+		record := g.ended(t, a.header.Get("Cadenza-Trace-Id"))
 		if len(record.Attempts) != 1 || record.Attempts[0].Code != "length" || record.TotalTokens != 10 && record.Attempts[0].CompletionTokens != 3 {
 			t.Errorf("the trace has the attempts %+v", record.Attempts)
 		}
@@ -177,7 +178,8 @@ func TestJSONThatWasCutFallsBack(t *testing.T) {
 	}
 }
 
-// TestReasonsAreThoseOfTheProviders: traces name them without knowing providers.
+// TestReasonsAreThoseOfTheProviders compares trace.FinishReasons with package providers,
+// which package trace can't import.
 func TestReasonsAreThoseOfTheProviders(t *testing.T) {
 	t.Parallel()
 	want := []string{string(providers.FinishStop), string(providers.FinishToolCalls), string(providers.FinishLength), string(providers.FinishContentFilter)}
@@ -186,7 +188,8 @@ func TestReasonsAreThoseOfTheProviders(t *testing.T) {
 	}
 }
 
-// TestCallUnderWayHasNoStatus, and so one that a crash interrupts has none.
+// TestCallUnderWayHasNoStatus checks that the record of a running call has no status, so a
+// call that a crash interrupts has none.
 func TestCallUnderWayHasNoStatus(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -213,12 +216,12 @@ func TestCallUnderWayHasNoStatus(t *testing.T) {
 	}
 	close(release)
 	_, _ = io.Copy(io.Discard, response.Body)
-	if record := ended(t, g, id); record.Status != 200 || record.FinishReason != "stop" || record.Prompt != "reply" {
+	if record := g.ended(t, id); record.Status != 200 || record.FinishReason != "stop" || record.Prompt != "reply" {
 		t.Errorf("%+v", record)
 	}
-	// An answer from memory has its status from the beginning.
+	// An answer without a call has its status from the beginning.
 	id = g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id")
-	if record := ended(t, g, id); record.Status != 200 || record.Prompt != "" || record.FinishReason != "" {
+	if record := g.ended(t, id); record.Status != 200 || record.Prompt != "" || record.FinishReason != "" {
 		t.Errorf("%+v", record)
 	}
 }

@@ -49,7 +49,7 @@ type Process struct {
 
 // NewProcess makes the Process that the gateways of a process share.
 func NewProcess() *Process {
-	// Those that wait have connections, of which there are fewer than descriptors.
+	// Each waiting caller holds a connection, which takes a descriptor.
 	return &Process{metrics: newMetrics(), maxSlowed: min(maxSlowed, int64(inflight.Descriptors()/4))}
 }
 
@@ -60,11 +60,10 @@ type Config struct {
 	// Describe is called once for each request. Its second argument
 	// looks up placeholders of the request, now and after the answer. Optional.
 	Describe func(r *http.Request, placeholder func(name string) (value any, known bool))
-	// Emit tells others of an event, by one of the names of Events, with what it is
-	// about. It must return soon. Optional.
+	// Emit emits an event. The name is one of Events. Emit must return soon. Optional.
 	Emit func(name string, data map[string]any)
-	// Scarce reports whether connections are: callers that are refused because the gateway
-	// is full lose theirs at once then. Optional.
+	// Scarce reports whether few connections are left. Then a caller that is refused
+	// because the gateway is full loses its connection at once. Optional.
 	Scarce func() bool
 	// KeysInterval is the time between two reads of a keys file. It bounds how long
 	// a revoked key still works. Default: 1s.
@@ -72,7 +71,7 @@ type Config struct {
 	// MaxLargeRequests bounds all large requests and their copies together, in bytes.
 	// Default: DefaultMaxLargeRequests.
 	MaxLargeRequests int64
-	// MaxLimitMemory bounds what the limits of a store count apart, in bytes of memory.
+	// MaxLimitMemory bounds the memory of the counters of a store's limits, in bytes.
 	// Default: limit.MaxMemory.
 	MaxLimitMemory int64
 	// Workspaces have different names.
@@ -140,8 +139,8 @@ func New(config Config) (*Gateway, error) {
 	return g, nil
 }
 
-// checkSharedStores refuses workspaces that share a store and differ in what it
-// keeps.
+// checkSharedStores refuses workspaces that share a store but differ in its retention or
+// size.
 func (g *Gateway) checkSharedStores() error {
 	first := make(map[*Store]*Workspace)
 	for _, name := range slices.Sorted(maps.Keys(g.workspaces)) {
@@ -217,5 +216,5 @@ func (g *Gateway) waitStarted(ctx context.Context) bool {
 	return false
 }
 
-// Workspace returns the workspace with a name, nil if there is none.
+// Workspace returns the workspace with the given name, or nil.
 func (g *Gateway) Workspace(name string) *Workspace { return g.workspaces[name] }

@@ -9,50 +9,51 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// A call is what tables ask for the gateway's fields: the subject of a budget is that of
-// the request.
-var _ rules.Gateway = (*call)(nil)
+// An evaluation answers the gateway's fields for tables. It uses the request's subject for
+// budgets.
+var _ rules.Gateway = (*evaluation)(nil)
 
-// Budget returns the share of a limit that the request's subject has used when the
-// request came, in percent, and of a call that uses tokens or money of it, with what the
-// call itself would set aside. It is not known for a request that has no subject, where
-// no limit has the name, and for a call while that is weighed: see plan.
-func (c *call) Budget(name string) (percent int, ok bool) {
-	i := slices.IndexFunc(c.workspace.CallLimits, func(l *limit.Limit) bool { return l.Name == name })
-	limiter := c.workspace.Store.Limiter()
+// Budget returns the share of a limit, in percent, that the request's subject had used
+// when the request arrived. If the request is a call that uses tokens or money of the
+// limit, the share includes what the call itself would set aside. The share is unknown
+// if the request has no subject or no limit has the name, and while asked.plan weighs
+// the call.
+func (e *evaluation) Budget(name string) (percent int, ok bool) {
+	i := slices.IndexFunc(e.workspace.CallLimits, func(l *limit.Limit) bool { return l.Name == name })
+	limiter := e.workspace.Store.Limiter()
 	if i < 0 || limiter == nil {
 		return 0, false
 	}
-	l := c.workspace.CallLimits[i]
-	subject := c.subject(l, c.asked)
+	l := e.workspace.CallLimits[i]
+	subject := e.subject(l, e.asked)
 	if subject == "" && l.By != limit.ByWorkspace {
 		return 0, false
 	}
-	if c.weighing && metered(l) && c.meter.counts(l) {
-		c.asksBudget = true
+	if e.weighing && metered(l) && e.meter.counts(l) {
+		e.asksBudget = true
 		return 0, false
 	}
-	return c.shareBefore(limiter, limit.Ask{Limit: l, Subject: subject}), true
+	return e.shareBefore(limiter, limit.Ask{Limit: l, Subject: subject}), true
 }
 
-// Down reports whether calls pass all targets over that the served definitions name of
-// a provider, or one of its models: they are left alone, or the provider is not
-// available. It is not known where they name none. A target that is left alone until a
-// call shows that it answers is not down for that call: tables that turn to others
-// would else never ask it again.
-func (c *call) Down(provider, model string) (down, ok bool) {
-	named := c.workspace.namedTargets(c.workspace.Source.Snapshot())
+// Down reports whether calls skip all targets of a provider, or of one of its models,
+// that the served definitions name: because the targets are left alone, or the provider
+// is not available. The result is unknown if the definitions name no such target. When
+// the time has come to try a target again, it is not down: otherwise tables that avoid it
+// would never let a call try it.
+func (e *evaluation) Down(provider, model string) (down, ok bool) {
+	named := e.workspace.callTargets(e.workspace.Source.Snapshot()).named
 	first, _ := slices.BinarySearchFunc(named, provider, func(t servedTarget, provider string) int { return strings.Compare(t.Provider, provider) })
 	for i := first; i < len(named) && named[i].Provider == provider; i++ {
 		if model != "" && named[i].Model != model {
 			continue
 		}
 		if !ok {
-			if p := c.workspace.Providers[provider]; p == nil || providers.Availability(p) != nil {
+			if p := e.workspace.Providers[provider]; p == nil || providers.Availability(p) != nil {
 				return true, true
 			}
 		}
-		if ok = true; c.workspace.Memory.engine.Lets(provider, named[i].Model) {
+		if ok = true; e.workspace.Memory.engine.Admits(provider, named[i].Model) {
 			return false, true
 		}
 	}

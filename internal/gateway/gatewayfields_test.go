@@ -18,7 +18,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// selfAware are definitions whose tables read what the gateway knows of itself.
+// selfAware returns definitions whose tables read the gateway's own fields.
 func selfAware() map[string]string {
 	files := endpointWith("default: large\nvariants:\n  large: { timeout: { total: 20s } }\n" +
 		"  small: { weight: 0, fallback: [ { provider: canned, weight: 1, extra: { answer: small } } ] }\n" +
@@ -31,13 +31,13 @@ func selfAware() map[string]string {
 	return files
 }
 
-// withLimit has a limit of requests, which nothing in these tests counts but the tests
-// themselves.
+// withLimit configures a limit of requests. In these tests no request counts for it; the
+// tests use it directly.
 func withLimit(l *limit.Limit) setting {
 	return with(func(c *gw.WorkspaceConfig) { c.CallLimits = append(c.CallLimits, l) })
 }
 
-// daily is the limit of the tests.
+// daily returns the limit of the tests.
 func daily(by limit.By, window time.Duration) *limit.Limit {
 	return &limit.Limit{
 		Name: "daily", By: by, Member: "customer", Routes: []string{"metrics"},
@@ -45,21 +45,21 @@ func daily(by limit.By, window time.Duration) *limit.Limit {
 	}
 }
 
-// use has a subject use some of a limit of 100 requests.
+// use counts requests of a subject for a limit of 100 requests.
 func (g *gateway) use(l *limit.Limit, subject string, requests int64) {
 	g.t.Helper()
-	reservation, refusal := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: l, Subject: subject}}, limit.Amounts{Requests: requests})
+	reservation, refusal := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: l, Subject: subject}}, limit.Amounts{limit.Requests: requests})
 	if refusal != nil {
 		g.t.Fatalf("refused: %+v", refusal)
 	}
-	reservation.Settle(time.Now(), limit.Amounts{Requests: requests})
+	reservation.Settle(time.Now(), limit.Amounts{limit.Requests: requests})
 }
 
-// decoys is a context that says what the gateway does not, in every way.
+// decoys is a context that tries to set the gateway's fields, in every form.
 const decoys = `{"budget.daily":100,"budget":{"daily":100},"budget.daily.":1,"health.fake":"down","health":{"fake":"down","fake/small":"down"},"health.fake/small":"down"}`
 
-// A table turns to a small model when a caller's budget is nearly used, and back when
-// the window has ended.
+// A table selects a small model when most of a caller's budget is used, and the large one
+// again when the window has ended.
 func TestBudgetInTables(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "large") })
@@ -93,11 +93,12 @@ func TestBudgetInTables(t *testing.T) {
 		g.prove(record)
 	}
 
-	// The same by a window that ends.
+	// The same with a window that ends.
 	l = daily(limit.ByAPIKey, time.Second)
 	g.load(fakeProvider(u.URL), withLimit(l))
 	eventually(t, "the small model answers", func() bool {
-		if share := g.store.Limiter().Share("default", time.Now(), limit.Ask{Limit: l, Subject: "test"}); share < 85 {
+		standings := g.store.Limiter().AppendStandings(nil, "default", time.Now(), limit.Ask{Limit: l, Subject: "test"})
+		if share := standings[0].Share(); share < 85 {
 			g.use(l, "test", int64(85-share))
 		}
 		a := g.post("/v1/endpoints", body)
@@ -109,8 +110,8 @@ func TestBudgetInTables(t *testing.T) {
 	})
 }
 
-// prove holds that the record of a trace is what its definitions decide, and would not
-// be with another share or health.
+// prove checks that the definitions decide as recorded, and that another share or health
+// would not prove the record.
 func (g *gateway) prove(record *trace.Record) {
 	g.t.Helper()
 	traced := new(inspect.Traced)
@@ -126,7 +127,7 @@ func (g *gateway) prove(record *trace.Record) {
 	}
 }
 
-// The subject of a budget is that of the request. Without one the budget is missing.
+// The subject of a budget is the request's subject. Without one, the field is missing.
 func TestSubjectsOfBudgetsInTables(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -167,8 +168,8 @@ func TestSubjectsOfBudgetsInTables(t *testing.T) {
 	}
 }
 
-// While a provider is left alone, a prompt says less and a feature is off, by any route
-// and also where the request has no context; then all is as before.
+// While a provider cools down, a prompt is shorter and a feature is off, on any route and
+// also without a context. Afterwards both are as before.
 func TestHealthInTables(t *testing.T) {
 	t.Parallel()
 	var limited atomic.Bool
@@ -192,11 +193,8 @@ func TestHealthInTables(t *testing.T) {
 	all := func(context string) string {
 		t.Helper()
 		got := make(map[string]bool)
-		of := func(path, body string, read func(map[string]any) (prompt, config string)) {
-			a := g.post(path, body)
-			if a.status != http.StatusOK {
-				t.Fatalf("%s: %d %s", path, a.status, a.body)
-			}
+		ask := func(path, body string, read func(map[string]any) (prompt, config string)) {
+			a := g.post(path, body).ok(t, path)
 			prompt, config := read(a.json(t))
 			said := "long"
 			if !strings.Contains(prompt, "A long greeting") {
@@ -208,13 +206,13 @@ func TestHealthInTables(t *testing.T) {
 			got[fmt.Sprint(said, " ", config)] = true
 		}
 		for _, version := range []string{"/v1", "/v2"} {
-			of(version+"/prompts", `{"keys":["greeting"],"context":`+context+`}`, func(a map[string]any) (string, string) { return value(a, "greeting"), "" })
-			of(version+"/remoteconfigs", `{"keys":["assistant"],"context":`+context+`}`, func(a map[string]any) (string, string) {
+			ask(version+"/prompts", `{"keys":["greeting"],"context":`+context+`}`, func(a map[string]any) (string, string) { return value(a, "greeting"), "" })
+			ask(version+"/remoteconfigs", `{"keys":["assistant"],"context":`+context+`}`, func(a map[string]any) (string, string) {
 				on := value(a, "assistant")
 				return map[string]string{"true": "A long greeting"}[on], on
 			})
 		}
-		of("/v1/decisions", `{"prompts":["greeting"],"remoteconfigs":["assistant"],"context":`+context+`}`, func(a map[string]any) (string, string) {
+		ask("/v1/decisions", `{"prompts":["greeting"],"remoteconfigs":["assistant"],"context":`+context+`}`, func(a map[string]any) (string, string) {
 			return value(a["prompts"], "greeting"), value(a["remoteconfigs"], "assistant")
 		})
 		return strings.Join(slices.Sorted(maps.Keys(got)), ", ")
@@ -242,8 +240,8 @@ func TestHealthInTables(t *testing.T) {
 	eventually(t, "the provider is up again", func() bool { return all("null") == "long true" })
 }
 
-// A provider that is not available is down, one of whose models none is called has no
-// health, and of several models one that answers is enough.
+// An unavailable provider is down. A provider none of whose models is called has no health.
+// If a provider has several models, one that answers is enough.
 func TestHealthOfProviders(t *testing.T) {
 	t.Parallel()
 	files := selfAware()
@@ -285,7 +283,7 @@ func TestHealthOfProviders(t *testing.T) {
 	}
 }
 
-// A table that asks costs a request next to nothing: no allocation.
+// A table that reads these fields needs no allocation.
 func BenchmarkGatewayFields(b *testing.B) {
 	files := selfAware()
 	l := daily(limit.ByAPIKey, time.Hour)

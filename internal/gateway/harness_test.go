@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -45,11 +46,11 @@ const (
 	otherKey = "cadenza-other-key-0002"
 )
 
-// patience is how long a test waits for what should come at once. It is far
-// beyond what a busy machine needs, and far below what a mistake costs.
+// patience is the maximum time that a test waits for an event that should come at
+// once. It is long enough for a busy machine.
 const patience = 20 * time.Second
 
-// What the tests share with those of caddymodule.
+// Names that these tests share with the tests of caddymodule.
 var (
 	workspace    = gatewaytest.Definitions
 	single       = gatewaytest.Single
@@ -62,11 +63,11 @@ var (
 	ask          = gatewaytest.Ask
 )
 
-// gateway is a gateway in this process with a store, keys and definitions of its
-// own, reached over HTTP. It shares nothing with those of other tests.
+// gateway is a gateway in this process with its own store, keys and definitions,
+// reached over HTTP. It shares nothing with the gateways of other tests.
 type gateway struct {
 	t       testing.TB
-	dir     string // of everything the gateway reads and writes
+	dir     string // the directory of all files of the gateway
 	logs    *logBuffer
 	process *gw.Process
 	memory  map[string]*gw.Memory // by the workspace's name
@@ -80,12 +81,11 @@ type gateway struct {
 // A setting changes a configuration.
 type setting func(g *gateway, c *gw.Config)
 
-// options are those of the tests, which a gateway has in any case: the workspace
-// "default" with definitions, a store, the key testKey by the name "test" and the
-// provider "canned".
+// options sets nothing: a gateway always has the workspace "default" with definitions, a
+// store, the key testKey named "test" and the provider "canned".
 func options(*gateway, *gw.Config) {}
 
-// with changes the workspaces that are configured by then.
+// with changes the workspaces configured so far.
 func with(change func(*gw.WorkspaceConfig)) setting {
 	return func(_ *gateway, c *gw.Config) {
 		for i := range c.Workspaces {
@@ -94,7 +94,7 @@ func with(change func(*gw.WorkspaceConfig)) setting {
 	}
 }
 
-// logContent has everything recorded.
+// logContent sets the log policy that records everything.
 var logContent = with(func(c *gw.WorkspaceConfig) { c.Log = definition.LogContent })
 
 // withProvider declares a provider.
@@ -120,7 +120,7 @@ func openaiProvider(url string, quirks openai.Quirks) providers.Provider {
 	return client
 }
 
-// all makes one setting of several.
+// all combines settings into one.
 func all(settings ...setting) setting {
 	return func(g *gateway, c *gw.Config) {
 		for _, set := range settings {
@@ -130,15 +130,15 @@ func all(settings ...setting) setting {
 }
 
 // withWorkspace adds a workspace with the store and the definitions of the
-// others. Its keys are by their names.
+// others, and with keys by their names.
 func withWorkspace(name string, keys map[string]string) setting {
 	return func(g *gateway, c *gw.Config) { c.Workspaces = append(c.Workspaces, g.configure(name, keys)) }
 }
 
-// startGateway starts a gateway of these files, and stops it when the test ends.
+// startGateway starts a gateway with these files, and stops it when the test ends.
 func startGateway(t testing.TB, files map[string]string, settings ...setting) *gateway {
 	t.Helper()
-	// A unix socket's path is short; t.TempDir's may not be.
+	// The path of a Unix socket must be short; t.TempDir's may be long.
 	dir, err := os.MkdirTemp("", "cadenza")
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func (g *gateway) serve(w http.ResponseWriter, r *http.Request) {
 	g.current.Load().Serve(w, r, r.URL.Path)
 }
 
-// open makes what outlives a configuration.
+// open creates the objects that outlive a configuration.
 func (g *gateway) open() {
 	g.t.Helper()
 	g.memory = make(map[string]*gw.Memory)
@@ -189,7 +189,7 @@ func (g *gateway) open() {
 	g.source = definition.OpenAnyway(filepath.Join(g.dir, "definitions"))
 }
 
-// configure is the configuration of a workspace.
+// configure returns the configuration of a workspace.
 func (g *gateway) configure(name string, keys map[string]string) gw.WorkspaceConfig {
 	g.t.Helper()
 	if g.memory[name] == nil {
@@ -212,7 +212,7 @@ func (g *gateway) configure(name string, keys map[string]string) gw.WorkspaceCon
 	return c
 }
 
-// load replaces the configuration by another, as a reload of Caddy does.
+// load replaces the configuration, like a reload of Caddy.
 func (g *gateway) load(settings ...setting) {
 	g.t.Helper()
 	config := gw.Config{
@@ -236,9 +236,9 @@ func (g *gateway) load(settings ...setting) {
 	}
 }
 
-// awaitStore opens the store, and waits until it is open or is known to fail. A start
-// waits for some seconds only, which a busy machine may need to make the file: the
-// hashes in traces would then change with the key while a test runs.
+// awaitStore opens the store, and waits until it is open or has failed. A start waits only
+// some seconds, in which a busy machine may not have created the file: then the key and
+// the hashes in traces would change during a test.
 func (g *gateway) awaitStore() {
 	g.t.Helper()
 	g.store.Recorder.Open()
@@ -248,7 +248,7 @@ func (g *gateway) awaitStore() {
 	})
 }
 
-// close ends everything.
+// close stops the gateway.
 func (g *gateway) close() {
 	g.t.Helper()
 	last := g.current.Swap(nil)
@@ -265,7 +265,7 @@ func (g *gateway) close() {
 	}
 }
 
-// storeAt loads a configuration whose store is another file.
+// storeAt loads a configuration with another file for the store.
 func (g *gateway) storeAt(name string, settings ...setting) {
 	g.t.Helper()
 	former := g.store
@@ -276,7 +276,7 @@ func (g *gateway) storeAt(name string, settings ...setting) {
 	}
 }
 
-// restart ends everything, and begins again on the same files.
+// restart stops the gateway, and starts it again with the same files.
 func (g *gateway) restart(settings ...setting) {
 	g.t.Helper()
 	g.close()
@@ -296,7 +296,7 @@ func (g *gateway) storeLogger() *slog.Logger {
 	return slog.New(zapslog.NewHandler(g.logger().Core(), zapslog.AddStacktraceAt(slog.Level(math.MaxInt))))
 }
 
-// logBuffer is what a gateway logged.
+// logBuffer contains the log of a gateway.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -316,7 +316,7 @@ func (b *logBuffer) Bytes() []byte {
 	return bytes.Clone(b.text.Bytes())
 }
 
-// said reports whether the log has a part.
+// said returns a function that reports whether the log contains a text.
 func (g *gateway) said(part string) func() bool {
 	return func() bool { return bytes.Contains(g.logs.Bytes(), []byte(part)) }
 }
@@ -330,17 +330,26 @@ func (g *gateway) scrape() string {
 	return w.Body.String()
 }
 
-// write puts a file into the gateway's directory, replacing it at once.
+// write writes a file in the gateway's directory. It replaces an old one atomically.
 func (g *gateway) write(name, content string) {
 	g.t.Helper()
 	gatewaytest.Write(g.t, g.dir, name, content)
 }
 
-// answer is a response that was read whole.
+// answer is a completely read response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
+}
+
+// ok ends the test unless the answer is a success. about describes the request.
+func (a answer) ok(t testing.TB, about ...any) answer {
+	t.Helper()
+	if a.status != http.StatusOK {
+		t.Fatalf("%s: %d %.500s", fmt.Sprint(about...), a.status, a.body)
+	}
+	return a
 }
 
 // json decodes the body, which must be a JSON object.
@@ -389,7 +398,17 @@ func (g *gateway) trace(store, id string) (*trace.Record, bool) {
 	return gatewaytest.Trace(g.t, filepath.Join(g.dir, store), id)
 }
 
-// running returns the record of a call that is under way.
+// ended waits for the trace of an answer that has ended, and returns it.
+func (g *gateway) ended(t *testing.T, id string) (record *trace.Record) {
+	t.Helper()
+	eventually(t, "the trace is stored", func() (ok bool) {
+		record, ok = g.trace("data/cadenza.db", id)
+		return ok && record.State == trace.StateEnded
+	})
+	return record
+}
+
+// running returns the record of a running call.
 func (g *gateway) running(id string) (*trace.Record, bool) {
 	g.t.Helper()
 	parsed, ok := trace.ParseID(id)
@@ -400,7 +419,7 @@ func (g *gateway) running(id string) (*trace.Record, bool) {
 	return record, record != nil
 }
 
-// metrics reads what was reported on a trace from a store's file.
+// metrics reads the metrics reported on a trace from a store's file.
 func (g *gateway) metrics(store, id string) []trace.Metrics {
 	g.t.Helper()
 	return gatewaytest.Metrics(g.t, filepath.Join(g.dir, store), id)

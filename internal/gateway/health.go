@@ -11,20 +11,19 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// readiness is the body of /healthz and /readyz. Everyone may read it: it has
-// names of the configuration, and neither messages nor the names of workspaces,
-// which may be those of customers.
+// readiness is the body of /healthz and /readyz. Everyone may read it: it has names from
+// the configuration, but no messages and no names of workspaces, which may be customers'
+// names.
 type readiness struct {
 	Status   string        `json:"status"` // ok, degraded, starting or stopping
 	Since    time.Time     `json:"since,omitzero"`
 	Degraded []degradation `json:"degraded,omitempty"`
-	// Limits are those that are nearly used up, or are. They are no reason to be
+	// Limits are the limits that are used up, or nearly. They do not make the gateway
 	// degraded.
 	Limits []limitShare `json:"limits,omitempty"`
 }
 
-// limitShare is the share of a limit that is used, in the workspace, and by the subject,
-// that uses most.
+// limitShare is the largest share of a limit that a subject of any workspace has used.
 type limitShare struct {
 	Name    string `json:"name"`
 	Percent int    `json:"percent"`
@@ -70,7 +69,7 @@ func (g *Gateway) ServeHealth(w http.ResponseWriter, r *http.Request, stopping b
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(text) // the prober is gone
+		_, _ = w.Write(text) // an error means that the prober is gone
 	}
 	return true
 }
@@ -116,7 +115,8 @@ func (g *Gateway) readiness(stopping bool) readiness {
 	return body
 }
 
-// nearLimits returns the limits of which a subject has used nearlyUsed percent, by name.
+// nearLimits returns the limits of which a subject has used at least nearlyUsed percent,
+// sorted by name.
 func (g *Gateway) nearLimits() []limitShare {
 	now := time.Now()
 	most := make(map[string]int)

@@ -108,8 +108,8 @@ func TestHealthBeforeStart(t *testing.T) {
 	}
 }
 
-// TestHealthOfSeveralWorkspaces adds them up: names of workspaces, paths and
-// messages are not for everyone, and the answer is bounded.
+// TestHealthOfSeveralWorkspaces checks that the answer sums workspaces up, is bounded,
+// and has no names of workspaces, paths or messages, which are not public.
 func TestHealthOfSeveralWorkspaces(t *testing.T) {
 	t.Parallel()
 	files := sound()

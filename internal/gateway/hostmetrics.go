@@ -9,43 +9,34 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
-// hostCollector exports how many calls are in flight at each host that the running
-// workspaces call, how many may be, and how many are shared.
+// hostCollector exports the calls in flight at each host of the running workspaces, the
+// ceiling of such calls, and the calls that API keys share.
 type hostCollector struct {
-	process                *Process
+	process *Process
+
+	described
 	calls, ceiling, shared *prometheus.Desc
 }
 
 func newHostCollector(p *Process) *hostCollector {
-	return &hostCollector{
-		process: p,
-		calls:   prometheus.NewDesc("cadenza_host_calls", "Calls in flight at a host of a workspace's providers, those of all workspaces.", []string{"workspace", "host"}, nil),
-		ceiling: prometheus.NewDesc("cadenza_host_ceiling", "How many calls may be in flight at a host for the workspace.", []string{"workspace", "host"}, nil),
-		shared:  prometheus.NewDesc("cadenza_host_shared_calls", "How many calls the API keys share at a host that does not bear those of all, 0 while they do not.", []string{"workspace", "host"}, nil),
-	}
-}
-
-// Describe describes the metrics.
-func (c *hostCollector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- c.calls
-	descs <- c.ceiling
-	descs <- c.shared
+	c := &hostCollector{process: p}
+	c.calls = c.describe("cadenza_host_calls", "Calls in flight at a host of a workspace's providers, those of all workspaces.", "workspace", "host")
+	c.ceiling = c.describe("cadenza_host_ceiling", "How many calls may be in flight at a host for the workspace.", "workspace", "host")
+	c.shared = c.describe("cadenza_host_shared_calls", "How many calls the API keys share at a host that does not bear those of all, 0 while they do not.", "workspace", "host")
+	return c
 }
 
 // Collect counts the calls.
 func (c *hostCollector) Collect(out chan<- prometheus.Metric) {
-	for _, w := range c.process.metrics.workspaces.current() {
+	for _, w := range c.process.metrics.names.current() {
 		hosts := slices.Sorted(maps.Values(w.hosts))
 		for _, host := range slices.Compact(hosts) {
 			if host == "" {
 				continue // a provider without a network
 			}
-			out <- prometheus.MustNewConstMetric(c.calls, prometheus.GaugeValue, float64(c.process.calls.Host(host)), w.Name, host)
-			out <- prometheus.MustNewConstMetric(c.ceiling, prometheus.GaugeValue, float64(c.process.calls.HostCeiling(host, w.InFlight.AtHost(w.Name, inflight.Key{}))), w.Name, host)
-			out <- prometheus.MustNewConstMetric(c.shared, prometheus.GaugeValue, float64(c.process.calls.HostShared(host)), w.Name, host)
+			gauge(out, c.calls, float64(c.process.calls.Host(host)), w.Name, host)
+			gauge(out, c.ceiling, float64(c.process.calls.HostCeiling(host, w.InFlight.AtHost(w.Name, inflight.Key{}))), w.Name, host)
+			gauge(out, c.shared, float64(c.process.calls.HostShared(host)), w.Name, host)
 		}
 	}
 }
-
-// Interface guard
-var _ prometheus.Collector = (*hostCollector)(nil)

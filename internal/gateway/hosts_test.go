@@ -14,7 +14,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
-// ofHost returns a metric of a host of the workspace one.
+// ofHost returns a metric of a host in the workspace "one".
 func (g *gateway) ofHost(metric, host string) int {
 	g.t.Helper()
 	_, value, _ := strings.Cut(g.scrape(), fmt.Sprintf("%s{host=%q,workspace=\"one\"} ", metric, host))
@@ -26,8 +26,8 @@ func (g *gateway) ofHost(metric, host string) int {
 	return n
 }
 
-// TestAdaptiveCeilingOfAHost: an upstream that is overloaded for a while gets fewer calls
-// at a time, and more again when it answers.
+// TestAdaptiveCeilingOfAHost checks that an overloaded upstream gets fewer concurrent calls,
+// and more again when it answers.
 func TestAdaptiveCeilingOfAHost(t *testing.T) {
 	t.Parallel()
 	var healthy, holds atomic.Bool
@@ -88,8 +88,8 @@ func TestAdaptiveCeilingOfAHost(t *testing.T) {
 	})
 }
 
-// TestHeavyKeyLeavesALightOneItsShare: callers of one key that ask again at once, and one
-// caller of another, ask an upstream that bears few calls and refuses more of them.
+// TestHeavyKeyLeavesALightOneItsShare has many callers with one key that repeat at once, one
+// caller with another key, and an upstream that refuses all but a few concurrent calls.
 func TestHeavyKeyLeavesALightOneItsShare(t *testing.T) {
 	t.Parallel()
 	const bears, refuses, callers = 4, 16, 48

@@ -14,9 +14,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// retryConflict is the Retry-After of a request whose idempotency key is in use by
-// one that is being answered. Metrics take a commit; the time that a model takes is
-// unknown.
+// retryConflict is the Retry-After of a request whose idempotency key another request is
+// using. Metrics take a commit; nobody knows how long a model takes.
 const retryConflict = time.Second
 
 // claims are the idempotency keys whose requests are being answered, with the
@@ -57,71 +56,68 @@ func mismatch() *wire.Error {
 
 // claim takes an idempotency key for the request, until unclaim or the end of the
 // call.
-func (c *call) claim(key string) *wire.Error {
+func (h *holdings) claim(key string) *wire.Error {
 	reply := &trace.Reply{
-		ReplyKey: trace.ReplyKey{Workspace: c.workspace.Name, Route: c.route.name, Key: key},
-		APIKey:   c.key.name,
-		Digest:   c.digest(),
+		ReplyKey: trace.ReplyKey{Workspace: h.workspace.Name, Route: h.route.name, Key: key},
+		APIKey:   h.key.name,
+		Digest:   h.digest(),
 	}
-	if err := c.workspace.Store.claims.take(reply.ReplyKey, reply.Digest); err != nil {
+	if err := h.workspace.Store.claims.take(reply.ReplyKey, reply.Digest); err != nil {
 		return err
 	}
-	c.reply = reply
+	h.reply = reply
 	return nil
 }
 
 // unclaim releases the request's key, if it holds one. It must happen before the
 // answer is sent, because the caller may send the request again at once.
-func (c *call) unclaim() {
-	if c.reply != nil {
-		c.workspace.Store.claims.release(c.reply.ReplyKey)
-		c.reply = nil
+func (h *holdings) unclaim() {
+	if h.reply != nil {
+		h.workspace.Store.claims.release(h.reply.ReplyKey)
+		h.reply = nil
 	}
 }
 
 // digest identifies the request: two requests with the same digest are the same.
-func (c *call) digest() [sha256.Size]byte {
-	kind := ""
-	switch c.route.kind {
-	case trace.KindPrompt:
-		kind = "prompts"
-	case trace.KindRemoteConfig:
-		kind = "remoteconfigs"
+func (in *incoming) digest() [sha256.Size]byte {
+	folder := ""
+	if in.route.kind != nil {
+		folder = in.route.kind.Folder
 	}
 	h := sha256.New()
-	for _, part := range [...]string{kind, c.pathID, c.r.URL.RawQuery} {
+	for _, part := range [...]string{folder, in.pathID, in.r.URL.RawQuery} {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
 		h.Write(length[:])
 		h.Write([]byte(part))
 	}
-	h.Write(c.request.Body())
+	h.Write(in.body.Body())
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // replay answers with the reply to an earlier request with the same key.
-func (c *call) replay(kept *trace.Reply) outcome {
-	if kept.Digest != c.reply.Digest {
+func (h *holdings) replay(kept *trace.Reply) outcome {
+	if kept.Digest != h.reply.Digest {
 		return refused(mismatch())
 	}
-	c.unclaim()
-	if err := c.takeRoom(len(kept.Body), adviseRepetition); err != nil {
+	h.unclaim()
+	if err := h.takeRoom(len(kept.Body), adviseRepetition); err != nil {
 		return refused(err)
 	}
-	h := c.w.Header()
+	header := h.w.Header()
 	if kept.TraceID != (trace.ID{}) {
-		c.info.traceID[0] = kept.TraceID.String()
-		c.nameTrace(h)
+		h.info.traceID[0] = kept.TraceID.String()
+		h.nameTrace(header)
 	}
 	if !kept.Decision.IsZero() {
-		c.info.decisionID[0] = kept.Decision.String()
-		h[wire.HeaderDecisionID] = c.info.decisionID[:]
+		h.info.decisionID[0] = kept.Decision.String()
+		header[wire.HeaderDecisionID] = h.info.decisionID[:]
 	}
-	h[wire.HeaderIdempotentReplayed] = idempotentReplayed
+	header[wire.HeaderIdempotentReplayed] = idempotentReplayed
 	if kept.Status >= http.StatusInternalServerError {
-		h[wire.HeaderShouldRetry] = wire.ShouldNotRetry // a repetition is answered so, too
+		header[wire.HeaderShouldRetry] = wire.ShouldNotRetry // a repetition gets the same answer
 	}
-	c.deliver(kept.Status, kept.Body, time.Now())
+	h.deliver(kept.Status, kept.Body, time.Now())
 	if code, failed := wire.LookupCode(kept.Code); failed {
 		return outcome{&wire.Error{Code: code}, answered} // the metrics count the code
 	}
@@ -132,54 +128,54 @@ var idempotentReplayed = []string{"true"}
 
 // replayed answers an endpoint's request from the store, or claims its idempotency
 // key, if it has one.
-func (c *call) replayed() outcome {
-	key, err := wire.IdempotencyKey(c.r.Header)
+func (h *holdings) replayed() outcome {
+	key, err := wire.IdempotencyKey(h.r.Header)
 	if err == nil && key == "" {
 		return outcome{}
 	}
 	if err == nil {
-		err = c.claim(key)
+		err = h.claim(key)
 	}
 	if err != nil {
 		return refused(err)
 	}
-	kept, failure := c.workspace.Store.Recorder.Reply(c.r.Context(), c.reply.ReplyKey, c.began)
+	kept, failure := h.workspace.Store.Recorder.Reply(h.r.Context(), h.reply.ReplyKey, h.began)
 	switch {
 	case failure != nil:
-		c.workspace.Logger.Warn("an idempotency key could not be looked up", zap.Error(failure))
+		h.workspace.Logger.Warn("an idempotency key could not be looked up", zap.Error(failure))
 		err := wire.Errorf(wire.StoreUnavailable, "", "Whether the request was answered before can't be told. Send it again, or without its %s.", wire.HeaderIdempotencyKey)
 		err.RetryAfter = retryStore
 		return refused(err)
 	case kept != nil:
-		return c.replay(kept)
+		return h.replay(kept)
 	}
 	return outcome{}
 }
 
-// keepReply stores an endpoint's answer if the request has an idempotency key. It
-// does so before the answer is sent, or refused for lack of room. An answer that
-// can't be stored is sent in any case: it was paid for.
-func (c *call) keepReply(status int, code string, body []byte) {
-	if c.reply == nil {
+// keepReply stores an endpoint's answer if the request has an idempotency key. The caller
+// of keepReply sends the answer afterwards, or refuses it for lack of room. An answer that
+// can't be stored is sent too: it was paid for.
+func (i *invocation) keepReply(status int, code string, body []byte) {
+	if i.reply == nil {
 		return
 	}
-	c.reply.TraceID, _ = trace.ParseID(c.info.traceID[0])
-	c.reply.Decision = c.decisionID
-	c.reply.Time, c.reply.Status, c.reply.Code, c.reply.Body = time.Now(), status, code, body
+	i.reply.TraceID, _ = trace.ParseID(i.info.traceID[0])
+	i.reply.Decision = i.decisionID
+	i.reply.Time, i.reply.Status, i.reply.Code, i.reply.Body = time.Now(), status, code, body
 	// The reply is kept even if the caller leaves now: it may ask again.
-	err := c.workspace.Store.Recorder.Keep(context.WithoutCancel(c.r.Context()), c.reply)
+	err := i.workspace.Store.Recorder.Keep(context.WithoutCancel(i.r.Context()), i.reply)
 	if err != nil {
-		c.workspace.Logger.Error("an answer could not be kept: a repetition asks the model again",
-			zap.String("trace_id", c.info.traceID[0]), zap.Error(err))
+		i.workspace.Logger.Error("an answer could not be kept: a repetition asks the model again",
+			zap.String("trace_id", i.info.traceID[0]), zap.Error(err))
 	}
-	c.unclaim()
+	i.unclaim()
 }
 
-// keepFailure stores the error of an endpoint whose providers were asked. It does
-// not keep a 503: that means that no provider took the request, and asks the caller
-// to repeat it.
-func (c *call) keepFailure(told *wire.Error) {
-	if c.reply != nil && told.Status != http.StatusServiceUnavailable {
-		c.keepReply(told.Status, told.Name, c.route.appendError(nil, told))
+// keepFailure stores the error of an endpoint whose providers were called. It does not
+// keep a 503, which means that no provider took the request and asks the caller to repeat
+// it.
+func (i *invocation) keepFailure(failure *wire.Error) {
+	if i.reply != nil && failure.Status != http.StatusServiceUnavailable {
+		i.keepReply(failure.Status, failure.Name, i.route.appendError(nil, failure))
 	}
 }

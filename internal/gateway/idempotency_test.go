@@ -16,13 +16,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// traced asks for something that has a trace, and returns its id.
+// traced makes a request that is recorded, and returns its trace id.
 func (g *gateway) traced(path, key string) string {
 	g.t.Helper()
-	a := g.post(path, `{"keys":["`+key+`"]}`)
-	if a.status != http.StatusOK {
-		g.t.Fatalf("%d %s", a.status, a.body)
-	}
+	a := g.post(path, `{"keys":["`+key+`"]}`).ok(g.t)
 	return a.header.Get("Cadenza-Trace-Id")
 }
 
@@ -45,7 +42,7 @@ func (g *gateway) stored(id string) int {
 	return len(records)
 }
 
-// checkReplayed compares an answer with the one that it must repeat.
+// checkReplayed checks that an answer repeats the first one.
 func checkReplayed(t *testing.T, again, first answer) {
 	t.Helper()
 	if again.status != first.status || string(again.body) != string(first.body) {
@@ -67,10 +64,7 @@ func TestMetricsOfAKeyAreStoredOnce(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	id := g.traced("/v1/prompts", "hello")
 	record := `{"trace_id":"` + id + `","score":85}`
-	first := g.keyed("k1", "/v1/metrics", record)
-	if first.status != http.StatusOK {
-		t.Fatalf("%d %s", first.status, first.body)
-	}
+	first := g.keyed("k1", "/v1/metrics", record).ok(t)
 	checkReplayed(t, g.keyed("k1", "/v1/metrics", record), first)
 	a := g.keyed("k1", "/v1/metrics", strings.Replace(record, `:85`, `:86`, 1))
 	if a.status != http.StatusUnprocessableEntity {
@@ -81,7 +75,7 @@ func TestMetricsOfAKeyAreStoredOnce(t *testing.T) {
 		t.Errorf("stored %d times", n)
 	}
 
-	// What came after is untouched by it, and so are keys of another workspace.
+	// Later requests are unaffected, and so are keys of another workspace.
 	if a := g.post("/v1/metrics", record); a.status != 200 || a.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("without a key: %d %v", a.status, a.header)
 	}
@@ -103,7 +97,7 @@ func TestMetricsOfAKeyAreStoredOnce(t *testing.T) {
 		t.Errorf("after a restart stored %d times", n)
 	}
 
-	// A day later the key is free.
+	// A day later the key may be used again.
 	if _, err := g.database().Exec("UPDATE replies SET time_ms = time_ms - 24*3600*1000 WHERE key = 'k1'"); err != nil {
 		t.Fatal(err)
 	}
@@ -132,10 +126,7 @@ func TestIdempotencyKeysOfMetrics(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			key := strings.ReplaceAll(test.name, " ", "-")
-			first := g.keyed(key, test.path, test.body)
-			if first.status != http.StatusOK {
-				t.Fatalf("%d %s", first.status, first.body)
-			}
+			first := g.keyed(key, test.path, test.body).ok(t)
 			checkReplayed(t, g.keyed(key, test.path, test.body), first)
 			if a := g.keyed(key, test.differs, test.body); a.status != http.StatusUnprocessableEntity {
 				t.Errorf("%s: %d %s", test.differs, a.status, a.body)
@@ -143,7 +134,7 @@ func TestIdempotencyKeysOfMetrics(t *testing.T) {
 		})
 	}
 
-	// A record that is refused does not use its key up.
+	// A refused record does not use up its key.
 	for _, wrong := range []string{`{"score":1`, `{"score":101}`, `{}`, `{"trace_id":"` + prompt[:35] + `x","score":1}`} {
 		if a := g.keyed("refused", "/v1/metrics", wrong); a.status < 400 || a.status > 404 {
 			t.Errorf("%s: %d %s", wrong, a.status, a.body)
@@ -161,7 +152,7 @@ func TestIdempotencyKeysOfMetrics(t *testing.T) {
 			t.Errorf("%q: %d %s", values, a.status, a.body)
 		}
 		checkError(t, a, "invalid_request", "Idempotency-Key")
-		// Where it has no meaning it is ignored.
+		// Routes without idempotency ignore the header.
 		for _, path := range []string{"/v1/prompts", "/v1/remoteconfigs"} {
 			if a := g.do("POST", path, `{"keys":["hello","checkout"]}`, header); a.status != 200 {
 				t.Errorf("%s with %q: %d", path, values, a.status)
@@ -173,8 +164,8 @@ func TestIdempotencyKeysOfMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsOfAKeyConflict repeats a record while the first is being stored,
-// which a lock on the file holds up.
+// TestMetricsOfAKeyConflict repeats a record while the first one is being stored,
+// which a lock on the file delays.
 func TestMetricsOfAKeyConflict(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)
@@ -246,7 +237,7 @@ func TestManyRepetitionsAtOnce(t *testing.T) {
 	}
 }
 
-// idempotent is the tests' endpoint without a fallback that honours keys.
+// idempotent is the tests' endpoint without a fallback, with idempotency keys.
 func idempotent() map[string]string {
 	files := single()
 	files["definitions/endpoints/chat.yaml"] += "idempotency: true\n"
@@ -297,7 +288,7 @@ func TestEndpointIsAskedOnceForAKey(t *testing.T) {
 		t.Fatalf("%d upstream calls", calls)
 	}
 
-	// Without a key, and as a stream, every request asks.
+	// Without a key, and as a stream, every request calls the model.
 	for n := range 2 {
 		if a := g.post("/v1/endpoints", ask("one?", false)); a.json(t)["content"] != fmt.Sprint("answer ", 2+2*n) {
 			t.Errorf("without a key: %s", a.body)
@@ -346,7 +337,7 @@ func TestEndpointOfAKeyConflict(t *testing.T) {
 	t.Parallel()
 	asked, next := make(chan struct{}), make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
-		close(asked) // which a second call would find closed
+		close(asked) // a second call would panic here
 		<-next
 		completion(w, "late")
 	})
@@ -375,8 +366,8 @@ func TestEndpointOfAKeyConflict(t *testing.T) {
 	checkReplayed(t, g.keyed("k", "/v1/endpoints", ask("one?", false)), first)
 }
 
-// TestCallerThatLeftMayComeAgain has the caller leave while the model answers:
-// its call ends, and with it the claim on the key.
+// TestCallerThatLeftMayComeAgain has a caller that leaves while the model answers:
+// its call ends, and the key is free again.
 func TestCallerThatLeftMayComeAgain(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{})
@@ -429,8 +420,8 @@ func TestCachedAnswerIsKept(t *testing.T) {
 	checkReplayed(t, g.keyed("k", "/v1/endpoints", ask("one?", false)), first)
 }
 
-// TestKeysWithoutAStore: what can't be promised is refused before a model is
-// asked; an answer that was paid for is given.
+// TestKeysWithoutAStore checks that a request with a key is refused before the model
+// is asked, and that an answer that was paid for is still sent.
 func TestKeysWithoutAStore(t *testing.T) {
 	t.Parallel()
 	var g *gateway
@@ -472,7 +463,7 @@ func TestKeysWithoutAStore(t *testing.T) {
 	if err := os.Remove(blocked); err != nil {
 		t.Fatal(err)
 	}
-	// Neither refusal used its key up.
+	// Neither refusal used up its key.
 	for _, path := range []string{"/v1/endpoints", "/v1/metrics"} {
 		body := ask("two?", false)
 		if path == "/v1/metrics" {

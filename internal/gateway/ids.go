@@ -17,13 +17,13 @@ type authorities struct {
 	hasher  *trace.Hasher // of the same key as current
 	sealer  *trace.Sealer // and this
 	// former verifies ids that were made under the previous key, and formerSealer the
-	// seals: the store's own key if trace_key is configured, else the temporary key that
-	// was used until the store's could be read. Nil if there was none.
+	// seals. The previous key is the store's key if trace_key is configured, otherwise the
+	// temporary key that was in use before the store could be read. Nil: no previous key.
 	former       *trace.Authority
 	formerSealer *trace.Sealer
 }
 
-// makeIDs finds the key of the trace ids: the configured one, else the store's.
+// makeIDs finds the key of the trace ids: the configured key, or else the store's.
 func (w *Workspace) makeIDs(ctx context.Context) {
 	if w.keyOfIDs != nil {
 		w.setIDs(w.keyOfIDs, nil)
@@ -77,12 +77,13 @@ func (w *Workspace) newID(kind trace.Kind, now time.Time) trace.ID {
 	return w.ids.Load().current.New(kind, now)
 }
 
-// beginDecision makes the ids of the request's decision and of its traces. It is
-// called once in a request, when the number of its traces is known.
-func (c *call) beginDecision(traces int) {
-	ids := c.workspace.ids.Load()
-	c.decision, c.hasher = ids.current.Decide(c.began, traces), ids.hasher
-	c.decisionID = c.decision.ID()
+// begin makes the ids of the request's decision and of its traces. It is called once in
+// a request, when the number of its traces is known.
+func (e *evaluation) begin(traces int) *answers {
+	a, ids := e.next, e.workspace.ids.Load()
+	a.decision, a.hasher = ids.current.Decide(e.began, traces), ids.hasher
+	a.decisionID = a.decision.ID()
+	return a
 }
 
 // verifyID reports whether the workspace made an id, and returns the kind of its

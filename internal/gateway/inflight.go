@@ -9,52 +9,52 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// hostOf returns the host that the calls of a workspace's provider count for. A
-// provider that does not name its host is a host of its own.
+// hostOf returns the host under which the calls of a workspace's provider are counted. A
+// provider that does not name its host counts alone, under WORKSPACE/NAME.
 func hostOf(workspace, name string, provider providers.Provider) string {
-	if host, said := providers.Host(provider); said {
+	if host, named := providers.Host(provider); named {
 		return host
 	}
 	return workspace + "/" + name
 }
 
-// retryInFlight is the least Retry-After of a call that a ceiling refused. It is a guess:
-// the time until one of the calls in flight ends is unknown.
+// retryInFlight is the shortest Retry-After of a call that a ceiling refused. It is a
+// guess: nobody knows when one of the calls in flight ends.
 const retryInFlight = time.Second
 
-// enter admits a call of an endpoint until the call is released, or refuses it
-// before anything is recorded and any provider asked. The host of one of targets at
-// least must have a place for it; targets is nil if the answer may come from another call.
-func (c *call) enter(targets []invoke.Target) *wire.Error {
-	limits := &c.workspace.InFlight
-	if ceiling := c.gateway.process.full(targets, c.atHost()); ceiling != inflight.None {
-		return c.workspace.refuse(ceiling, c.info)
+// enterInFlight admits a call of an endpoint until the call is released, or refuses it
+// before it is recorded and before a provider is called. At least one host of targets
+// must have a free place. targets is nil if the answer may come from another call.
+func (h *holdings) enterInFlight(targets []invoke.Target) *wire.Error {
+	limits := &h.workspace.InFlight
+	if ceiling := h.gateway.process.full(targets, h.atHost()); ceiling != inflight.None {
+		return h.workspace.refuse(ceiling)
 	}
-	ceiling := c.gateway.process.calls.Enter(c.workspace.Name, inflight.Key(c.key.digest), limits)
+	ceiling := h.gateway.process.calls.Enter(h.workspace.Name, inflight.Key(h.key.digest), limits)
 	if ceiling != inflight.None {
-		return c.workspace.refuse(ceiling, c.info)
+		return h.workspace.refuse(ceiling)
 	}
-	c.entered = true
-	c.workspace.calls.inFlight.Inc()
+	h.entered = true
+	h.workspace.calls.inFlight.Inc()
 	return nil
 }
 
-// atHost is the ceiling of the call at hosts.
-func (c *call) atHost() inflight.HostLimit {
-	return c.workspace.InFlight.AtHost(c.workspace.Name, inflight.Key(c.key.digest))
+// atHost returns the call's ceiling at each host.
+func (in *incoming) atHost() inflight.HostLimit {
+	return in.workspace.InFlight.AtHost(in.workspace.Name, inflight.Key(in.key.digest))
 }
 
 // leave ends a call that was admitted.
-func (c *call) leave() {
-	if c.entered {
-		c.gateway.process.calls.Leave(c.workspace.Name, inflight.Key(c.key.digest))
-		c.entered = false
-		c.workspace.calls.inFlight.Dec()
+func (h *holdings) leave() {
+	if h.entered {
+		h.gateway.process.calls.Leave(h.workspace.Name, inflight.Key(h.key.digest))
+		h.entered = false
+		h.workspace.calls.inFlight.Dec()
 	}
 }
 
-// full returns the ceiling that refuses the call where there are targets that can be
-// called and the hosts of all of them have no place for it; else None.
+// full returns the ceiling that refuses the call if the hosts of all available targets
+// are full, otherwise None.
 func (p *Process) full(targets []invoke.Target, limit inflight.HostLimit) inflight.Ceiling {
 	ceiling := inflight.None
 	for i := range targets {

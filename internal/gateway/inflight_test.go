@@ -14,7 +14,7 @@ type hosted struct{ hostless }
 
 func (hosted) Host() string { return "api.example.com:443" }
 
-// TestProviderWithoutAHostCountsForItself is about providers of third parties.
+// TestProviderWithoutAHostCountsForItself tests providers of third parties.
 func TestProviderWithoutAHostCountsForItself(t *testing.T) {
 	if hostOf("one", "acme", hostless{}) == hostOf("two", "acme", hostless{}) || hostOf("one", "acme", hostless{}) == "" {
 		t.Error("two providers of a name share a ceiling, or have none")
@@ -24,11 +24,11 @@ func TestProviderWithoutAHostCountsForItself(t *testing.T) {
 	}
 }
 
-// TestFull is about the targets of a call before anything is recorded of it.
+// TestFull tests the check of a call's targets before the call is recorded.
 func TestFull(t *testing.T) {
 	const host = "full.example.com:443"
 	process := NewProcess()
-	process.calls.EnterHost(host, inflight.HostLimit{Most: 1})
+	process.calls.EnterHost(host, inflight.HostLimit{Max: 1})
 	at := func(host string) invoke.Target { return invoke.Target{Provider: hosted{}, Host: host} }
 	for _, test := range []struct {
 		name    string
@@ -43,7 +43,7 @@ func TestFull(t *testing.T) {
 		{"none is configured", []invoke.Target{{}}, inflight.None},
 		{"unknown yet", nil, inflight.None},
 	} {
-		if got := process.full(test.targets, inflight.HostLimit{Most: 1}); got != test.want {
+		if got := process.full(test.targets, inflight.HostLimit{Max: 1}); got != test.want {
 			t.Errorf("%s: %s", test.name, got)
 		}
 	}

@@ -30,7 +30,7 @@ type principal struct {
 	workspace *Workspace
 	notAfter  time.Time // zero: never expires
 	revoked   bool
-	bound     *bound // nil: to nothing
+	bound     *bound // nil: the key is bound to no fields
 }
 
 // validAt reports whether the key is neither revoked nor expired.
@@ -43,8 +43,8 @@ func (p *principal) validAt(now time.Time) bool {
 //
 // A key selects one workspace. If two workspaces list the same key:
 //   - The workspace that already has it keeps it.
-//   - A key of the configuration wins over those of files.
-//   - If a gateway that starts finds it in two files, neither workspace gets it:
+//   - A key in the configuration wins over a key in a file.
+//   - If a gateway finds the key in two files when it starts, neither workspace gets it:
 //     the gateway can't know which of them is the thief.
 //
 // A refused key stays refused until its own file changes or Caddy reloads: an edit
@@ -58,10 +58,10 @@ type keyring struct {
 // heldKeys are the keys of one workspace.
 type heldKeys struct {
 	keys []*principal
-	file []*principal      // of keys, those of the keys file
-	has  map[digest]string // their names
-	// claims are the names of all keys that the workspace lists, also of those that
-	// were refused. No other workspace gets one of them by an edit of its own file.
+	file []*principal      // the part of keys that the keys file lists
+	has  map[digest]string // the names of keys
+	// claims has the names of all keys that the workspace lists, including refused keys.
+	// Another workspace can't get such a key by an edit of its file.
 	claims map[digest]string
 }
 
@@ -76,8 +76,8 @@ func (h *heldKeys) usable(now time.Time) int {
 	return n
 }
 
-// errNoUsableKey refuses a keys file in which no key can be used, and errNoneLeft
-// says that of one that was taken, at a start or before its last key expired.
+// errNoUsableKey refuses an edited keys file without a usable key. errNoneLeft reports that
+// an accepted file has no usable key left, at a start or after its last key expired.
 var (
 	errNoUsableKey = errors.New("it has no usable key: all are revoked, expired or refused")
 	errNoneLeft    = errors.New("it has no usable key left: all are revoked, expired or refused")
@@ -88,7 +88,7 @@ var (
 func (k *keyring) begin(workspaces map[string]*Workspace) (map[*Workspace][]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	owners := make(map[digest]*principal) // by the configuration
+	owners := make(map[digest]*principal) // of the keys in the configuration
 	k.held = make(map[*Workspace]*heldKeys)
 	for _, name := range slices.Sorted(maps.Keys(workspaces)) {
 		w := workspaces[name]
@@ -102,7 +102,7 @@ func (k *keyring) begin(workspaces map[string]*Workspace) (map[*Workspace][]stri
 		k.held[w] = &heldKeys{has: make(map[digest]string), claims: claimsOf(w.inline, w.listed)}
 	}
 	for w, held := range k.held {
-		// The keys that it has under the configuration that still runs.
+		// The keys that the workspace has in the configuration that still runs.
 		if last := w.Memory.keys.Load(); last != nil {
 			for sum, name := range last.has {
 				if _, taken := owners[sum]; !taken {
@@ -124,12 +124,11 @@ func (k *keyring) begin(workspaces map[string]*Workspace) (map[*Workspace][]stri
 	return problems, nil
 }
 
-// update takes the keys that a workspace's file lists now, and returns why some of
-// them are refused, and what is in use from now on. A list without a usable key
-// replaces none: those of the last list that it does not mention stay in use, and
-// errNoUsableKey is returned. What it says of keys by their digests holds all the
-// same: a key that it revokes or lets expire is valid no longer, the last one
-// included.
+// update takes the keys that a workspace's file lists now. It returns why it refuses some
+// of them, and the list that is in use from now on. If the list has no usable key, update
+// returns errNoUsableKey, and the keys of the last list stay in use unless the new list
+// mentions them. A key that the new list revokes, or gives an expiry in the past, becomes
+// invalid in any case, even if it is the last one.
 //
 //	the last list   the file now      in use
 //	a, b            a                 a
@@ -149,9 +148,9 @@ func (k *keyring) update(w *Workspace, listed []fileKey, now time.Time) (problem
 	return problems, inUse, err
 }
 
-// kept returns the keys that stay in use beside a list without a usable key, and the
-// entries of that list which revoke keys or let them expire. next is what the list
-// alone leads to.
+// kept returns the list to use after an edit without a usable key: the entries of listed
+// that revoke keys or have expired, and the keys in use that listed does not mention. next
+// is the result of listed alone.
 func (k *keyring) kept(w *Workspace, next *heldKeys, listed []fileKey) []fileKey {
 	ended := make(map[digest]bool)
 	for _, p := range next.file {
@@ -211,7 +210,7 @@ func claimsOf(inline []*principal, listed []fileKey) map[digest]string {
 // for each key of listed that is not among them.
 func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) {
 	held := &heldKeys{has: make(map[digest]string), claims: claimsOf(w.inline, listed)}
-	// A key that one entry revokes is revoked in all other places, too.
+	// An entry that revokes a key also revokes the other entries of the same key.
 	revoked := make(map[digest]string)
 	for _, key := range listed {
 		if key.revoked {
@@ -228,7 +227,7 @@ func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) 
 	refuse := func(key fileKey, format string, args ...any) {
 		problems = append(problems, fmt.Sprintf("%q of workspace %s ", key.name, w.Name)+fmt.Sprintf(format, args...))
 	}
-	entries := make(map[digest]bool) // of the file, that were used
+	entries := make(map[digest]bool) // the keys of used entries of the file
 	for _, key := range k.knownFirst(w, listed) {
 		rival, theirs := k.rival(w, key.digest)
 		switch {
@@ -264,8 +263,8 @@ func (h *heldKeys) addListed(p *principal) {
 	h.file = append(h.file, p)
 }
 
-// knownFirst returns the entries with those of keys that the workspace already has
-// first: a new entry that contradicts one of them does not take its place.
+// knownFirst sorts the entries of keys that the workspace already has before the others,
+// so that a new entry that contradicts one of them is the one to be refused.
 func (k *keyring) knownFirst(w *Workspace, listed []fileKey) []fileKey {
 	var known, others []fileKey
 	for _, key := range listed {
@@ -278,9 +277,8 @@ func (k *keyring) knownFirst(w *Workspace, listed []fileKey) []fileKey {
 	return append(known, others...)
 }
 
-// rival returns the workspace because of which w does not get a key, and the key's
-// name there. It is nil if there is none, and the first by name if there are
-// several.
+// rival returns the workspace that keeps w from getting a key, and the key's name there.
+// It returns nil if no workspace does, and the first by name if several do.
 func (k *keyring) rival(w *Workspace, sum digest) (rival *Workspace, name string) {
 	_, ours := k.held[w].has[sum]
 	for other, held := range k.held {

@@ -14,13 +14,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// testRing is a keyring of workspaces by their names, and what its files list.
+// testRing is a keyring of workspaces by their names, with the contents of its files.
 type testRing struct {
 	*keyring
 	workspaces map[string]*Workspace
 }
 
-// ring makes the workspaces of a gateway that starts. An inline key is NAME=KEY.
+// ring makes the workspaces of a starting gateway. An inline key is NAME=KEY.
 func ring(listed map[string][]fileKey, inline map[string][]string) *testRing {
 	r := &testRing{new(keyring), make(map[string]*Workspace)}
 	for _, name := range []string{"a", "b", "c"} {
@@ -34,13 +34,13 @@ func ring(listed map[string][]fileKey, inline map[string][]string) *testRing {
 	return r
 }
 
-// entry is an active key, or a revoked one where its name begins with "-".
+// entry returns an active key, or a revoked one if its name begins with "-".
 func entry(name, key string) fileKey {
 	name, revoked := strings.CutPrefix(name, "-")
 	return fileKey{name: name, digest: digestOf(key), revoked: revoked}
 }
 
-// reload begins anew with the same workspaces, as a reload of Caddy does.
+// reload starts again with the same workspaces, like a reload of Caddy.
 func (r *testRing) reload(t *testing.T) []string {
 	t.Helper()
 	for _, w := range r.workspaces {
@@ -61,7 +61,7 @@ func (r *testRing) reload(t *testing.T) []string {
 	return all
 }
 
-// edit has a workspace's file list other keys.
+// edit replaces the keys in a workspace's file.
 func (r *testRing) edit(name string, listed ...fileKey) []string {
 	problems, inUse, err := r.update(r.workspaces[name], listed, time.Now())
 	r.workspaces[name].listed = inUse
@@ -71,8 +71,8 @@ func (r *testRing) edit(name string, listed ...fileKey) []string {
 	return problems
 }
 
-// of says whose a key is: WORKSPACE/NAME, or nothing.
-func (r *testRing) of(key string) string {
+// owner returns the owner of a key as WORKSPACE/NAME, or an empty string.
+func (r *testRing) owner(key string) string {
 	p := r.authenticate(key, time.Now())
 	if p == nil {
 		return ""
@@ -83,7 +83,7 @@ func (r *testRing) of(key string) string {
 func (r *testRing) check(t *testing.T, step string, want map[string]string) {
 	t.Helper()
 	for key, who := range want {
-		if got := r.of(key); got != who {
+		if got := r.owner(key); got != who {
 			t.Errorf("%s: %s is of %q, want %q", step, key, got, who)
 		}
 	}
@@ -104,7 +104,7 @@ func checkRefused(t *testing.T, step string, got []string, want ...string) {
 
 const key1, key2, key3 = "test-key-one-0001", "test-key-two-0002", "test-key-three-03"
 
-// TestKeyringStarts decides who has a key that two claim.
+// TestKeyringStarts checks who owns a key that two workspaces list at the start.
 func TestKeyringStarts(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -154,7 +154,7 @@ func TestKeyringStarts(t *testing.T) {
 			r := ring(test.listed, test.inline)
 			checkRefused(t, "at start", r.reload(t), test.why...)
 			r.check(t, "at start", test.want)
-			// A reload that changes nothing decides the same.
+			// A reload without a change has the same result.
 			checkRefused(t, "after a reload", r.reload(t), test.why...)
 			r.check(t, "after a reload", test.want)
 		})
@@ -165,7 +165,7 @@ func TestKeyringStarts(t *testing.T) {
 	}
 }
 
-// TestKeyringEdits has workspaces list each other's keys while the gateway runs.
+// TestKeyringEdits edits files to list other workspaces' keys while the gateway runs.
 func TestKeyringEdits(t *testing.T) {
 	r := ring(map[string][]fileKey{"a": {entry("own", key1)}, "b": {entry("app", key2), entry("more", key3)}}, nil)
 	checkRefused(t, "start", r.reload(t))
@@ -191,7 +191,7 @@ func TestKeyringEdits(t *testing.T) {
 	checkRefused(t, "one's own edit", r.edit("a", entry("own", key1), entry("given", key2)))
 	r.check(t, "one's own edit", map[string]string{key2: "a/given", key1: "a/own"})
 
-	// A name that is taken is not taken over.
+	// A name that is in use can't be taken over.
 	checkRefused(t, "a new key of an old name", r.edit("a", entry("own", "test-key-five-0005"), entry("own", key1)), "has the name of another key")
 	r.check(t, "a new key of an old name", map[string]string{key1: "a/own", "test-key-five-0005": ""})
 	checkRefused(t, "all revoked", r.edit("a", entry("-own", key1)), errNoUsableKey.Error())
@@ -201,8 +201,8 @@ func TestKeyringEdits(t *testing.T) {
 	}
 }
 
-// TestListWithoutAUsableKey checks that it takes no key away that it does not name, and
-// that revocations hold whatever is beside them.
+// TestListWithoutAUsableKey checks that such a list removes no key that it does not name,
+// and that its revocations are effective whatever else it contains.
 func TestListWithoutAUsableKey(t *testing.T) {
 	expired := func(name, key string) fileKey {
 		e := entry(name, key)
@@ -235,15 +235,15 @@ func TestListWithoutAUsableKey(t *testing.T) {
 			}
 			r.reload(t)
 			r.check(t, "a reload", test.want)
-			// With a usable key a list counts as it is.
+			// A list with a usable key is applied completely.
 			checkRefused(t, "mended", r.edit("a", entry("three", "test-key-five-0005")))
 			r.check(t, "mended", map[string]string{key1: "", key2: "", "test-key-five-0005": "a/three"})
 		})
 	}
 }
 
-// TestKeptKeysStayBound: a key that stays in use beside a list without a usable key stays
-// bound to what it was, over later edits and a reload.
+// TestKeptKeysStayBound checks that a key that stays in use because a list has no usable
+// key keeps its owner, over later edits and a reload.
 func TestKeptKeysStayBound(t *testing.T) {
 	one := entry("one", key1)
 	one.bound = &bound{fields: []boundField{{name: "environment", value: "production"}}}
@@ -257,7 +257,8 @@ func TestKeptKeysStayBound(t *testing.T) {
 	}
 }
 
-// TestKeyThatTwoFilesList stays nobody's after a start, whoever edits its file.
+// TestKeyThatTwoFilesList checks that such a key has no owner after a start, whichever file
+// is edited.
 func TestKeyThatTwoFilesList(t *testing.T) {
 	r := ring(map[string][]fileKey{"a": {entry("stolen", key1)}, "b": {entry("app", key1)}}, nil)
 	checkRefused(t, "start", r.reload(t), `"app" of`, `"stolen" of`)
@@ -270,7 +271,7 @@ func TestKeyThatTwoFilesList(t *testing.T) {
 	r.check(t, "the owner's next edit", map[string]string{key1: "b/app"})
 }
 
-// TestKeysAreSwappedAtOnce asks for keys while their file changes.
+// TestKeysAreSwappedAtOnce looks keys up while their file changes.
 func TestKeysAreSwappedAtOnce(t *testing.T) {
 	r := ring(map[string][]fileKey{"a": {entry("app", key1)}}, nil)
 	checkRefused(t, "start", r.reload(t))
@@ -279,7 +280,7 @@ func TestKeysAreSwappedAtOnce(t *testing.T) {
 	go func() {
 		missed := 0
 		for ctx.Err() == nil {
-			if r.of(key1) != "a/app" {
+			if r.owner(key1) != "a/app" {
 				missed++
 			}
 		}
@@ -336,8 +337,8 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
-// TestKeysFileIsComparedByItsContent: a change may leave size and time as they
-// were, and a new time may come without one.
+// TestKeysFileIsComparedByItsContent checks a change that keeps size and time, and a
+// new time without a change.
 func TestKeysFileIsComparedByItsContent(t *testing.T) {
 	file := &keysFile{path: filepath.Join(t.TempDir(), "keys.json")}
 	began := time.Now()
@@ -396,8 +397,8 @@ func TestKeysFileHasACeiling(t *testing.T) {
 	}
 }
 
-// FuzzKeysFile reads what anybody may have written. What is accepted is JSON with
-// at least one key, each with what it needs, and reads the same when written anew.
+// FuzzKeysFile parses arbitrary files. An accepted file is JSON with at least one key,
+// each is complete, and parses to the same keys when written again.
 func FuzzKeysFile(f *testing.F) {
 	const sum = `"sha256":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"`
 	for _, seed := range []string{

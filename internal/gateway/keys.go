@@ -21,7 +21,7 @@ const defaultKeysInterval = time.Second
 // maxKeyProblems is how many refused keys of a file are logged one by one.
 const maxKeyProblems = 20
 
-// resolveKeys finds the keys of the configuration and those of the keys file.
+// resolveKeys reads the keys of the configuration and of the keys file.
 func (w *Workspace) resolveKeys() error {
 	names := make(map[string]bool)
 	digests := make(map[digest]string)
@@ -70,9 +70,8 @@ func (w *Workspace) resolveKeys() error {
 	return errors.New("no API key is configured: `api_key <name> {env.NAME}` or `keys <file>`")
 }
 
-// openKeysFile finds the keys that the keys file lists. If a former configuration
-// of the workspace runs with the same file, it takes the list that is in use;
-// start then reads the file.
+// openKeysFile reads the keys file. If a former configuration of the workspace runs with
+// the same file, openKeysFile takes the list that is in use, and start reads the file.
 func (w *Workspace) openKeysFile() error {
 	if w.KeysFile == "" {
 		return nil
@@ -96,7 +95,7 @@ func (w *Workspace) openKeysFile() error {
 	return nil
 }
 
-// beginKeys takes the reasons for which keys of the file are refused at first.
+// beginKeys takes the reasons why keys of the file are refused at the start.
 func (w *Workspace) beginKeys(problems []string) {
 	w.refusedKeys = problems
 	if w.fileKeys != nil && w.fileKeys.wasRead() {
@@ -163,7 +162,7 @@ func (w *Workspace) checkKeys() {
 	w.Logger.Info("keys loaded", zap.String("file", w.fileKeys.path), zap.Int("keys", len(listed)-len(problems)))
 }
 
-// keysFailed notes and logs why the keys file is not what callers are judged by.
+// keysFailed notes and logs why the keys file as it is now is not in use.
 func (w *Workspace) keysFailed(message string, err error, fields ...zap.Field) {
 	w.keysFail(firstMistake(err))
 	w.Logger.Error(message, append(fields, zap.String("file", w.fileKeys.path), zap.Error(visible.Error(err)))...)

@@ -20,7 +20,7 @@ import (
 type keysFile struct {
 	path   string
 	seen   [sha256.Size]byte // the digest of the content that was read last
-	failed string            // why the last reading failed; empty: it did not
+	failed string            // the error of the last reading; empty: it succeeded
 }
 
 // fileKey is an entry of a keys file.
@@ -29,7 +29,7 @@ type fileKey struct {
 	digest   digest
 	notAfter time.Time // zero: never expires
 	revoked  bool
-	bound    *bound // nil: to nothing
+	bound    *bound // nil: the key is bound to no fields
 }
 
 const (
@@ -92,7 +92,7 @@ func parseKeys(path string, data []byte) ([]fileKey, error) {
 }
 
 func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
-	// The message does not repeat what is there: it may be the key itself.
+	// The message does not quote the entry, which may be the key itself.
 	if n.Shape != document.Mapping {
 		errs.Add(n, "a key must be an object with name and sha256, the digest that `caddy cadenza key` prints")
 		return key
@@ -104,7 +104,7 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 		key.name = name.Text
 	}
 	sha := n.Get("sha256")
-	// The message does not repeat the value: it may be the key itself.
+	// The message does not quote the value, which may be the key itself.
 	if !readDigest(sha, &key.digest) {
 		errs.Add(orItself(sha, n), "sha256 of the key %q must be 64 hex digits, the digest that `caddy cadenza key` prints", key.name)
 	}
@@ -122,7 +122,7 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 	return key
 }
 
-// readDigest reads a digest of hex digits, and reports whether n is one.
+// readDigest reads a digest in hex digits, and reports whether n is a digest.
 func readDigest(n *document.Node, sum *digest) bool {
 	if n == nil || !n.Quoted || hex.DecodedLen(len(n.Text)) != len(sum) {
 		return false
@@ -131,11 +131,11 @@ func readDigest(n *document.Node, sum *digest) bool {
 	return err == nil
 }
 
-// orItself returns the node that a message about a member points at: the member,
-// or the object it belongs to if it is missing.
-func orItself(member, of *document.Node) *document.Node {
+// orItself returns the node that a message about a member points at: the member, or its
+// object if the member is missing.
+func orItself(member, object *document.Node) *document.Node {
 	if member == nil {
-		return of
+		return object
 	}
 	return member
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestKeysFileOfAnotherKind is refused without being opened: opening a pipe waits.
+// TestKeysFileOfAnotherKind checks that a pipe is refused without opening it, because
+// opening would block.
 func TestKeysFileOfAnotherKind(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "keys.json")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

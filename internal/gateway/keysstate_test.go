@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestKeysState checks that a keys file which can't be used has a state with its
-// begin, one line of the log for each change, and keys that end all the same.
+// TestKeysState checks that an unusable keys file has a state with its start time and
+// one log line per change, and that its keys still expire.
 func TestKeysState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.InfoLevel)
@@ -45,7 +45,7 @@ func TestKeysState(t *testing.T) {
 		if _, err := g.keys.begin(map[string]*Workspace{"w": w}); err != nil {
 			t.Fatal(err)
 		}
-		// check looks at the file as the watch over it does, and at the keys afterwards.
+		// check checks the file like its watcher does, and then the keys.
 		check := func(step string, want string, since time.Time, lines int, valid bool) {
 			t.Helper()
 			for range 3 {

@@ -23,8 +23,8 @@ func (p blind) Invoke(ctx context.Context, r *providers.Request) (providers.Stre
 	return p.scripted.Invoke(ctx, r)
 }
 
-// TestPartsThatNoTargetTakes are the caller's mistake where the caller brought them,
-// which libraries don't repeat, and the definition's where it has them.
+// TestPartsThatNoTargetTakes checks that parts from the caller are the caller's mistake,
+// which libraries do not retry, and that parts of a definition are the definition's.
 func TestPartsThatNoTargetTakes(t *testing.T) {
 	t.Parallel()
 	s := &scripted{content: "Fine.", result: providers.Result{FinishReason: providers.FinishStop}}
@@ -59,7 +59,7 @@ func TestPartsThatNoTargetTakes(t *testing.T) {
 			if e["code"] != test.code || e["param"] != test.param || !strings.Contains(e["message"].(string), "take no images") {
 				t.Errorf("%s %s: %s", test.endpoint, test.messages, a.body)
 			}
-			if got := ended(t, g, a.header.Get("Cadenza-Trace-Id")); got.Status != test.status {
+			if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); got.Status != test.status {
 				t.Errorf("%s %s: a trace of %d", test.endpoint, test.messages, got.Status)
 			}
 		}

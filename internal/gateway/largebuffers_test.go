@@ -16,10 +16,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/openai"
 )
 
-// TestLargeRequestsShareNothing has large requests follow one another in the same
-// memory. Their providers answer, answer before they have read the request, fail or
-// cut the connection. None may get a byte of another request. With the race detector
-// memory that is given back is also overwritten.
+// TestLargeRequestsShareNothing makes large requests use the same memory one after
+// another. Their providers answer, answer before they have read the request, fail or
+// cut the connection. None may get a byte of another request. Under the race detector
+// released memory is also overwritten.
 func TestLargeRequestsShareNothing(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -38,7 +38,7 @@ func TestLargeRequestsShareNothing(t *testing.T) {
 		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the gateway has given up on it
+			return // the gateway has cancelled the call
 		}
 		var parser fastjson.Parser
 		v, err := parser.ParseBytes(body)

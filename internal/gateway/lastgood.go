@@ -24,7 +24,7 @@ const lastGoodTimeout = 10 * time.Second
 // maxMistakes is how many mistakes of one loading are logged.
 const maxMistakes = 20
 
-// settle decides which definitions are served at first.
+// settle decides which definitions the workspace serves first.
 func (w *Workspace) settle() error {
 	if err := w.Source.Settle(w.servedLast, w.Strict); err != nil {
 		return fmt.Errorf("workspace %s: definitions %s:\n%w", w.Name, w.Source.Dir(), visible.Error(err))
@@ -32,9 +32,9 @@ func (w *Workspace) settle() error {
 	return nil
 }
 
-// servedLast returns the set that the store holds as the one that the workspace
-// served last, or nil. It reads the file beside the recorder, which opens it for
-// writing and sets it aside where it is damaged: a part may still be read.
+// servedLast returns the set of definitions that the workspace served last, as the store
+// holds it, or nil. It opens the file for itself: the recorder would set a damaged file
+// aside, of which a part may still be readable.
 func (w *Workspace) servedLast() *definition.Past {
 	ctx, cancel := context.WithTimeout(context.Background(), lastGoodTimeout)
 	defer cancel()
@@ -60,20 +60,20 @@ func (s *Store) servedLast(ctx context.Context, workspace, directory string) (*r
 	return last, errors.Join(err, r.Close())
 }
 
-// recordServed stores what is served: each definition's content, so that a trace
-// leads to exactly the definition that answered, and the files of the set.
+// recordServed stores the content of each served definition, so that a trace leads to
+// exactly the definition that answered, and the files of the set.
 func (w *Workspace) recordServed(snapshot *definition.Snapshot) {
 	var versions []trace.Version
-	for d := range snapshot.All() {
+	for _, d := range snapshot.Definitions {
 		versions = append(versions, trace.Version{
-			Workspace: w.Name, Kind: d.Kind, Key: d.Key, Version: d.Version, Content: d.Content(),
+			Workspace: w.Name, Kind: d.Kind.Trace, Key: d.Key, Version: d.Version, Content: d.Content(),
 		})
 	}
 	w.Store.Recorder.Versions(versions)
 	w.recordFiles(snapshot)
 }
 
-// recordFiles stores the files of what is served.
+// recordFiles stores the files of the served definitions.
 func (w *Workspace) recordFiles(snapshot *definition.Snapshot) {
 	served := &recorder.Revision{
 		Workspace: w.Name, Directory: w.Source.Dir(), Revision: snapshot.Revision, Time: snapshot.Loaded, Files: snapshot.Files,
@@ -84,8 +84,8 @@ func (w *Workspace) recordFiles(snapshot *definition.Snapshot) {
 	w.Store.Recorder.Revision(served)
 }
 
-// logMistakes logs why the definitions on disk are not served, each mistake for
-// itself.
+// logMistakes logs why the definitions on disk are not served, with a line for each
+// mistake.
 func (w *Workspace) logMistakes(message string, err error, fields ...zap.Field) {
 	mistakes, ok := errors.AsType[*document.MultiError](err)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// TestLogMistakes: each mistake is logged with its place, and an error that is none of a
-// file as it is.
+// TestLogMistakes checks that each mistake is logged with its place, and that an error
+// without a file is logged unchanged.
 func TestLogMistakes(t *testing.T) {
 	core, logs := observer.New(zapcore.ErrorLevel)
 	w := &Workspace{WorkspaceConfig: WorkspaceConfig{Logger: zap.New(core)}}

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// TestLeases has a reload close nothing under a request, and everything behind
-// it: each request holds its workspace's store and memory as long as it runs,
-// and no longer.
+// TestLeases checks that a reload closes nothing that a running request uses, and everything
+// afterwards: each request uses its workspace's store and memory until it ends.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	next := make(chan struct{})

@@ -5,19 +5,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Nothing is decided for a caller who has left: the request ends.
+// The gateway makes no decision for a caller that has left: the request ends.
 func TestWhoHasLeftNeedsNoDecision(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	c := &call{r: httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/remoteconfigs", nil)}
+	c := callOf(incoming{r: httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/remoteconfigs", nil)})
 	defer func() {
 		if p := recover(); p != http.ErrAbortHandler {
 			t.Errorf("it goes on: %v", p)
 		}
 	}()
-	c.decide(trace.KindRemoteConfig, nil, nil)
+	c.evaluation.decide(nil)
 }

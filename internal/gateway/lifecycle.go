@@ -9,6 +9,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -26,11 +27,7 @@ func (w *Workspace) start() {
 	if limiter := w.Store.Limiter(); limiter != nil {
 		limiter.SetHash(w.Name, w.hashSubject)
 	}
-	unsubscribe, unfollow := w.Source.Subscribe(w.definitionsChanged), w.Source.Follow(w.recordFiles)
-	w.unsubscribe = func() {
-		unsubscribe()
-		unfollow()
-	}
+	w.unsubscribe = w.Source.Subscribe(w.definitionsChanged, w.recordFiles)
 	if err := w.Source.Watch(); err != nil {
 		w.Logger.Error("the definitions can't be watched: edits need a reload of Caddy", zap.Error(err))
 	}
@@ -41,22 +38,18 @@ func (w *Workspace) start() {
 	}
 	w.startKeys(ctx)
 	w.Memory.engine.Reconsider()
-	w.gateway.metrics.workspaces.add(w)
 }
 
-// end ends what start began. It is called once, also where the workspace was not
-// started.
+// end ends what start began. It is called once, even if the workspace was not started.
 func (w *Workspace) end() {
 	if w.stop == nil {
 		return // the workspace was not started
 	}
-	w.gateway.metrics.workspaces.remove(w)
 	w.stop()
 	w.background.Wait()
 	w.unsubscribe()
 	w.gateway.metrics.names.end(w)
 	w.Store.limits.remove(&w.Limits)
-	w.endLimits()
 	w.Store.Recorder.Leave(w.Name)
 }
 
@@ -84,20 +77,20 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 	m.reloads.WithLabelValues(w.Name, "ok").Inc()
 	m.valid.WithLabelValues(w.Name).Set(1)
 	m.loaded.WithLabelValues(w.Name).SetToCurrentTime()
-	w.Logger.Info("definitions loaded", append([]zap.Field{
-		zap.String("revision", snapshot.Revision),
-		zap.Int("prompts", len(snapshot.Prompts)),
-		zap.Int("endpoints", len(snapshot.Endpoints)),
-		zap.Int("remoteconfigs", len(snapshot.RemoteConfigs)),
-		zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)),
-	}, changes(w.last, snapshot)...)...)
+	fields := []zap.Field{zap.String("revision", snapshot.Revision)}
+	counts := snapshot.Counts()
+	for _, k := range kind.All {
+		fields = append(fields, zap.Int(k.Folder, counts[k]))
+	}
+	fields = append(fields, zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)))
+	w.Logger.Info("definitions loaded", append(fields, changes(w.last, snapshot)...)...)
 	for _, warning := range snapshot.Warnings {
 		w.Logger.Warn("the definitions have a warning", warningFields(warning)...)
 	}
 	w.serves(snapshot)
 }
 
-// serves is called with each snapshot when it begins to be served.
+// serves is called with each snapshot when the workspace begins to serve it.
 func (w *Workspace) serves(snapshot *definition.Snapshot) {
 	w.last = snapshot
 	w.gateway.metrics.names.follow(w, snapshot)
@@ -114,8 +107,8 @@ func warningFields(warning definition.Warning) []zap.Field {
 	return append(placeFields(warning.Pos), zap.String("warning", visible.Line(warning.Message)))
 }
 
-// placeFields returns the place of a finding as fields, without line and column where
-// it is about a whole file or a folder.
+// placeFields returns the place of a finding as fields. A finding about a whole file or a
+// folder has no line and column.
 func placeFields(pos document.Position) []zap.Field {
 	fields := []zap.Field{zap.String("file", visible.Line(pos.File))}
 	if pos.Line > 0 {

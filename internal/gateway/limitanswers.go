@@ -21,12 +21,13 @@ const (
 // After a longer one they repeat the request at once.
 const longestWait = time.Minute
 
-// retryLimited is the Retry-After of a request for which requests under way leave no
-// room. It is a guess, as retryInFlight is.
+// retryLimited is the Retry-After of a request that finds no room because of requests
+// under way. Like retryInFlight it is a guess.
 const retryLimited = time.Second
 
-// shortage returns the ceiling that has no room for an attempt at the cheapest target,
-// with what such an attempt may use. Of several it is the one that has room last.
+// shortage returns the ceiling that has no room for an attempt at the cheapest target, and
+// the amount that such an attempt may use. If several ceilings have no room, it returns
+// the one that gets room last.
 func (m *meter) shortage() (limit.Refusal, int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,13 +38,10 @@ func (m *meter) shortage() (limit.Refusal, int64) {
 		h := &m.held[i]
 		for _, ask := range h.asks {
 			for _, s := range m.limiter.AppendStandings(nil, m.workspace.Name, m.began, ask) {
-				more, aside := want.Tokens, h.aside.Tokens
-				switch s.Ceiling.Measure {
-				case limit.Requests, limit.InFlight:
+				if !limit.Measures[s.Ceiling.Measure].Metered {
 					continue
-				case limit.Money:
-					more, aside = want.Money, h.aside.Money
 				}
+				more, aside := want.Of(s.Ceiling.Measure), h.aside.Of(s.Ceiling.Measure)
 				if m.settled {
 					aside = 0
 				}
@@ -51,8 +49,8 @@ func (m *meter) shortage() (limit.Refusal, int64) {
 				if s.Used+more > s.Ceiling.Most {
 					r.RetryAfter = s.Resets.Sub(m.began)
 				}
-				// Reserved has what this request has set aside already. Room may have
-				// come meanwhile: then any ceiling will do.
+				// Reserved includes what this request has set aside already. If there is room
+				// again by now, any ceiling will do.
 				full := s.Used+s.Reserved-aside+more > s.Ceiling.Most
 				if last.Limit == nil || full && (!lacks || r.RetryAfter > last.RetryAfter) {
 					last, need, lacks = r, more, full
@@ -63,35 +61,37 @@ func (m *meter) shortage() (limit.Refusal, int64) {
 	return last, need
 }
 
-// limited refuses the request because of a limit, of which it needs so much.
-func (c *call) limited(r limit.Refusal, need int64) *wire.Error {
-	m := c.meter
+// limited returns the error of a request that a limit refuses. need is the amount of the
+// ceiling that the request needs.
+func (h *holdings) limited(r limit.Refusal, need int64) *wire.Error {
+	m := h.meter
 	m.mu.Lock()
 	m.refused = true
 	m.mu.Unlock()
-	c.nameLimits()
-	measure := MeasureName(r.Ceiling.Measure)
-	c.gateway.metrics.limits.refuse(c.workspace, r.Limit.Name, measure)
-	name := fmt.Sprintf("The limit %s (%s %s by %s)", r.Limit.Name, measure, CeilingText(r.Ceiling), ByText(r.Limit))
+	h.nameLimits()
+	measure := r.Ceiling.Measure
+	h.gateway.metrics.limits.refuse(h.workspace.Name, r.Limit.Name, measure)
+	name := fmt.Sprintf("The limit %s (%s %s by %s)", r.Limit.Name, measure, r.Ceiling, ByText(r.Limit))
+	use := measure.Text(need) + " " + limit.Measures[measure].Noun
 	if r.RetryAfter <= 0 {
 		r.RetryAfter = retryLimited
 	}
 	seconds := int64(math.Ceil(r.RetryAfter.Seconds()))
-	again := fmt.Sprintf("There is room again in %d s, at %s.", seconds, c.began.Add(r.RetryAfter).UTC().Format(time.RFC3339))
+	again := fmt.Sprintf("There is room again in %d s, at %s.", seconds, h.began.Add(r.RetryAfter).UTC().Format(time.RFC3339))
 	var message string
 	switch {
-	case r.Ceiling.Measure == limit.InFlight:
+	case measure == limit.InFlight:
 		message = name + " has as many requests under way as it may have. Send the request again when one of them has ended."
-	case r.Ceiling.Measure == limit.Requests:
+	case !limit.Measures[measure].Metered:
 		message = name + " is used up. " + again
 	case r.Never:
-		message = fmt.Sprintf("%s never has room for this call, which may use %s. Shorten it, or lower its max_tokens.", name, amountText(r.Ceiling.Measure, need))
+		message = fmt.Sprintf("%s never has room for this call, which may use %s. Shorten it, or lower its max_tokens.", name, use)
 	case r.RetryAfter == retryLimited:
-		message = fmt.Sprintf("%s has no room for what this call may use, %s, as long as others are under way. Send the request again when one of them has ended.", name, amountText(r.Ceiling.Measure, need))
+		message = fmt.Sprintf("%s has no room for what this call may use, %s, as long as others are under way. Send the request again when one of them has ended.", name, use)
 	case m.full(&r):
 		message = name + " is used up. " + again
 	default:
-		message = fmt.Sprintf("%s has no room left for what this call may use, %s. %s A call with fewer max_tokens may fit.", name, amountText(r.Ceiling.Measure, need), again)
+		message = fmt.Sprintf("%s has no room left for what this call may use, %s. %s A call with fewer max_tokens may fit.", name, use, again)
 	}
 	switch {
 	case r.Subject != "":
@@ -106,96 +106,83 @@ func (c *call) limited(r limit.Refusal, need int64) *wire.Error {
 	return err
 }
 
-// full reports whether nothing is left of the ceiling that refused the request.
+// full reports whether the ceiling that refused the request is used up.
 func (m *meter) full(r *limit.Refusal) bool {
 	return slices.ContainsFunc(m.limiter.AppendStandings(nil, m.workspace.Name, m.began, r.Ask), func(s limit.Standing) bool {
 		return s.Ceiling == r.Ceiling && s.Used >= s.Ceiling.Most
 	})
 }
 
-// amountText returns how much of tokens or money it is.
-func amountText(m limit.Measure, amount int64) string {
-	if m == limit.Money {
-		return dollarsText(amount) + " US dollars"
-	}
-	return strconv.FormatInt(amount, 10) + " tokens"
-}
-
-// nameLimits sets the headers that say how the caller stands with the limits that apply
-// to its request: for each limit, of its fullest ceiling.
-func (c *call) nameLimits() {
-	m := c.meter
+// nameLimits sets the rate limit headers. They show the fullest ceiling of each limit that
+// applies to the request.
+func (h *holdings) nameLimits() {
+	m := h.meter
 	if m == nil {
 		return
 	}
 	policies, limits := make([]byte, 0, 128), make([]byte, 0, 128)
-	var fullest [limit.InFlight + 1]limit.Standing // without a limit: there is none
+	var fullest [limit.InFlight + 1]limit.Standing // by measure; Limit is nil for unused measures
 	var room [8]limit.Standing
 	standings := room[:0]
 	for _, ask := range m.asks {
-		standings = m.limiter.AppendStandings(standings[:0], c.workspace.Name, c.began, ask)
+		standings = m.limiter.AppendStandings(standings[:0], h.workspace.Name, h.began, ask)
 		var first *limit.Standing
 		for i := range standings {
 			s := &standings[i]
 			if first == nil || fuller(s, first) {
 				first = s
 			}
-			if of := &fullest[s.Ceiling.Measure]; of.Limit == nil || fuller(s, of) {
-				*of = *s
+			if most := &fullest[s.Ceiling.Measure]; most.Limit == nil || fuller(s, most) {
+				*most = *s
 			}
 		}
 		if first != nil {
-			policies, limits = c.appendLimit(policies, limits, first)
+			policies, limits = h.appendLimit(policies, limits, first)
 		}
 	}
 	if len(policies) == 0 {
 		return
 	}
-	h := c.w.Header()
+	header := h.w.Header()
 	values := [2]string{string(policies), string(limits)}
-	h[headerRateLimitPolicy], h[headerRateLimit] = values[:1:1], values[1:]
-	switch c.route.requestID {
-	case openaiRequestID:
-		c.nameForOpenAI("Requests", &fullest[limit.Requests])
-		c.nameForOpenAI("Tokens", &fullest[limit.Tokens])
-	case anthropicRequestID:
-		c.nameForAnthropic("Requests", &fullest[limit.Requests])
-		c.nameForAnthropic("Tokens", &fullest[limit.Tokens])
+	header[headerRateLimitPolicy], header[headerRateLimit] = values[:1:1], values[1:]
+	for m := range fullest {
+		if s, word := &fullest[m], limit.Measures[m].Header; s.Limit != nil && word != "" && h.route.requestID != "" {
+			h.nameForClients(word, s)
+		}
 	}
 }
 
-// fuller reports whether a larger share of a is used than of b.
+// fuller reports whether the used share of a is larger than that of b.
 func fuller(a, b *limit.Standing) bool {
 	return float64(a.Used+a.Reserved)*float64(b.Ceiling.Most) > float64(b.Used+b.Reserved)*float64(a.Ceiling.Most)
 }
 
-// left returns how much of a ceiling is left, and in how many seconds its window ends.
-func (c *call) left(s *limit.Standing) (left, seconds int64) {
+// left returns the amount that is left of a ceiling, and the seconds until its window ends.
+func (in *incoming) left(s *limit.Standing) (left, seconds int64) {
 	left = max(s.Ceiling.Most-s.Used-s.Reserved, 0)
 	if !s.Resets.IsZero() {
-		seconds = max(int64(math.Ceil(s.Resets.Sub(c.began).Seconds())), 0)
+		seconds = max(int64(math.Ceil(s.Resets.Sub(in.began).Seconds())), 0)
 	}
 	return left, seconds
 }
 
-// appendLimit appends a ceiling to the values of both headers. Money is given in percent:
-// the draft has no unit for it, and what a budget amounts to is no matter of callers.
-func (c *call) appendLimit(policies, limits []byte, s *limit.Standing) (toPolicies, toLimits []byte) {
+// appendLimit appends a ceiling to the values of both headers. It writes money in percent:
+// the draft has no unit for money, and callers need not know the size of a budget.
+func (in *incoming) appendLimit(policies, limits []byte, s *limit.Standing) (toPolicies, toLimits []byte) {
 	if len(policies) > 0 {
 		policies, limits = append(policies, ", "...), append(limits, ", "...)
 	}
-	left, seconds := c.left(s)
-	most, unit := s.Ceiling.Most, ""
-	switch s.Ceiling.Measure {
-	case limit.Tokens:
-		unit = `;qu="tokens"`
-	case limit.Money:
-		most, left, unit = 100, int64(float64(left)/float64(most)*100), `;qu="percent"`
-	case limit.InFlight:
-		unit = `;qu="concurrent-requests"`
+	left, seconds := in.left(s)
+	most, quota := s.Ceiling.Most, limit.Measures[s.Ceiling.Measure].Quota
+	if quota == "percent" {
+		most, left = 100, int64(float64(left)/float64(most)*100)
 	}
 	policies = append(append(append(policies, '"'), s.Limit.Name...), `";q=`...)
-	policies = append(strconv.AppendInt(policies, most, 10), unit...)
+	policies = strconv.AppendInt(policies, most, 10)
+	if quota != "" {
+		policies = append(append(append(policies, `;qu="`...), quota...), '"')
+	}
 	limits = append(append(append(limits, '"'), s.Limit.Name...), `";r=`...)
 	limits = strconv.AppendInt(limits, left, 10)
 	if s.Ceiling.Measure != limit.InFlight {
@@ -205,7 +192,8 @@ func (c *call) appendLimit(policies, limits []byte, s *limit.Standing) (toPolici
 	return policies, limits
 }
 
-// lengthOf returns the length of a ceiling's window, for a month that of the present one.
+// lengthOf returns the length of a ceiling's window. For a calendar month it is the length
+// of the present month.
 func lengthOf(s *limit.Standing) time.Duration {
 	if s.Ceiling.Window.Length > 0 {
 		return s.Ceiling.Window.Length
@@ -213,26 +201,18 @@ func lengthOf(s *limit.Standing) time.Duration {
 	return s.Resets.Sub(s.Resets.AddDate(0, -1, 0))
 }
 
-// nameForOpenAI sets the headers that OpenAI's clients know: of requests or of tokens.
-func (c *call) nameForOpenAI(what string, s *limit.Standing) {
-	if s.Limit == nil {
-		return
+// nameForClients sets the headers that OpenAI's or Anthropic's clients read. word is the
+// measure's name in these headers.
+func (in *incoming) nameForClients(word string, s *limit.Standing) {
+	left, seconds := in.left(s)
+	h := in.w.Header()
+	most, remaining := []string{strconv.FormatInt(s.Ceiling.Most, 10)}, []string{strconv.FormatInt(left, 10)}
+	switch in.route.requestID {
+	case openaiRequestID:
+		h["X-Ratelimit-Limit-"+word], h["X-Ratelimit-Remaining-"+word] = most, remaining
+		h["X-Ratelimit-Reset-"+word] = []string{strconv.FormatInt(seconds, 10) + "s"}
+	case anthropicRequestID:
+		h["Anthropic-Ratelimit-"+word+"-Limit"], h["Anthropic-Ratelimit-"+word+"-Remaining"] = most, remaining
+		h["Anthropic-Ratelimit-"+word+"-Reset"] = []string{s.Resets.UTC().Format(time.RFC3339)}
 	}
-	left, seconds := c.left(s)
-	h := c.w.Header()
-	h["X-Ratelimit-Limit-"+what] = []string{strconv.FormatInt(s.Ceiling.Most, 10)}
-	h["X-Ratelimit-Remaining-"+what] = []string{strconv.FormatInt(left, 10)}
-	h["X-Ratelimit-Reset-"+what] = []string{strconv.FormatInt(seconds, 10) + "s"}
-}
-
-// nameForAnthropic sets the headers that Anthropic's clients know.
-func (c *call) nameForAnthropic(what string, s *limit.Standing) {
-	if s.Limit == nil {
-		return
-	}
-	left, _ := c.left(s)
-	h := c.w.Header()
-	h["Anthropic-Ratelimit-"+what+"-Limit"] = []string{strconv.FormatInt(s.Ceiling.Most, 10)}
-	h["Anthropic-Ratelimit-"+what+"-Remaining"] = []string{strconv.FormatInt(left, 10)}
-	h["Anthropic-Ratelimit-"+what+"-Reset"] = []string{s.Resets.UTC().Format(time.RFC3339)}
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
@@ -31,7 +29,8 @@ func ValidateRoute(name string) error {
 	return nil
 }
 
-// ValidateLimit refuses a limit that could never count what it bounds.
+// ValidateLimit refuses a limit with routes that it can't count, or with ceilings that its
+// routes never use.
 func ValidateLimit(l *limit.Limit) error {
 	for _, name := range l.Routes {
 		if err := ValidateRoute(name); err != nil {
@@ -50,9 +49,9 @@ func ValidateLimit(l *limit.Limit) error {
 	}
 	calls := slices.ContainsFunc(routes, func(r route) bool { return r.calls && all.has(&r) })
 	for _, c := range l.Ceilings {
-		if (c.Measure == limit.Tokens || c.Measure == limit.Money) && !calls {
+		if limit.Measures[c.Measure].Metered && !calls {
 			return fmt.Errorf("%s can't be used by the routes %s, which call no model: add endpoints, chat, responses or messages, or leave routes out",
-				MeasureName(c.Measure), strings.Join(l.Routes, ", "))
+				c.Measure, strings.Join(l.Routes, ", "))
 		}
 	}
 	return nil
@@ -63,7 +62,7 @@ type routeSet uint32
 
 func (s routeSet) has(r *route) bool { return s>>r.index&1 != 0 }
 
-// routesOf returns the routes whose requests count for a limit.
+// routesOf returns the routes whose requests a limit counts.
 func routesOf(l *limit.Limit) routeSet {
 	var set routeSet
 	for i := range routes {
@@ -75,56 +74,7 @@ func routesOf(l *limit.Limit) routeSet {
 	return set
 }
 
-// MeasureName returns what a measure is called in the configuration.
-func MeasureName(m limit.Measure) string {
-	switch m {
-	case limit.Requests:
-		return "requests"
-	case limit.Tokens:
-		return "tokens"
-	case limit.Money:
-		return "money"
-	}
-	return "in_flight"
-}
-
-// WindowText returns a window as the configuration has it.
-func WindowText(w limit.Window) string {
-	if w.Length == 0 {
-		return "1mo"
-	}
-	for _, unit := range [...]struct {
-		length time.Duration
-		name   string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
-		if w.Length%unit.length == 0 {
-			return strconv.FormatInt(int64(w.Length/unit.length), 10) + unit.name
-		}
-	}
-	return strconv.FormatInt(int64(w.Length/time.Second), 10) + "s"
-}
-
-// CeilingText returns a ceiling as the configuration has it, such as 100/1m.
-func CeilingText(c limit.Ceiling) string {
-	switch c.Measure {
-	case limit.InFlight:
-		return strconv.FormatInt(c.Most, 10)
-	case limit.Money:
-		return dollarsText(c.Most) + "usd/" + WindowText(c.Window)
-	}
-	return strconv.FormatInt(c.Most, 10) + "/" + WindowText(c.Window)
-}
-
-// dollarsText returns an amount of money in US dollars, in no more digits than it needs.
-func dollarsText(nanodollars int64) string {
-	text := strconv.FormatInt(nanodollars/limit.Dollar, 10)
-	if rest := nanodollars % limit.Dollar; rest != 0 {
-		text += "." + strings.TrimRight(fmt.Sprintf("%09d", rest), "0")
-	}
-	return text
-}
-
-// ByText returns what a limit counts by, as the configuration has it.
+// ByText returns the dimension that a limit counts by, in the configuration's words.
 func ByText(l *limit.Limit) string {
 	switch l.By {
 	case limit.ByAPIKey:

@@ -13,21 +13,19 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// callLimit is a limit with what requests ask of it.
+// callLimit is a limit with its properties that each request needs.
 type callLimit struct {
 	*limit.Limit
-	routes routeSet
-	// early: nothing of a request's body says whose use it counts for.
-	early bool
-	// metered: tokens or money are bounded. flying: requests under way are.
-	metered, flying bool
+	routes  routeSet
+	early   bool // the subject is known before the request's body is read
+	metered bool // bounds tokens or money
+	flying  bool // bounds requests under way
 }
 
 // callLimits are the limits of a workspace.
 type callLimits struct {
-	all []callLimit
-	// Routes to which a limit applies, and those to which one does that is not early.
-	routes, late routeSet
+	all          []callLimit
+	routes, late routeSet // the routes of all limits, and of those that are not early
 }
 
 func newCallLimits(list []*limit.Limit) callLimits {
@@ -51,30 +49,32 @@ func bounds(l *limit.Limit, m limit.Measure) bool {
 	return slices.ContainsFunc(l.Ceilings, func(c limit.Ceiling) bool { return c.Measure == m })
 }
 
-// metered reports whether a limit bounds tokens or money.
-func metered(l *limit.Limit) bool { return bounds(l, limit.Tokens) || bounds(l, limit.Money) }
+// metered reports whether a limit has a ceiling of tokens or money, which attempts use.
+func metered(l *limit.Limit) bool {
+	return slices.ContainsFunc(l.Ceilings, func(c limit.Ceiling) bool { return limit.Measures[c.Measure].Metered })
+}
 
-// meter is what a request's limits set aside for it and what it has used. The two lanes
-// of a hedged call, and a provider that goes on after its call, may use it at the same
-// time.
+// meter holds the amounts that a request's limits set aside for it, and what the request
+// has used. The two lanes of a hedged call, and a provider that goes on after its call,
+// may use it concurrently.
 type meter struct {
 	workspace *Workspace
 	limiter   *limit.Limiter
 	began     time.Time
-	asks      []limit.Ask // those that were refused, too
+	asks      []limit.Ask // including refused ones
 	metered   bool        // one of asks bounds tokens or money
 	flying    bool        // one of asks bounds requests under way
 
 	mu      sync.Mutex
 	held    []held
-	most    []limit.Amounts // that one attempt may use, by the target
-	taken   limit.Amounts   // of the attempts that began
-	used    limit.Amounts   // by the attempts, where counted
+	most    []limit.Amounts // the most that one attempt may use, by the index of the target
+	taken   limit.Amounts   // the most that the attempts so far may use
+	used    limit.Amounts   // what the attempts have used, if counted
 	counted bool
-	refused bool // by a limit: the request does not count
+	refused bool // a limit refused the request, so it does not count
 	settled bool
 
-	// Memory for what most requests need.
+	// Memory that saves most requests an allocation.
 	fewAsks [2]limit.Ask
 	fewHeld [2]held
 	first   limit.Reservation
@@ -87,43 +87,46 @@ type held struct {
 	aside limit.Amounts // tokens and money
 }
 
-// admitEarly counts the request for the limits that need nothing of its body, or
-// refuses it.
-func (c *call) admitEarly() *wire.Error {
-	limits := &c.workspace.callLimits
-	if !limits.routes.has(c.route) {
+// admitEarly counts the request for the early limits, or refuses it.
+func (h *holdings) admitEarly() *wire.Error {
+	limits := &h.workspace.callLimits
+	if !limits.routes.has(h.route) {
 		return nil
 	}
-	c.meter = &meter{workspace: c.workspace, limiter: c.workspace.Store.Limiter(), began: c.began}
-	c.meter.asks, c.meter.held = c.meter.fewAsks[:0], c.meter.fewHeld[:0]
-	return c.admit(true, "", true)
+	h.meter = &meter{workspace: h.workspace, limiter: h.workspace.Store.Limiter(), began: h.began}
+	h.meter.asks, h.meter.held = h.meter.fewAsks[:0], h.meter.fewHeld[:0]
+	return h.admit(true, "", true)
 }
 
-// admitLate counts the request for the other limits, or refuses it. Its metadata is
-// known by now. endpoint is the key of the endpoint that it calls, empty where it calls
-// none, or one that there is not. found is whether there is any definition that it asks
-// for: else it does not count by its metadata, of which callers could make up as much as
-// they like.
-func (c *call) admitLate(endpoint string, found bool) *wire.Error {
-	if c.meter == nil || !c.workspace.callLimits.late.has(c.route) {
+// admitLate counts the request for the other limits, or refuses it. The metadata must be
+// parsed. endpoint is the key of the endpoint that the request calls; it is empty if the
+// request calls no endpoint or an unknown one. found reports whether a definition that
+// the request asks for exists. If not, limits by metadata don't count the request:
+// otherwise callers could fill the counters with invented metadata.
+func (h *holdings) admitLate(endpoint string, found bool) *wire.Error {
+	if h.meter == nil || !h.workspace.callLimits.late.has(h.route) {
 		return nil
 	}
-	return c.admit(false, endpoint, found)
+	return h.admit(false, endpoint, found)
 }
 
-// knowsOne reports whether there is one of the prompts and configurations.
-func (c *call) knowsOne(prompts, remoteconfigs []string) bool {
-	return slices.ContainsFunc(prompts, func(key string) bool { return c.snapshot.Prompt(key) != nil }) ||
-		slices.ContainsFunc(remoteconfigs, func(key string) bool { return c.snapshot.RemoteConfig(key) != nil })
+// knowsOne reports whether a definition has one of the keys.
+func (in *incoming) knowsOne(lists ...keyList) bool {
+	for _, a := range lists {
+		if slices.ContainsFunc(a.keys, func(key string) bool { return in.snapshot.Named(a.kind, key) != nil }) {
+			return true
+		}
+	}
+	return false
 }
 
-// admit counts the request for its limits that are early, or for those that are not.
-func (c *call) admit(early bool, endpoint string, found bool) *wire.Error {
-	m, first := c.meter, len(c.meter.asks)
-	for i := range c.workspace.callLimits.all {
-		l := &c.workspace.callLimits.all[i]
-		if l.early == early && l.routes.has(c.route) && (found || l.By != limit.ByMetadata) {
-			m.asks = append(m.asks, limit.Ask{Limit: l.Limit, Subject: c.subject(l.Limit, endpoint)})
+// admit counts the request for its early limits, or for its other limits.
+func (h *holdings) admit(early bool, endpoint string, found bool) *wire.Error {
+	m, first := h.meter, len(h.meter.asks)
+	for i := range h.workspace.callLimits.all {
+		l := &h.workspace.callLimits.all[i]
+		if l.early == early && l.routes.has(h.route) && (found || l.By != limit.ByMetadata) {
+			m.asks = append(m.asks, limit.Ask{Limit: l.Limit, Subject: h.subject(l.Limit, endpoint)})
 			m.metered, m.flying = m.metered || l.metered, m.flying || l.flying
 		}
 	}
@@ -134,26 +137,26 @@ func (c *call) admit(early bool, endpoint string, found bool) *wire.Error {
 	if len(m.held) > 0 {
 		reservation = new(limit.Reservation)
 	}
-	reservation.Context = c.r.Context()
-	if refusal := m.limiter.ReserveInto(reservation, c.workspace.Name, m.began, m.asks[first:], limit.Amounts{Requests: 1}); refusal != nil {
+	reservation.Context = h.r.Context()
+	if refusal := m.limiter.ReserveInto(reservation, h.workspace.Name, m.began, m.asks[first:], limit.Amounts{limit.Requests: 1}); refusal != nil {
 		if refusal.Loading {
 			m.asks = m.asks[:first]
 			err := wire.Errorf(wire.Overloaded, "", "The gateway is starting: it reads what has been used of the limits. Try again.")
 			err.RetryAfter = retryLimited
 			return err
 		}
-		return c.limited(*refusal, 1)
+		return h.limited(*refusal, 1)
 	}
 	m.held = append(m.held, held{Reservation: reservation, asks: m.asks[first:]})
-	c.nameLimits()
+	h.nameLimits()
 	return nil
 }
 
-// afford sets aside what the first attempt may use at most, or refuses the call before
-// it has cost anything. Where the most expensive target has no room it is enough that
-// the cheapest has some: the others are skipped.
-func (c *call) afford(targets []invoke.Target, messages []providers.Message) *wire.Error {
-	m := c.meter
+// afford sets aside the most that the first attempt may use, or refuses the call before it
+// has cost anything. If there is no room for the most expensive target, room for the
+// cheapest is enough: the engine skips the others.
+func (h *holdings) afford(targets []invoke.Target, messages []providers.Message) *wire.Error {
+	m := h.meter
 	if m == nil || !m.metered {
 		return nil
 	}
@@ -168,11 +171,11 @@ func (c *call) afford(targets []invoke.Target, messages []providers.Message) *wi
 	}
 	refusal, need := m.shortage()
 	m.limiter.Refused(m.workspace.Name, m.began, &refusal)
-	return c.limited(refusal, need)
+	return h.limited(refusal, need)
 }
 
-// measure finds what an attempt may use at most, by the target. A tight bound takes a
-// tokenizer.
+// measure finds the most that an attempt at each target may use. A tight bound needs a
+// tokenizer, which takes longer.
 func (m *meter) measure(targets []invoke.Target, messages []providers.Message, tight bool) {
 	m.most = m.most[:0]
 	tokens := invoke.MostTokens
@@ -190,9 +193,9 @@ func (m *meter) measure(targets []invoke.Target, messages []providers.Message, t
 	}
 }
 
-// weigh returns what a call would set aside first: the most that an attempt at the
-// dearest target may use. Its texts are counted where they could make a percent of a
-// ceiling.
+// weigh returns what a call would set aside first: the most that an attempt at the most
+// expensive target may use. It uses the tight bound if the loose one is a percent or more
+// of a ceiling.
 func (m *meter) weigh(targets []invoke.Target, messages []providers.Message) limit.Amounts {
 	m.measure(targets, messages, false)
 	most := m.extreme(mostOf)
@@ -203,20 +206,20 @@ func (m *meter) weigh(targets []invoke.Target, messages []providers.Message) lim
 	return most
 }
 
-// shareOf returns the share that amounts are of the ceilings of tokens and money of a
-// limit, in percent: of that of which it is the largest.
+// shareOf returns the largest share, in percent, that amounts make up of a ceiling of the
+// limit.
 func shareOf(l *limit.Limit, a limit.Amounts) (share int) {
-	for _, of := range l.Ceilings {
-		s := limit.Standing{Ceiling: of}
-		if s.Reserved = a.Of(of.Measure); s.Reserved > 0 {
+	for _, ceiling := range l.Ceilings {
+		s := limit.Standing{Ceiling: ceiling}
+		if s.Reserved = a.Of(ceiling.Measure); s.Reserved > 0 {
 			share = max(share, s.Share())
 		}
 	}
 	return share
 }
 
-// mostOf returns what an attempt at a target may use at most, with so many tokens of
-// its prompt. A target without a price costs nothing.
+// mostOf returns the most that an attempt at a target may use with a prompt of the given
+// tokens. A target without a price costs nothing.
 func (w *Workspace) mostOf(t *invoke.Target, prompt int64) limit.Amounts {
 	return mostAt(w.prices, t, prompt)
 }
@@ -224,9 +227,9 @@ func (w *Workspace) mostOf(t *invoke.Target, prompt int64) limit.Amounts {
 func mostAt(prices *price.Table, t *invoke.Target, prompt int64) limit.Amounts {
 	p := prices.Find(t.Name, t.Host, t.Model)
 	answer, _ := mostAnswer(t, p)
-	a := limit.Amounts{Tokens: prompt + answer}
+	a := limit.Amounts{limit.Tokens: prompt + answer}
 	if p != nil {
-		a.Money = nanodollars(math.Ceil(p.MostIn(t.Bounds.Tier, prompt, answer) * limit.Dollar))
+		a[limit.Money] = nanodollars(math.Ceil(p.MaxCostIn(t.Bounds.Tier, prompt, answer) * limit.Dollar))
 	}
 	return a
 }
@@ -235,8 +238,8 @@ func mostAt(prices *price.Table, t *invoke.Target, prompt int64) limit.Amounts {
 // nine million US dollars.
 func nanodollars(amount float64) int64 { return int64(min(amount, invoke.MaxBound)) }
 
-// fits sets aside what an attempt at the most expensive target may use, or else at the
-// cheapest one.
+// fits sets aside the most that an attempt at the most expensive target may use, or at the
+// cheapest one if there is not that much room. It reports whether it did either.
 func (m *meter) fits() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -246,31 +249,32 @@ func (m *meter) fits() bool {
 func mostOf(a, b int64) int64  { return max(a, b) }
 func leastOf(a, b int64) int64 { return min(a, b) }
 
-// extreme returns the least or the most that an attempt may use, over the targets.
-func (m *meter) extreme(of func(a, b int64) int64) limit.Amounts {
+// extreme combines the most that an attempt may use over all targets, by leastOf or mostOf.
+func (m *meter) extreme(combine func(a, b int64) int64) limit.Amounts {
 	a := m.most[0]
 	for _, b := range m.most[1:] {
-		a.Tokens, a.Money = of(a.Tokens, b.Tokens), of(a.Money, b.Money)
+		for measure := range a {
+			a[measure] = combine(a[measure], b[measure])
+		}
 	}
 	return a
 }
 
-// setAside has the reservations cover an amount, and reports whether there is room for
-// it. m.mu is locked. What one of them has set aside stays for the next attempt where
-// another has no room.
+// setAside grows the reservations until each covers the amounts, and reports whether there
+// was room. The caller holds m.mu. If a reservation has no room, the others keep what they
+// have set aside, for the next attempt.
 func (m *meter) setAside(want limit.Amounts) bool {
 	now := time.Now()
 	for i := range m.held {
 		h := &m.held[i]
-		more := limit.Amounts{Tokens: max(want.Tokens-h.aside.Tokens, 0), Money: max(want.Money-h.aside.Money, 0)}
+		more := want.Less(h.aside)
 		if more == (limit.Amounts{}) {
 			continue
 		}
 		if !h.More(now, more) {
 			return false
 		}
-		h.aside.Tokens += more.Tokens
-		h.aside.Money += more.Money
+		h.aside = h.aside.Plus(more)
 	}
 	return true
 }
@@ -279,9 +283,7 @@ func (m *meter) setAside(want limit.Amounts) bool {
 func (m *meter) Take(target int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next := m.taken
-	next.Tokens += m.most[target].Tokens
-	next.Money += m.most[target].Money
+	next := m.taken.Plus(m.most[target])
 	if m.settled || !m.setAside(next) {
 		return false
 	}
@@ -289,29 +291,24 @@ func (m *meter) Take(target int) bool {
 	return true
 }
 
-// Return takes an attempt back that was not made. What was set aside for it is for the
-// next one.
+// Return takes back an attempt that was not made. The next attempt uses what was set aside
+// for it.
 func (m *meter) Return(target int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.taken.Tokens -= m.most[target].Tokens
-	m.taken.Money -= m.most[target].Money
+	m.taken = m.taken.Less(m.most[target])
 }
 
-// purse returns what the engine asks before each attempt, nil where nothing bounds what
-// attempts use.
-func (c *call) purse() invoke.Purse {
-	if c.meter == nil || !c.meter.metered || c.meter.most == nil {
+// purse returns the meter if the engine has to ask it before each attempt, otherwise nil.
+func (m *meter) purse() invoke.Purse {
+	if m == nil || !m.metered || m.most == nil {
 		return nil
 	}
-	return c.meter
+	return m
 }
 
-// spend counts what a call has used, whose costs are set. A provider that was left
-// behind may go on as long as it likes, so its attempt counts as the most that it may
-// use.
-func (c *call) spend(result *invoke.Result) {
-	m := c.meter
+// spend counts what the attempts of a call have used. Their costs must be set.
+func (m *meter) spend(result *invoke.Result) {
 	if m == nil {
 		return
 	}
@@ -319,17 +316,15 @@ func (c *call) spend(result *invoke.Result) {
 	m.counted = true
 	for i := range result.Attempts {
 		a := &result.Attempts[i]
-		// A provider may say no more than the sum.
-		used := limit.Amounts{Tokens: max(a.PromptTokens+a.CompletionTokens, a.Usage.TotalTokens), Money: nanodollars(math.Round(a.Cost * limit.Dollar))}
-		if a.Abandoned && a.Target < len(m.most) {
-			used.Tokens, used.Money = max(used.Tokens, m.most[a.Target].Tokens), max(used.Money, m.most[a.Target].Money)
-		}
-		m.used.Tokens += used.Tokens
-		m.used.Money += used.Money
+		// Some providers report the sum alone.
+		m.used = m.used.Plus(limit.Amounts{
+			limit.Tokens: max(a.PromptTokens+a.CompletionTokens, a.Usage.TotalTokens),
+			limit.Money:  nanodollars(math.Round(a.Cost * limit.Dollar)),
+		})
 	}
 	m.mu.Unlock()
 	if !m.flying {
-		// The caller's next request finds room for what this one has not used.
+		// Frees the unused amounts for the caller's next request.
 		m.settle()
 	}
 }
@@ -341,13 +336,13 @@ func (m *meter) counts(l *limit.Limit) bool {
 	})
 }
 
-// shareBefore returns the share of a limit that a subject has used without this request,
-// in percent, and with what the request would set aside of tokens and money. The request
-// is counted already where the limit applies to it.
-func (c *call) shareBefore(limiter *limit.Limiter, ask limit.Ask) (share int) {
-	counted := c.meter.counts(ask.Limit)
+// shareBefore returns the share of a limit, in percent, that a subject has used, together
+// with the tokens and money that this request would set aside. It leaves the request
+// itself out of the counts of requests, which include it if the limit applies to it.
+func (e *evaluation) shareBefore(limiter *limit.Limiter, ask limit.Ask) (share int) {
+	counted := e.meter.counts(ask.Limit)
 	var room [8]limit.Standing
-	for _, s := range limiter.AppendStandings(room[:0], c.workspace.Name, c.began, ask) {
+	for _, s := range limiter.AppendStandings(room[:0], e.workspace.Name, e.began, ask) {
 		switch {
 		case counted && s.Ceiling.Measure == limit.Requests:
 			// Another request may have begun a later window, where it does not count.
@@ -355,15 +350,15 @@ func (c *call) shareBefore(limiter *limit.Limiter, ask limit.Ask) (share int) {
 		case counted && s.Ceiling.Measure == limit.InFlight:
 			s.Used--
 		case counted:
-			s.Reserved += c.own.Of(s.Ceiling.Measure)
+			s.Reserved += e.own.Of(s.Ceiling.Measure)
 		}
 		share = max(share, s.Share())
 	}
 	return share
 }
 
-// settle counts what the request has used in place of what was set aside. Where that is
-// unknown, as after a panic, it is all that its attempts may have used.
+// settle replaces what was set aside by what the request has used. If that is unknown, as
+// after a panic, settle counts the most that its attempts may have used.
 func (m *meter) settle() {
 	if m == nil {
 		return
@@ -379,7 +374,7 @@ func (m *meter) settle() {
 		used = m.used
 	}
 	if !m.refused {
-		used.Requests = 1
+		used[limit.Requests] = 1
 	}
 	now := time.Now()
 	for i := range m.held {

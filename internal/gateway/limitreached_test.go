@@ -10,9 +10,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/limit"
 )
 
-// TestRefusalsAreTold: a limit of tokens or money that refuses calls below its ceiling,
-// because what is used leaves too little for one, says so once in a window, with the
-// limit and the subject. A call that may take a dearer target was not refused.
+// TestRefusalsAreTold checks that a limit of tokens or money that refuses calls below its
+// ceiling, because too little is left, causes one event and one log line in a window, with
+// the limit and the subject. Calls that never fit cause none.
 func TestRefusalsAreTold(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
@@ -23,13 +23,13 @@ func TestRefusalsAreTold(t *testing.T) {
 		name        string
 		ceiling     limit.Ceiling
 		calls       int
-		told        int
+		reports     int
 		refused     string
 		fewestTaken int
 	}{
-		{"tokens", most(limit.Tokens, 200), 12, 1, "tokens", 2},
-		{"money", most(limit.Money, limit.Dollar/500), 12, 1, "money", 2},
-		{"a call that never fits", most(limit.Tokens, 50), 3, 0, "tokens", 0},
+		{"tokens", yearly(limit.Tokens, 200), 12, 1, "tokens", 2},
+		{"money", yearly(limit.Money, limit.Dollar/500), 12, 1, "money", 2},
+		{"a call that never fits", yearly(limit.Tokens, 50), 3, 0, "tokens", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var events emitted
@@ -56,7 +56,7 @@ func TestRefusalsAreTold(t *testing.T) {
 				}
 			}
 			logged := strings.Count(string(g.logs.Bytes()), `"msg":"limit reached"`)
-			if taken < tt.fewestTaken || refused < 2 || reached != tt.told || logged != tt.told {
+			if taken < tt.fewestTaken || refused < 2 || reached != tt.reports || logged != tt.reports {
 				t.Errorf("%d answered, %d refused, %d events, %d lines: %s", taken, refused, reached, logged, fmt.Sprint(events.all))
 			}
 		})

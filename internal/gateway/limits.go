@@ -12,23 +12,23 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/price"
 )
 
-// subject returns whose use of a limit the request counts for: the empty text where it
-// has no value that the limit counts by. endpoint is the key of the endpoint that it
-// calls, empty where it calls none.
-func (c *call) subject(l *limit.Limit, endpoint string) string {
+// subject returns the subject under which a limit counts the request. It is empty if the
+// request has no value of the limit's dimension. endpoint is the key of the endpoint that
+// the request calls, or empty.
+func (in *incoming) subject(l *limit.Limit, endpoint string) string {
 	switch l.By {
 	case limit.ByAPIKey:
-		return c.key.name
+		return in.key.name
 	case limit.ByEndpoint:
 		return endpoint
 	case limit.ByMetadata:
-		return subjectOf(c.metadata.Get(l.Member))
+		return subjectOf(in.metadata.Get(l.Member))
 	}
 	return ""
 }
 
-// subjectOf returns a value of the metadata as the text that it is counted by: 7 and
-// "7" are the same customer.
+// subjectOf returns the subject that a value of the metadata stands for: 7 and "7" are the
+// same customer.
 func subjectOf(v *fastjson.Value) string {
 	if v == nil || v.Type() == fastjson.TypeNull {
 		return ""
@@ -39,12 +39,11 @@ func subjectOf(v *fastjson.Value) string {
 	return string(v.MarshalTo(nil))
 }
 
-// limitsSuffix is that of the file with the state of a store's limits, behind the
-// database's path.
+// limitsSuffix is what the name of the file with a store's limits adds to the database's.
 const limitsSuffix = "-limits"
 
-// Limiter returns the counters of the limits of the store's workspaces, nil where none
-// of them has had limits.
+// Limiter returns the counters of the limits of the store's workspaces. It is nil if no
+// workspace has had limits yet.
 func (s *Store) Limiter() *limit.Limiter { return s.limiter.Load() }
 
 // openLimits opens the limiter, unless it is open. It does not need the database.
@@ -54,12 +53,12 @@ func (s *Store) openLimits() {
 	if s.limiter.Load() != nil {
 		return
 	}
-	l := limit.Open(limit.Options{Path: s.Path + limitsSuffix, Crossed: s.crossed, Logger: s.logger, Background: true}) // what ails its file is in Err
+	l := limit.Open(limit.Options{Path: s.Path + limitsSuffix, Crossed: s.crossed, Logger: s.logger, Background: true}) // Err reports trouble with the file
 	s.limiter.Store(l)
 }
 
-// limitsFailure returns why the limits' counters are not kept, and since when that is
-// known; nil where they are.
+// limitsFailure returns why the limits' counters can't be saved, and since when that is
+// known.
 func (s *Store) limitsFailure() (since time.Time, err error) {
 	if l := s.limiter.Load(); l != nil {
 		err = l.Err()
@@ -77,12 +76,12 @@ func (s *Store) limitsFailure() (since time.Time, err error) {
 
 // crossed is limit.Options.Crossed.
 func (s *Store) crossed(workspace string, at limit.Standing, percent int) {
-	if w, running := s.limited.Load(workspace); running {
-		w.(*Workspace).crossed(&at, percent)
+	if w := s.process.metrics.names.newest(workspace); w != nil {
+		w.crossed(&at, percent)
 	}
 }
 
-// closeLimits closes the limiter. The calls that it counts have ended, or were given up.
+// closeLimits closes the limiter. The calls that it counts have ended or are given up.
 func (s *Store) closeLimits() error {
 	if l := s.limiter.Load(); l != nil {
 		return l.Close()
@@ -90,13 +89,13 @@ func (s *Store) closeLimits() error {
 	return nil
 }
 
-// startLimits makes the workspace's limits hold.
+// startLimits begins to enforce the workspace's limits. When the workspace ends, the
+// counters and their ledger stay: requests under way still use them.
 func (w *Workspace) startLimits() {
 	if len(w.CallLimits) > 0 {
 		w.Store.openLimits()
 		w.Store.Limiter().SetLedger(w.Name, w.ledger())
 		w.Store.Limiter().SetMaxMemory(w.gateway.maxLimitMemory)
-		w.Store.limited.Store(w.Name, w)
 	}
 }
 
@@ -106,8 +105,8 @@ func (w *Workspace) hashSubject(subject string) string {
 	return string(w.ids.Load().hasher.Append(nil, "\x00limit\x00", subject))
 }
 
-// EraseSubject takes a value of the metadata out of the workspace's limits, where callers
-// are counted by it: see limit.Limiter.Erase. The value is JSON.
+// EraseSubject erases a subject from the workspace's limits by a member of the metadata:
+// see limit.Limiter.Erase. value is the member's value as JSON.
 func (w *Workspace) EraseSubject(ctx context.Context, member, value string) error {
 	limiter := w.Store.Limiter()
 	if limiter == nil {
@@ -124,8 +123,8 @@ func (w *Workspace) EraseSubject(ctx context.Context, member, value string) erro
 	})
 }
 
-// ledger returns what the workspace's limits are shared by: that of the first of its sinks
-// that has one. It is nil where they are this gateway's own.
+// ledger returns the ledger through which gateways share the workspace's limits: the
+// ledger of the first sink that has one. It is nil if the gateways share no limits.
 func (w *Workspace) ledger() limit.Ledger {
 	for i := range w.Sinks {
 		source, ok := w.Sinks[i].Sink.(interface {
@@ -141,16 +140,12 @@ func (w *Workspace) ledger() limit.Ledger {
 	return nil
 }
 
-// endLimits ends what startLimits began, unless another configuration has begun it, too.
-// The counters stay, and so does their ledger: requests that are under way go on with it.
-func (w *Workspace) endLimits() { w.Store.limited.CompareAndDelete(w.Name, w) }
-
-// defaultAnswer is the most tokens of an answer, as far as is known, where neither the
-// definition nor the price of the model says it.
+// defaultAnswer is the assumed maximum of an answer's tokens if neither the definition nor
+// the model's price has one.
 const defaultAnswer = 4096
 
-// mostAnswer returns the most tokens that a target's answer may have, and whether it is
-// known.
+// mostAnswer returns the most tokens that a target's answer may have. known is false if
+// that is defaultAnswer.
 func mostAnswer(t *invoke.Target, p *price.Price) (tokens int64, known bool) {
 	b := &t.Bounds
 	switch {

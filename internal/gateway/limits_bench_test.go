@@ -25,8 +25,8 @@ func limitsOf(by ...limit.By) (all []*limit.Limit) {
 	return all
 }
 
-// limitedBy are numbers of limits, with the objects that they may allocate for a request
-// beyond one without: the meter, the two headers, and a text for a value of metadata.
+// limitedBy has numbers of limits, with the additional allocations that a request may have
+// with them: the meter, the two headers, and a text for a value of metadata.
 var limitedBy = []struct {
 	name   string
 	limits []*limit.Limit
@@ -40,7 +40,7 @@ var limitedBy = []struct {
 
 var limitedFlag = work{"flag", "/v1/remoteconfigs", `{"keys":["flag"],"context":{"environment":"production","plan":"pro"},"metadata":{"customer":"acme"}}`}
 
-// BenchmarkLimited is a flag with limits, whose file is in the temporary directory.
+// BenchmarkLimited measures a flag with limits, whose file is in the temporary directory.
 func BenchmarkLimited(b *testing.B) {
 	for _, test := range limitedBy {
 		b.Run(test.name, func(b *testing.B) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/valyala/fastjson"
 
@@ -17,9 +16,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestSubject is about whose use a request counts for.
+// TestSubject checks the subject of a request.
 func TestSubject(t *testing.T) {
-	c := &call{key: &principal{name: "app"}, metadata: fastjson.MustParse(`{"customer": "acme", "n": 7, "s": "7", "none": null, "list": ["a", 1], "yes": true}`)}
+	in := incoming{key: &principal{name: "app"}, metadata: fastjson.MustParse(`{"customer": "acme", "n": 7, "s": "7", "none": null, "list": ["a", 1], "yes": true}`)}
 	for _, test := range []struct {
 		limit limit.Limit
 		want  string
@@ -35,24 +34,24 @@ func TestSubject(t *testing.T) {
 		{limit.Limit{By: limit.ByMetadata, Member: "none"}, ""},
 		{limit.Limit{By: limit.ByMetadata, Member: "absent"}, ""},
 	} {
-		if got := c.subject(&test.limit, "talk"); got != test.want {
+		if got := in.subject(&test.limit, "talk"); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.limit, got, test.want)
 		}
 	}
-	c.metadata = nil
-	if got := c.subject(&limit.Limit{By: limit.ByMetadata, Member: "customer"}, ""); got != "" {
+	in.metadata = nil
+	if got := in.subject(&limit.Limit{By: limit.ByMetadata, Member: "customer"}, ""); got != "" {
 		t.Errorf("without metadata: %q", got)
 	}
 }
 
-// TestMostAnswer is about the tokens that are set aside for an answer.
+// TestMostAnswer checks the tokens set aside for an answer.
 func TestMostAnswer(t *testing.T) {
 	for _, test := range []struct {
-		extra string
-		most  int64 // the definition's max_tokens; 0: none
-		price *price.Price
-		want  int64
-		known bool
+		extra     string
+		maxTokens int64 // the definition's max_tokens; 0: none
+		price     *price.Price
+		want      int64
+		known     bool
 	}{
 		{`{}`, 0, nil, 4096, false},
 		{`{}`, 0, &price.Price{}, 4096, false},
@@ -62,7 +61,7 @@ func TestMostAnswer(t *testing.T) {
 		{`{"max_completion_tokens":50}`, 7, nil, 50, true},
 		{`{"max_output_tokens":50,"max_tokens":5}`, 7, nil, 50, true},
 		{`{"max_tokens":5e3}`, 7, nil, 5000, true},
-		{`{"max_tokens":-1}`, 7, nil, 4096, false}, // llama.cpp takes it for no bound
+		{`{"max_tokens":-1}`, 7, nil, 4096, false}, // llama.cpp treats it as unbounded
 		{`{"max_tokens":-1}`, 7, &price.Price{MaxOutput: 99}, 99, true},
 		{`{"max_tokens":-1,"max_completion_tokens":50}`, 7, nil, 50, true},
 		{`{"max_tokens":null}`, 7, nil, 7, true},
@@ -80,8 +79,8 @@ func TestMostAnswer(t *testing.T) {
 		if err := json.Unmarshal([]byte(test.extra), &target.Extra); err != nil {
 			t.Fatal(err)
 		}
-		if test.most > 0 {
-			target.Parameters.MaxTokens = &test.most
+		if test.maxTokens > 0 {
+			target.Parameters.MaxTokens = &test.maxTokens
 		}
 		target.Bounds = invoke.BoundsOf(target)
 		got, known := mostAnswer(target, test.price)
@@ -89,30 +88,30 @@ func TestMostAnswer(t *testing.T) {
 			got = test.want
 		}
 		if got != test.want || known != test.known {
-			t.Errorf("%s, max_tokens %d, %+v: %d %t, want %d %t", test.extra, test.most, test.price, got, known, test.want, test.known)
+			t.Errorf("%s, max_tokens %d, %+v: %d %t, want %d %t", test.extra, test.maxTokens, test.price, got, known, test.want, test.known)
 		}
 	}
 }
 
-// TestMostOf is about what is set aside for an attempt.
+// TestMostOf checks the amounts set aside for an attempt.
 func TestMostOf(t *testing.T) {
 	factor := 2.0
 	w := &Workspace{prices: price.NewTable(map[string]*price.Price{
 		"m":      {Completion: 10, Priority: &price.Class{Change: price.Change{Factor: &factor}}},
 		"absurd": {Completion: 1e9},
 	})}
-	most := int64(100)
+	maxTokens := int64(100)
 	for _, test := range []struct{ model, extra, want string }{
-		{"m", `{}`, "{0 110 1000000}"},
-		{"m", `{"service_tier":"priority"}`, "{0 110 2000000}"},
-		{"m", `{"service_tier":"flex"}`, "{0 110 1000000}"},
-		{"m", `{"serviceTier":"PRIORITY"}`, "{0 110 2000000}"},
-		{"m", `{"serviceTier":{"type":"priority"}}`, "{0 110 2000000}"},
-		{"m", `{"service_tier":7}`, "{0 110 1000000}"},
-		{"none", `{}`, "{0 110 0}"},
-		{"absurd", `{"max_tokens":9223372036854775807}`, fmt.Sprintf("{0 %d %d}", invoke.MaxBound+10, invoke.MaxBound)},
+		{"m", `{}`, "[0 110 1000000]"},
+		{"m", `{"service_tier":"priority"}`, "[0 110 2000000]"},
+		{"m", `{"service_tier":"flex"}`, "[0 110 1000000]"},
+		{"m", `{"serviceTier":"PRIORITY"}`, "[0 110 2000000]"},
+		{"m", `{"serviceTier":{"type":"priority"}}`, "[0 110 2000000]"},
+		{"m", `{"service_tier":7}`, "[0 110 1000000]"},
+		{"none", `{}`, "[0 110 0]"},
+		{"absurd", `{"max_tokens":9223372036854775807}`, fmt.Sprintf("[0 %d %d]", invoke.MaxBound+10, invoke.MaxBound)},
 	} {
-		target := &invoke.Target{Model: test.model, Parameters: providers.Parameters{MaxTokens: &most}}
+		target := &invoke.Target{Model: test.model, Parameters: providers.Parameters{MaxTokens: &maxTokens}}
 		if err := json.Unmarshal([]byte(test.extra), &target.Extra); err != nil {
 			t.Fatal(err)
 		}
@@ -123,14 +122,14 @@ func TestMostOf(t *testing.T) {
 	}
 }
 
-// TestWhatAPromptIsMeasuredBy adds what a target has beside messages.
+// TestWhatAPromptIsMeasuredBy adds the members of a target other than messages.
 func TestWhatAPromptIsMeasuredBy(t *testing.T) {
 	w := &Workspace{prices: price.NewTable(nil)}
 	text := `"` + strings.Repeat("x1", 50) + `"`
-	most := int64(1)
+	maxTokens := int64(1)
 	targets := make([]invoke.Target, 4)
 	for i := range targets {
-		targets[i] = invoke.Target{Model: "m", Parameters: providers.Parameters{MaxTokens: &most}}
+		targets[i] = invoke.Target{Model: "m", Parameters: providers.Parameters{MaxTokens: &maxTokens}}
 	}
 	targets[1].Parameters.Tools = []providers.Tool{{Description: text}}
 	targets[2].Parameters.ResponseFormat = &providers.ResponseFormat{Schema: json.RawMessage(text)}
@@ -142,15 +141,15 @@ func TestWhatAPromptIsMeasuredBy(t *testing.T) {
 		m := &meter{workspace: w}
 		m.measure(targets, []providers.Message{{Content: "hi"}}, tight)
 		for i := 1; i < 4; i++ {
-			if more := m.most[i].Tokens - m.most[0].Tokens; more < 100 {
+			if more := m.most[i][limit.Tokens] - m.most[0][limit.Tokens]; more < 100 {
 				t.Errorf("tight %t: target %d has %d more tokens, not 100", tight, i, more)
 			}
 		}
 	}
 }
 
-// TestWhatACallerAddsIsMeasured merges what a caller brings into a target whose bounds
-// were read when its definition was loaded.
+// TestWhatACallerAddsIsMeasured merges a caller's members into a target whose bounds were
+// read when its definition was loaded.
 func TestWhatACallerAddsIsMeasured(t *testing.T) {
 	m := &meter{workspace: &Workspace{prices: price.NewTable(nil)}}
 	long := json.RawMessage(`"` + strings.Repeat("x1", 50) + `"`)
@@ -160,9 +159,9 @@ func TestWhatACallerAddsIsMeasured(t *testing.T) {
 	own[0].Bounds = invoke.BoundsOf(&own[0])
 	few := int64(7)
 	for _, test := range []struct {
-		name        string
-		set         providers.Parameters
-		least, most int64 // how many tokens more
+		name      string
+		set       providers.Parameters
+		low, high int64 // the bounds of the additional tokens
 	}{
 		{"tools", providers.Parameters{Tools: []providers.Tool{{Name: "other", Parameters: long}}}, 100, 200},
 		{"response_format", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Schema: long}}, 100, 200},
@@ -173,16 +172,16 @@ func TestWhatACallerAddsIsMeasured(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.measure(own, nil, false)
-		before := m.most[0].Tokens
+		before := m.most[0][limit.Tokens]
 		m.measure(targets, nil, false)
-		if more := m.most[0].Tokens - before; more < test.least || more > test.most {
-			t.Errorf("%s: %d tokens more, not %d to %d", test.name, more, test.least, test.most)
+		if more := m.most[0][limit.Tokens] - before; more < test.low || more > test.high {
+			t.Errorf("%s: %d tokens more, not %d to %d", test.name, more, test.low, test.high)
 		}
 	}
 }
 
-// TestMeasuringReadsNoDefinition holds that extra is read when a definition is loaded, and
-// not for each call.
+// TestMeasuringReadsNoDefinition checks that extra is parsed when a definition is loaded,
+// and not for each call.
 func TestMeasuringReadsNoDefinition(t *testing.T) {
 	m := &meter{workspace: &Workspace{prices: price.NewTable(nil)}}
 	target := invoke.Target{Extra: map[string]json.RawMessage{
@@ -198,32 +197,12 @@ func TestMeasuringReadsNoDefinition(t *testing.T) {
 	}
 }
 
-// TestACostBeyondAllIsCounted is about a provider that says an absurd cost.
+// TestACostBeyondAllIsCounted has a provider that reports an absurd cost.
 func TestACostBeyondAllIsCounted(t *testing.T) {
 	m := &meter{}
 	attempt := invoke.Attempt{Attempt: trace.Attempt{Cost: 1e15}}
-	(&call{meter: m}).spend(&invoke.Result{Attempts: []invoke.Attempt{attempt, attempt, attempt}})
-	if m.used.Money != 3*invoke.MaxBound {
-		t.Errorf("%d nanodollars are used", m.used.Money)
-	}
-}
-
-// TestCeilingText is about ceilings in messages, which are those of the configuration.
-func TestCeilingText(t *testing.T) {
-	for _, test := range []struct {
-		ceiling limit.Ceiling
-		want    string
-	}{
-		{limit.Ceiling{Most: 100, Window: limit.Window{Length: time.Minute}}, "100/1m"},
-		{limit.Ceiling{Measure: limit.Tokens, Most: 5, Window: limit.Window{Length: 90 * time.Second}}, "5/90s"},
-		{limit.Ceiling{Measure: limit.Tokens, Most: 5, Window: limit.Window{Length: 36 * time.Hour}}, "5/36h"},
-		{limit.Ceiling{Measure: limit.Money, Most: 5 * limit.Dollar, Window: limit.Window{Length: 48 * time.Hour}}, "5usd/2d"},
-		{limit.Ceiling{Measure: limit.Money, Most: limit.Dollar/4 + 10*limit.Dollar}, "10.25usd/1mo"},
-		{limit.Ceiling{Measure: limit.Money, Most: 1}, "0.000000001usd/1mo"},
-		{limit.Ceiling{Measure: limit.InFlight, Most: 20}, "20"},
-	} {
-		if got := CeilingText(test.ceiling); got != test.want {
-			t.Errorf("%+v: %s, want %s", test.ceiling, got, test.want)
-		}
+	m.spend(&invoke.Result{Attempts: []invoke.Attempt{attempt, attempt, attempt}})
+	if m.used[limit.Money] != 3*invoke.MaxBound {
+		t.Errorf("%d nanodollars are used", m.used[limit.Money])
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestAShareAtTheSeam has another request begin a minute before the share of the minute
-// before is asked for.
+// TestAShareAtTheSeam has another request that begins the next minute before the first
+// request reads the share of its own minute.
 func TestAShareAtTheSeam(t *testing.T) {
 	l := &limit.Limit{Name: "fair", Ceilings: []limit.Ceiling{{Most: 10, Window: limit.Window{Length: time.Minute}}}}
 	limiter := limit.Open(limit.Options{})
@@ -26,13 +26,13 @@ func TestAShareAtTheSeam(t *testing.T) {
 	to, _ := find("/v1/endpoints")
 	began := time.Date(2026, 1, 1, 12, 0, 59, 0, time.UTC)
 	admit := func(began time.Time) *call {
-		c := &call{workspace: w, key: &principal{name: "app"}, gateway: &Gateway{metrics: newMetrics()}, route: to, began: began, w: httptest.NewRecorder(), r: new(http.Request)}
+		c := callOf(incoming{workspace: w, key: &principal{name: "app"}, gateway: &Gateway{metrics: newMetrics()}, route: to, began: began, w: httptest.NewRecorder(), r: new(http.Request)})
 		if err := c.admitEarly(); err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	share := func(c *call) int { return c.shareBefore(limiter, limit.Ask{Limit: l, Subject: "app"}) }
+	share := func(c *call) int { return c.evaluation.shareBefore(limiter, limit.Ask{Limit: l, Subject: "app"}) }
 	c := admit(began)
 	if got := share(c); got != 0 {
 		t.Errorf("%d %% before", got)
@@ -47,7 +47,7 @@ func TestAShareAtTheSeam(t *testing.T) {
 	}
 }
 
-// TestTheTightBound has room for what a tokenizer counts, and not for the looser bound.
+// TestTheTightBound has a limit that fits a tokenizer's count, but not the looser bound.
 func TestTheTightBound(t *testing.T) {
 	messages := []providers.Message{{Content: strings.Repeat("The quick brown fox jumps over the lazy dog. ", 40)}}
 	tight, loose := invoke.TightTokens(messages, nil), invoke.MostTokens(messages, nil)
@@ -67,7 +67,7 @@ func TestTheTightBound(t *testing.T) {
 		g := &Gateway{metrics: newMetrics()}
 		w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "w", Store: store}, gateway: g, prices: price.NewTable(nil), callLimits: newCallLimits([]*limit.Limit{l})}
 		to, _ := find("/v1/endpoints")
-		c := &call{workspace: w, gateway: g, route: to, began: time.Now(), w: httptest.NewRecorder(), r: new(http.Request)}
+		c := callOf(incoming{workspace: w, gateway: g, route: to, began: time.Now(), w: httptest.NewRecorder(), r: new(http.Request)})
 		if err := c.admitEarly(); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestTheTightBound(t *testing.T) {
 	}
 }
 
-// TestTheSeamOfAMonth uses a budget up in the last second of January. A call counts in
+// TestTheSeamOfAMonth uses up a budget in the last second of January. A call counts in
 // the month in which it began.
 func TestTheSeamOfAMonth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -95,11 +95,11 @@ func TestTheSeamOfAMonth(t *testing.T) {
 			callLimits:      newCallLimits([]*limit.Limit{l}),
 		}
 		to, _ := find("/v1/endpoints")
-		most := int64(3)
-		targets := []invoke.Target{{Model: "m", Parameters: providers.Parameters{MaxTokens: &most}}}
+		maxTokens := int64(3)
+		targets := []invoke.Target{{Model: "m", Parameters: providers.Parameters{MaxTokens: &maxTokens}}}
 		begin := func() (*call, string, string) {
 			t.Helper()
-			c := &call{workspace: w, gateway: g, route: to, began: time.Now(), w: httptest.NewRecorder(), r: new(http.Request)}
+			c := callOf(incoming{workspace: w, gateway: g, route: to, began: time.Now(), w: httptest.NewRecorder(), r: new(http.Request)})
 			if err := c.admitEarly(); err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestTheSeamOfAMonth(t *testing.T) {
 			t.Errorf("%s %s", refusal, after)
 		}
 		spend := func(c *call, dollars float64) {
-			c.spend(&invoke.Result{Attempts: []invoke.Attempt{{Attempt: trace.Attempt{Cost: dollars}}}})
+			c.meter.spend(&invoke.Result{Attempts: []invoke.Attempt{{Attempt: trace.Attempt{Cost: dollars}}}})
 		}
 		spend(last, 3)
 		c, refusal, after := begin()
@@ -130,12 +130,12 @@ func TestTheSeamOfAMonth(t *testing.T) {
 		if got := c.w.Header().Get("RateLimit-Policy") + c.w.Header().Get("RateLimit"); got != `"month";q=100;qu="percent";w=2678400"month";r=40;t=2` {
 			t.Error(got)
 		}
-		most = 2
+		maxTokens = 2
 		last, refusal, _ = begin()
 		if refusal != "" {
 			t.Error(refusal)
 		}
-		most = 5
+		maxTokens = 5
 		time.Sleep(1500 * time.Millisecond)
 		c, refusal, _ = begin() // in February
 		if refusal != "" {

@@ -14,83 +14,78 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// LimitStatus is how a limit is used.
-type LimitStatus struct {
+// LimitShare is the used share of a limit.
+type LimitShare struct {
 	Name string `json:"name"`
-	By   string `json:"by"` // as the configuration has it
-	// Shared reports that the gateways of the workspace share the limit, and AwaySince
-	// since when their database is away.
+	By   string `json:"by"` // the dimension, in the configuration's words
+	// Shared reports whether the gateways of the workspace share the limit. AwaySince is
+	// since when their database is unreachable.
 	Shared    bool      `json:"shared"`
 	AwaySince time.Time `json:"away_since,omitzero"`
-	// Percent is the share that the subject has used that has used most.
+	// Percent is the largest used share of a ceiling, of all shown subjects.
 	Percent int `json:"percent"`
-	// Fullest are the subjects that have used the largest shares, maxFullest at most.
+}
+
+// LimitStatus is the use of a limit by its fullest subjects.
+type LimitStatus struct {
+	LimitShare
+	// Fullest are the subjects with the largest used shares, at most maxFullest.
 	Fullest []LimitUse `json:"fullest"`
 }
 
-// LimitUse is how a subject stands with the ceiling of which it has used the largest
-// share.
+// LimitUse is a subject's use of a ceiling. In LimitStatus it is the ceiling of which the
+// subject has used the largest share.
 type LimitUse struct {
-	// Subject is a key's name, an endpoint or a value of the metadata; empty: all
-	// together, or the requests that have no such value.
+	// Subject is the name of an API key, an endpoint or a value of the metadata. It is
+	// empty for all requests together, and for the requests without such a value.
 	Subject string `json:"subject"`
 	Measure string `json:"measure"`
-	Ceiling string `json:"ceiling"` // as the configuration has it
-	Percent int    `json:"percent"` // with what is set aside
-	// Used and Reserved, which is set aside for calls under way, are numbers of
-	// requests or tokens, or US dollars.
+	Ceiling string `json:"ceiling"` // in the configuration's words
+	Percent int    `json:"percent"` // of Used and Reserved
+	// Used and Reserved are requests, tokens or US dollars. Reserved is set aside for calls
+	// under way.
 	Used     float64   `json:"used"`
 	Reserved float64   `json:"reserved"`
 	Resets   time.Time `json:"resets,omitzero"` // when the window ends
 }
 
-// SubjectStatus is how one subject stands with a limit.
+// SubjectStatus is one subject's use of a limit.
 type SubjectStatus struct {
-	Name string `json:"name"`
-	By   string `json:"by"` // as the configuration has it
-	// Shared reports that the gateways of the workspace share the limit, and AwaySince
-	// since when their database is away.
-	Shared    bool      `json:"shared"`
-	AwaySince time.Time `json:"away_since,omitzero"`
-	// Percent is that of the ceiling of which the largest share is used.
-	Percent  int          `json:"percent"`
-	Ceilings []SubjectUse `json:"ceilings"` // as they are configured
+	LimitShare
+	Ceilings []SubjectUse `json:"ceilings"` // in the order of the configuration
 }
 
-// SubjectUse is how one subject stands with a ceiling.
+// SubjectUse is one subject's use of a ceiling.
 type SubjectUse struct {
 	LimitUse
-	// Left is what is neither used nor set aside.
+	// Left is the amount that is neither used nor set aside.
 	Left  float64     `json:"left"`
-	Lease *LimitLease `json:"lease,omitempty"` // of a limit that gateways share
+	Lease *LimitLease `json:"lease,omitempty"` // nil: gateways don't share the limit
 }
 
-// LimitLease is what this gateway has of what the gateways share, in the unit of
-// LimitUse.Used.
+// LimitLease is this gateway's part of a shared ceiling, in the unit of LimitUse.Used.
 type LimitLease struct {
-	// Used is what calls of this gateway have used, and Others what those of the other
-	// gateways had used when the database answered last; nil: it has not answered in
-	// this window.
+	// Used is the use by calls of this gateway. Others is the use by calls of the other
+	// gateways when the database answered last; nil: it has not answered in this window.
 	Used   float64  `json:"used"`
 	Others *float64 `json:"others,omitempty"`
-	// Left is what this gateway may use before it has to ask the database for more.
+	// Left is the amount that this gateway may use before it has to ask the database.
 	Left float64 `json:"left"`
 }
 
 // maxFullest bounds the subjects of a limit in a status.
 const maxFullest = 5
 
-// nearlyUsed is from how many percent on a limit is shown as nearly used up.
+// nearlyUsed is the percentage from which a limit is shown as nearly used up.
 const nearlyUsed = 80
 
-// limitStatus returns how the workspace's limits are used, in the order of the
+// limitStatus returns the use of the workspace's limits, in the order of the
 // configuration.
 func (w *Workspace) limitStatus(now time.Time) []LimitStatus {
 	list := []LimitStatus{}
 	for _, l := range w.CallLimits {
-		s := LimitStatus{Name: l.Name, By: ByText(l), Fullest: []LimitUse{}}
+		s := LimitStatus{LimitShare: w.limitShare(l), Fullest: []LimitUse{}}
 		if limiter := w.Store.Limiter(); limiter != nil {
-			s.Shared, s.AwaySince = w.sharedLimit(limiter, l)
 			for _, standing := range limiter.Subjects(w.Name, now, l, maxFullest) {
 				s.Fullest = append(s.Fullest, w.limitUse(&standing))
 			}
@@ -103,17 +98,20 @@ func (w *Workspace) limitStatus(now time.Time) []LimitStatus {
 	return list
 }
 
-// sharedLimit reports whether gateways share a limit, and since when their database is
-// away. Calls under way are each gateway's own.
-func (w *Workspace) sharedLimit(limiter *limit.Limiter, l *limit.Limit) (shared bool, away time.Time) {
-	if slices.ContainsFunc(l.Ceilings, func(c limit.Ceiling) bool { return c.Measure != limit.InFlight }) {
-		shared, away, _ = limiter.Shared(w.Name)
+// limitShare returns a LimitShare without use. A limit of requests under way alone is never
+// shared.
+func (w *Workspace) limitShare(l *limit.Limit) LimitShare {
+	s := LimitShare{Name: l.Name, By: ByText(l)}
+	limiter := w.Store.Limiter()
+	if limiter != nil && slices.ContainsFunc(l.Ceilings, func(c limit.Ceiling) bool { return c.Measure != limit.InFlight }) {
+		s.Shared, s.AwaySince, _ = limiter.Shared(w.Name)
 	}
-	return shared, away.UTC()
+	s.AwaySince = s.AwaySince.UTC()
+	return s
 }
 
-// SubjectStatus returns how a subject stands with each of the workspace's limits, in the
-// order of the configuration. A limit by workspace counts all subjects together.
+// SubjectStatus returns a subject's use of each of the workspace's limits, in the order of
+// the configuration. A limit by workspace counts all subjects together.
 func (w *Workspace) SubjectStatus(subject string) []SubjectStatus {
 	list := []SubjectStatus{}
 	limiter := w.Store.Limiter()
@@ -122,8 +120,7 @@ func (w *Workspace) SubjectStatus(subject string) []SubjectStatus {
 	}
 	now := time.Now()
 	for _, l := range w.CallLimits {
-		s := SubjectStatus{Name: l.Name, By: ByText(l)}
-		s.Shared, s.AwaySince = w.sharedLimit(limiter, l)
+		s := SubjectStatus{LimitShare: w.limitShare(l)}
 		ask := limit.Ask{Limit: l, Subject: subject}
 		if l.By == limit.ByWorkspace {
 			ask.Subject = ""
@@ -139,7 +136,7 @@ func (w *Workspace) SubjectStatus(subject string) []SubjectStatus {
 }
 
 func (w *Workspace) subjectUse(s *limit.Standing, lease *limit.Lease) SubjectUse {
-	unit := unitOf(s.Ceiling.Measure)
+	unit := float64(limit.Measures[s.Ceiling.Measure].Scale)
 	use := SubjectUse{LimitUse: w.limitUse(s), Left: float64(max(s.Ceiling.Most-s.Used-s.Reserved, 0)) / unit}
 	if lease != nil {
 		use.Lease = &LimitLease{Used: float64(lease.Used) / unit, Left: float64(lease.Left) / unit}
@@ -151,24 +148,15 @@ func (w *Workspace) subjectUse(s *limit.Standing, lease *limit.Lease) SubjectUse
 	return use
 }
 
-// unitOf returns how many units of a measure are one in a status.
-func unitOf(m limit.Measure) float64 {
-	if m == limit.Money {
-		return limit.Dollar
-	}
-	return 1
-}
-
 func (w *Workspace) limitUse(s *limit.Standing) LimitUse {
-	unit := unitOf(s.Ceiling.Measure)
+	unit := float64(limit.Measures[s.Ceiling.Measure].Scale)
 	return LimitUse{
-		Subject: w.redactor.String(s.Subject), Measure: MeasureName(s.Ceiling.Measure), Ceiling: CeilingText(s.Ceiling), Percent: s.Share(),
+		Subject: w.redactor.String(s.Subject), Measure: s.Ceiling.Measure.String(), Ceiling: s.Ceiling.String(), Percent: s.Share(),
 		Used: float64(s.Used) / unit, Reserved: float64(s.Reserved) / unit, Resets: s.Resets.UTC(),
 	}
 }
 
-// usedPercent returns the share of a limit that the subject has used that has used most,
-// in percent.
+// usedPercent returns the largest share of a limit, in percent, that a subject has used.
 func (w *Workspace) usedPercent(l *limit.Limit, now time.Time) int {
 	if limiter := w.Store.Limiter(); limiter != nil {
 		if fullest := limiter.Subjects(w.Name, now, l, 1); len(fullest) > 0 {
@@ -178,13 +166,13 @@ func (w *Workspace) usedPercent(l *limit.Limit, now time.Time) int {
 	return 0
 }
 
-// crossed is called when a subject has used so many percent of a ceiling, 80 or 100,
-// once for each in a window.
+// crossed is called when a subject reaches 80 and 100 percent of a ceiling, once for each in
+// a window.
 func (w *Workspace) crossed(s *limit.Standing, percent int) {
 	event, message := EventLimitReached, "limit reached"
 	if percent < 100 {
-		if s.Ceiling.Measure == limit.Requests {
-			return // no budget: a busy minute is nothing to report
+		if !limit.Measures[s.Ceiling.Measure].Metered {
+			return // 80 percent of a limit of requests is no news
 		}
 		event, message = EventBudget80, "budget nearly used up"
 	}
@@ -198,18 +186,13 @@ func (w *Workspace) crossed(s *limit.Standing, percent int) {
 	})
 }
 
-// checkLimited warns of targets for which limits of money or tokens can't set the right
-// amounts aside. One goroutine calls it at a time.
+// checkLimited warns of targets for which limits of money or tokens can't set aside the
+// right amounts. One goroutine calls it at a time.
 func (w *Workspace) checkLimited(snapshot *definition.Snapshot) {
-	bounds := func(m limit.Measure) bool {
-		return slices.ContainsFunc(w.CallLimits, func(l *limit.Limit) bool {
-			return slices.ContainsFunc(l.Ceilings, func(c limit.Ceiling) bool { return c.Measure == m })
-		})
-	}
-	money, tokens := bounds(limit.Money), bounds(limit.Tokens)
-	if !money && !tokens {
+	if !slices.ContainsFunc(w.CallLimits, metered) {
 		return
 	}
+	money := slices.ContainsFunc(w.CallLimits, func(l *limit.Limit) bool { return bounds(l, limit.Money) })
 	found := make(map[lack][]string) // endpoints
 	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
 		for t := range snapshot.Endpoints[key].Called() {
@@ -231,12 +214,6 @@ func (w *Workspace) checkLimited(snapshot *definition.Snapshot) {
 			}
 		}
 	}
-	for l, endpoints := range found {
-		// An unrelated edit must not repeat the warning.
-		if !slices.Equal(w.unlimited[l], endpoints) {
-			w.Logger.Warn("target is not bounded by limits", zap.String("provider", visible.Line(l.provider)), zap.String("model", visible.Line(l.model)),
-				zap.Strings("endpoints", endpoints), zap.String("reason", l.reason))
-		}
-	}
+	w.warnOfLacks("target is not bounded by limits", w.unlimited, found)
 	w.unlimited = found
 }

@@ -16,12 +16,12 @@ import (
 // year is a window that does not end while a test runs.
 var year = limit.Window{Length: 366 * 24 * time.Hour}
 
-// most makes a ceiling of a year.
-func most(measure limit.Measure, n int64) limit.Ceiling {
+// yearly returns a ceiling for a year.
+func yearly(measure limit.Measure, n int64) limit.Ceiling {
 	return limit.Ceiling{Measure: measure, Most: n, Window: year}
 }
 
-// withLimits bounds what callers use. "small" and "large" have prices.
+// withLimits sets limits, and prices for "small" and "large".
 func withLimits(limits ...*limit.Limit) setting {
 	return with(func(c *gw.WorkspaceConfig) {
 		c.CallLimits = limits
@@ -42,12 +42,12 @@ func (e *emitted) emit(name string, data map[string]any) {
 	e.all = append(e.all, fmt.Sprint(name, data))
 }
 
-// TestHowLimitsAreShown uses limits up, and looks where that is seen, with the subject
-// where operators read and without it where everyone does.
+// TestHowLimitsAreShown uses up limits, and checks each output: for operators with the
+// subject, for everyone else without it.
 func TestHowLimitsAreShown(t *testing.T) {
 	t.Parallel()
 	const secret = "sk-proj-Zk3vQ9xLr7TnW2yBfH8dJmPc5sKa4GeUvR1oXq6t"
-	budget := &limit.Limit{Name: "budget", By: limit.ByMetadata, Member: "customer", Ceilings: []limit.Ceiling{most(limit.Money, 10*limit.Dollar), most(limit.Requests, 10)}}
+	budget := &limit.Limit{Name: "budget", By: limit.ByMetadata, Member: "customer", Ceilings: []limit.Ceiling{yearly(limit.Money, 10*limit.Dollar), yearly(limit.Requests, 10)}}
 	flying := &limit.Limit{Name: "flying", Ceilings: []limit.Ceiling{{Measure: limit.InFlight, Most: 4}}}
 	var events emitted
 	g := startGateway(t, workspace, withLimits(budget, flying), func(_ *gateway, c *gw.Config) { c.Emit = events.emit })
@@ -61,10 +61,10 @@ func TestHowLimitsAreShown(t *testing.T) {
 	}
 	settle := func(r *limit.Reservation, amounts limit.Amounts) { r.Settle(time.Now(), amounts) }
 
-	settle(use(budget, "acme", limit.Amounts{Requests: 8}), limit.Amounts{Requests: 8})
-	settle(use(budget, secret, limit.Amounts{Money: limit.Dollar}), limit.Amounts{Money: 8_500_000_000, Requests: 1})
-	settle(use(budget, secret, limit.Amounts{Money: limit.Dollar}), limit.Amounts{Money: limit.Dollar * 3 / 2, Requests: 1})
-	use(budget, "", limit.Amounts{Money: limit.Dollar / 4})
+	settle(use(budget, "acme", limit.Amounts{limit.Requests: 8}), limit.Amounts{limit.Requests: 8})
+	settle(use(budget, secret, limit.Amounts{limit.Money: limit.Dollar}), limit.Amounts{limit.Money: 8_500_000_000, limit.Requests: 1})
+	settle(use(budget, secret, limit.Amounts{limit.Money: limit.Dollar}), limit.Amounts{limit.Money: limit.Dollar * 3 / 2, limit.Requests: 1})
+	use(budget, "", limit.Amounts{limit.Money: limit.Dollar / 4})
 	use(flying, "test", limit.Amounts{})
 
 	events.mu.Lock()
@@ -136,21 +136,21 @@ func TestHowLimitsAreShown(t *testing.T) {
 		t.Error(scraped)
 	}
 
-	// A limit that is not configured any more is not shown.
+	// A removed limit is not shown.
 	g.load(withLimits(flying))
 	if list := g.current.Load().Workspace("default").Status().Limits; len(list) != 1 || list[0].Name != "flying" {
 		t.Errorf("%+v", list)
 	}
 }
 
-// TestTargetsThatLimitsCannotBound warns of them once.
+// TestTargetsThatLimitsCannotBound checks that they are logged once.
 func TestTargetsThatLimitsCannotBound(t *testing.T) {
 	t.Parallel()
 	files := single()
 	files["definitions/prompts/free.yaml"] = "provider: fake\nmodel: unknown\nmax_tokens: 5\nmessages: [ { role: user, content: hi } ]\n"
 	files["definitions/endpoints/free.yaml"] = "prompt: free\nfallback: [ { provider: canned, extra: { answer: fine } } ]\n"
 	files["definitions/endpoints/endless.yaml"] = "prompt: hello\n"
-	budget := &limit.Limit{Name: "budget", Ceilings: []limit.Ceiling{most(limit.Money, limit.Dollar)}}
+	budget := &limit.Limit{Name: "budget", Ceilings: []limit.Ceiling{yearly(limit.Money, limit.Dollar)}}
 	g := startGateway(t, files, fakeProvider("http://localhost:1"), withLimits(budget))
 	g.write("definitions/endpoints/third.yaml", "prompt: reply\n")
 	eventually(t, "the edit is served", func() bool { return strings.Count(string(g.logs.Bytes()), `"msg":"definitions loaded"`) > 1 })
@@ -168,25 +168,25 @@ func TestTargetsThatLimitsCannotBound(t *testing.T) {
 	}
 }
 
-// TestSubjectsInLogs has a caller make up a subject that turns a line of a log around.
+// TestSubjectsInLogs has a subject with a character that reverses the line of a log.
 func TestSubjectsInLogs(t *testing.T) {
 	t.Parallel()
-	l := &limit.Limit{Name: "customers", By: limit.ByMetadata, Member: "customer", Ceilings: []limit.Ceiling{most(limit.Requests, 1)}}
+	l := &limit.Limit{Name: "customers", By: limit.ByMetadata, Member: "customer", Ceilings: []limit.Ceiling{yearly(limit.Requests, 1)}}
 	g := startGateway(t, workspace, withLimits(l))
-	r, _ := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: l, Subject: "a\u202eb"}}, limit.Amounts{Requests: 1})
-	r.Settle(time.Now(), limit.Amounts{Requests: 1})
+	r, _ := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: l, Subject: "a\u202eb"}}, limit.Amounts{limit.Requests: 1})
+	r.Settle(time.Now(), limit.Amounts{limit.Requests: 1})
 	if logs := string(g.logs.Bytes()); !strings.Contains(logs, `"subject":"a\\u202eb"`) || strings.Contains(logs, "\u202e") {
 		t.Error(logs)
 	}
 }
 
-// TestASubjectOfALimitByWorkspace is shown what all of them have used together.
+// TestASubjectOfALimitByWorkspace checks that it is shown the use of the whole workspace.
 func TestASubjectOfALimitByWorkspace(t *testing.T) {
 	t.Parallel()
-	all := &limit.Limit{Name: "all", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{most(limit.Tokens, 300)}}
+	all := &limit.Limit{Name: "all", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{yearly(limit.Tokens, 300)}}
 	g := startGateway(t, workspace, withLimits(all))
-	r, _ := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: all}}, limit.Amounts{Tokens: 100})
-	r.Settle(time.Now(), limit.Amounts{Tokens: 100})
+	r, _ := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: all}}, limit.Amounts{limit.Tokens: 100})
+	r.Settle(time.Now(), limit.Amounts{limit.Tokens: 100})
 	list := g.current.Load().Workspace("default").SubjectStatus("acme")
 	if len(list) != 1 || list[0].Percent != 33 || list[0].Ceilings[0].Used != 100 || list[0].Ceilings[0].Subject != "" {
 		t.Errorf("%+v", list)

@@ -12,8 +12,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/price"
 )
 
-// hold has others use some of a limit. What is set aside for them stays until the test
-// ends.
+// hold sets amounts of a limit aside for other calls, until the test ends.
 func (g *gateway) hold(l *limit.Limit, subject string, amounts limit.Amounts) *limit.Reservation {
 	g.t.Helper()
 	reservation, refusal := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: l, Subject: subject}}, amounts)
@@ -23,13 +22,13 @@ func (g *gateway) hold(l *limit.Limit, subject string, amounts limit.Amounts) *l
 	return reservation
 }
 
-// TestABudgetBesideALimitOfRequests: whichever of a request's limits comes last, the
-// others bound it too.
+// TestABudgetBesideALimitOfRequests checks that all limits of a request bound it, in any
+// order.
 func TestABudgetBesideALimitOfRequests(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "fine") })
-	budget := &limit.Limit{Name: "budget", Ceilings: []limit.Ceiling{most(limit.Tokens, 300)}}
-	requests := &limit.Limit{Name: "requests", Ceilings: []limit.Ceiling{most(limit.Requests, 100)}}
+	budget := &limit.Limit{Name: "budget", Ceilings: []limit.Ceiling{yearly(limit.Tokens, 300)}}
+	requests := &limit.Limit{Name: "requests", Ceilings: []limit.Ceiling{yearly(limit.Requests, 100)}}
 	for _, limits := range [][]*limit.Limit{{budget, requests}, {requests, budget}} {
 		g := startGateway(t, single(), fakeProvider(u.URL), withLimits(limits...))
 		a := g.post("/v1/endpoints", askChat)
@@ -43,8 +42,8 @@ func TestABudgetBesideALimitOfRequests(t *testing.T) {
 	}
 }
 
-// TestTheCheapestTargetIsEnough: a call whose first target has no room goes to the next
-// one, by the price and by the length of the answer.
+// TestTheCheapestTargetIsEnough checks that a call whose first target does not fit uses
+// the next one, which is cheaper or has shorter answers.
 func TestTheCheapestTargetIsEnough(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "fine") })
@@ -53,8 +52,8 @@ func TestTheCheapestTargetIsEnough(t *testing.T) {
 		ceiling     limit.Ceiling
 		used        int64
 	}{
-		{"money", "provider: fake\nmodel: large\nmax_tokens: 400\n", most(limit.Money, 10_000_000), completionCost},
-		{"tokens", "provider: fake\nmodel: large\nmax_tokens: 400\n", most(limit.Tokens, 300), 10},
+		{"money", "provider: fake\nmodel: large\nmax_tokens: 400\n", yearly(limit.Money, 10_000_000), completionCost},
+		{"tokens", "provider: fake\nmodel: large\nmax_tokens: 400\n", yearly(limit.Tokens, 300), 10},
 	} {
 		files := single()
 		files["definitions/prompts/dear.yaml"] = test.files + "messages: [ { role: user, content: hi } ]\n"
@@ -69,19 +68,19 @@ func TestTheCheapestTargetIsEnough(t *testing.T) {
 	}
 }
 
-// TestWhoseRoomIsMissing: a call that several budgets bound is refused by the one that
-// has no room, and never by its own share of another.
+// TestWhoseRoomIsMissing checks that a call with several budgets is refused by the budget
+// in which it does not fit, and never by its own share of another one.
 func TestWhoseRoomIsMissing(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "fine") })
 	for _, measure := range []limit.Measure{limit.Tokens, limit.Money} {
-		// Room for one call and no second one: some 420 tokens, or 4,040,000 nanodollars.
-		room := map[limit.Measure]int64{limit.Tokens: 700, limit.Money: 7_000_000}[measure]
-		own := &limit.Limit{Name: "own", Ceilings: []limit.Ceiling{most(measure, room)}}
-		other := &limit.Limit{Name: "other", By: limit.ByEndpoint, Ceilings: []limit.Ceiling{most(measure, room)}}
-		later := &limit.Limit{Name: "later", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{{Measure: measure, Most: room, Window: limit.Window{Length: 2 * year.Length}}}}
+		// Enough for one call and not for two: some 420 tokens, or 4,040,000 nanodollars.
+		capacity := map[limit.Measure]int64{limit.Tokens: 700, limit.Money: 7_000_000}[measure]
+		own := &limit.Limit{Name: "own", Ceilings: []limit.Ceiling{yearly(measure, capacity)}}
+		other := &limit.Limit{Name: "other", By: limit.ByEndpoint, Ceilings: []limit.Ceiling{yearly(measure, capacity)}}
+		later := &limit.Limit{Name: "later", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{{Measure: measure, Most: capacity, Window: limit.Window{Length: 2 * year.Length}}}}
 		g := startGateway(t, single(), fakeProvider(u.URL), withLimits(own, other, later))
-		amounts := limit.Amounts{Tokens: 400, Money: 5_000_000}
+		amounts := limit.Amounts{limit.Tokens: 400, limit.Money: 5_000_000}
 		held := g.hold(other, "chat", amounts)
 		a := g.post("/v1/endpoints", askChat)
 		checkError(t, a, "rate_limited", "")
@@ -89,9 +88,9 @@ func TestWhoseRoomIsMissing(t *testing.T) {
 			t.Errorf("%s, headers %v", a.body, a.header)
 		}
 		held.Settle(time.Now(), amounts)
-		all := limit.Amounts{Tokens: room, Money: room}
+		all := limit.Amounts{limit.Tokens: capacity, limit.Money: capacity}
 		g.hold(later, "", all).Settle(time.Now(), all)
-		// Of two budgets without room the one counts that has room last.
+		// If two budgets are full, the one that stays full longest is named.
 		a = g.post("/v1/endpoints", askChat)
 		checkError(t, a, "rate_limited", "")
 		if !strings.Contains(string(a.body), "The limit later ") || !strings.Contains(string(a.body), " is used up. There is room again in ") {
@@ -103,7 +102,8 @@ func TestWhoseRoomIsMissing(t *testing.T) {
 	}
 }
 
-// TestACallThatNeverFits is not repeated, however soon the window ends.
+// TestACallThatNeverFits checks that the answer says not to repeat the call, however soon
+// the window ends.
 func TestACallThatNeverFits(t *testing.T) {
 	t.Parallel()
 	l := &limit.Limit{Name: "few", Ceilings: []limit.Ceiling{{Measure: limit.Tokens, Most: 100, Window: limit.Window{Length: 10 * time.Second}}}}
@@ -115,21 +115,18 @@ func TestACallThatNeverFits(t *testing.T) {
 	}
 }
 
-// TestHeadersNameTheFullest: of a limit's ceilings, and of several limits, callers see the
-// one that is nearest to its end, with what is set aside for others.
+// TestHeadersNameTheFullest checks that callers see the fullest ceiling of a limit, and of
+// several limits, including the amounts set aside for other calls.
 func TestHeadersNameTheFullest(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "fine") })
-	wide := &limit.Limit{Name: "wide", Ceilings: []limit.Ceiling{most(limit.Requests, 1000), most(limit.Tokens, 10_000), {Measure: limit.InFlight, Most: 1000}}}
-	narrow := &limit.Limit{Name: "narrow", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{most(limit.Requests, 50), most(limit.Tokens, 100_000)}}
+	wide := &limit.Limit{Name: "wide", Ceilings: []limit.Ceiling{yearly(limit.Requests, 1000), yearly(limit.Tokens, 10_000), {Measure: limit.InFlight, Most: 1000}}}
+	narrow := &limit.Limit{Name: "narrow", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{yearly(limit.Requests, 50), yearly(limit.Tokens, 100_000)}}
 	g := startGateway(t, single(), fakeProvider(u.URL), withLimits(wide, narrow))
-	g.hold(wide, "test", limit.Amounts{Tokens: 5000})
+	g.hold(wide, "test", limit.Amounts{limit.Tokens: 5000})
 	for n, path := range []string{"/v1/chat/completions", "/v1/messages"} {
-		a := g.post(path, `{"model":"chat","messages":[],"variables":{"question":"Why?"}}`)
-		if a.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", path, a.status, a.body)
-		}
-		// Less than 5000: what the call itself may use, and has used, is set aside.
+		a := g.post(path, `{"model":"chat","messages":[],"variables":{"question":"Why?"}}`).ok(t, path)
+		// Less than 5000: the amounts that the call itself may use or has used are set aside.
 		var left int64
 		if _, err := fmt.Sscanf(a.header.Get("RateLimit"), `"wide";r=%d;t=`, &left); err != nil || left < 4000 || left >= 5000 || !strings.Contains(a.header.Get("RateLimit"), fmt.Sprintf(`, "narrow";r=%d;t=`, 49-n)) {
 			t.Errorf("%s: RateLimit %s", path, a.header.Get("RateLimit"))
@@ -154,27 +151,27 @@ func TestHeadersNameTheFullest(t *testing.T) {
 	}
 }
 
-// TestATableReadsAnotherLimit: a request counts for the limits that apply to its route
-// alone, so nothing is taken off the share of another.
+// TestATableReadsAnotherLimit checks that a request counts only for the limits of its
+// route, so the share of another limit is not reduced by the request's own part.
 func TestATableReadsAnotherLimit(t *testing.T) {
 	t.Parallel()
-	fair := &limit.Limit{Name: "fair", Ceilings: []limit.Ceiling{most(limit.Requests, 2)}, Routes: []string{"endpoints"}}
-	own := &limit.Limit{Name: "own", Ceilings: []limit.Ceiling{most(limit.Requests, 10)}, Routes: []string{"remoteconfigs"}}
+	fair := &limit.Limit{Name: "fair", Ceilings: []limit.Ceiling{yearly(limit.Requests, 2)}, Routes: []string{"endpoints"}}
+	own := &limit.Limit{Name: "own", Ceilings: []limit.Ceiling{yearly(limit.Requests, 10)}, Routes: []string{"remoteconfigs"}}
 	files := single()
 	files["definitions/remoteconfigs/used.yaml"] = "type: string\ndefault: none\ncolumns: [ budget.fair, value ]\nmatrix:\n  - [ 100.., all ]\n  - [ 50.., half ]\n"
 	g := startGateway(t, files, withLimits(fair, own))
-	g.hold(fair, "test", limit.Amounts{Requests: 1})
+	g.hold(fair, "test", limit.Amounts{limit.Requests: 1})
 	if a := g.post("/v1/remoteconfigs", `{"keys":["used"]}`); !strings.Contains(string(a.body), `"value":"half"`) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 
-// TestWhichTargetsAreBounded: a limit of tokens needs no prices, and the provider's own
-// parameters bound an answer too.
+// TestWhichTargetsAreBounded checks that a limit of tokens needs no prices, and that
+// provider-specific parameters bound an answer, too.
 func TestWhichTargetsAreBounded(t *testing.T) {
 	t.Parallel()
 	const messages = "messages: [ { role: user, content: hi } ]\n"
-	budget := &limit.Limit{Name: "budget", Ceilings: []limit.Ceiling{most(limit.Tokens, 1000)}}
+	budget := &limit.Limit{Name: "budget", Ceilings: []limit.Ceiling{yearly(limit.Tokens, 1000)}}
 	g := startGateway(t, map[string]string{
 		"definitions/prompts/free.yaml":    "provider: fake\nmodel: unknown\nmax_tokens: 5\n" + messages,
 		"definitions/endpoints/free.yaml":  "prompt: free\n",

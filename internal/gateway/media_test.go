@@ -8,8 +8,8 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// TestImagesFromVariables holds that an image goes from a variable to the model, and
-// what is none goes nowhere.
+// TestImagesFromVariables checks that an image in a variable reaches the model, and that
+// other data does not.
 func TestImagesFromVariables(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, map[string]string{
@@ -59,8 +59,8 @@ messages:
 	}
 }
 
-// TestConversationWithoutMessages holds that a prompt of nothing but the caller's
-// messages is not sent without one.
+// TestConversationWithoutMessages checks that a prompt that consists of the caller's
+// messages is not sent without any.
 func TestConversationWithoutMessages(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, map[string]string{

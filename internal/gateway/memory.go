@@ -23,7 +23,7 @@ type Memory struct {
 	*leases
 	keys          atomic.Pointer[lastKeys]  // nil: none yet
 	badKeys       atomic.Pointer[Condition] // nil: all keys are in use
-	definitions   atomic.Pointer[string]    // the state that an event told last; nil: none yet
+	definitions   atomic.Pointer[string]    // the state in the last event; nil: no event yet
 	engine        *invoke.Engine
 	decisions     *cache.Cache
 	answers       *cache.Answers
@@ -41,7 +41,7 @@ type lastKeys struct {
 	has    map[digest]string
 }
 
-// NewMemory makes the memory of a workspace that has none. The caller closes it.
+// NewMemory makes the memory of a new workspace. The caller closes it.
 func NewMemory() (*Memory, error) {
 	decisions, err := cache.New(decisionsSize)
 	if err != nil {

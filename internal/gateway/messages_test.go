@@ -15,23 +15,23 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// anthropicHeader is what Anthropic's libraries send.
+// anthropicHeader returns the headers that Anthropic's libraries send.
 func anthropicHeader(key string) http.Header {
 	return http.Header{"X-Api-Key": {key}, "Anthropic-Version": {"2023-06-01"}, "Anthropic-Beta": {"a,b"}}
 }
 
-// checkMessagesError holds that an answer is an error in Anthropic's shape.
+// checkMessagesError checks that an answer is an error in Anthropic's format.
 func checkMessagesError(t *testing.T, a answer, status int, kind, code, param string) {
 	t.Helper()
-	told, _ := a.json(t)["error"].(map[string]any)
-	details, _ := told["details"].(map[string]any)
-	if a.status != status || a.json(t)["type"] != "error" || told["type"] != kind || told["message"] == "" || details["error_code"] != code || param != "" && details["param"] != param || a.header.Get("Request-Id") == "" || a.json(t)["request_id"] != a.header.Get("Request-Id") {
+	got, _ := a.json(t)["error"].(map[string]any)
+	details, _ := got["details"].(map[string]any)
+	if a.status != status || a.json(t)["type"] != "error" || got["type"] != kind || got["message"] == "" || details["error_code"] != code || param != "" && details["param"] != param || a.header.Get("Request-Id") == "" || a.json(t)["request_id"] != a.header.Get("Request-Id") {
 		t.Errorf("%d %s %v", a.status, a.body, a.header)
 	}
 }
 
-// TestMessagesKeys: the key is accepted as Anthropic's libraries send it, on the routes
-// of their API and on no other.
+// TestMessagesKeys checks that the header X-Api-Key of Anthropic's libraries is accepted on
+// the routes of their API, and on no other.
 func TestMessagesKeys(t *testing.T) {
 	t.Parallel()
 	g, _ := startScripted(t, "")
@@ -39,14 +39,10 @@ func TestMessagesKeys(t *testing.T) {
 	if a := g.do(http.MethodPost, "/v1/messages", body, anthropicHeader(testKey)); a.status != http.StatusOK || a.header.Get("Request-Id") != a.header.Get("Cadenza-Trace-Id") || a.header.Get("X-Request-Id") != "" {
 		t.Errorf("%d %s %v", a.status, a.body, a.header)
 	}
-	if a := g.post("/v1/messages", body); a.status != http.StatusOK {
-		t.Errorf("by the bearer token: %d %s", a.status, a.body)
-	}
+	g.post("/v1/messages", body).ok(t, "by the bearer token")
 	both := anthropicHeader("cadenza-no-such-key-01")
 	both["Authorization"] = bearer(testKey)["Authorization"]
-	if a := g.do(http.MethodPost, "/v1/messages", body, both); a.status != http.StatusOK {
-		t.Errorf("by both: %d %s", a.status, a.body)
-	}
+	g.do(http.MethodPost, "/v1/messages", body, both).ok(t, "by both")
 	twice := anthropicHeader(testKey)
 	twice.Add("X-Api-Key", testKey)
 	for name, header := range map[string]http.Header{"none": nil, "another": anthropicHeader("cadenza-no-such-key-01"), "short": anthropicHeader("a"), "twice": twice} {
@@ -65,8 +61,8 @@ func TestMessagesKeys(t *testing.T) {
 	}
 }
 
-// TestMessagesAreAnswered: what a caller brings in Anthropic's shape reaches the model,
-// and what the endpoint does not accept is refused in that shape.
+// TestMessagesAreAnswered checks that requests in Anthropic's format reach the model, and
+// that members that the endpoint does not accept are refused in that format.
 func TestMessagesAreAnswered(t *testing.T) {
 	t.Parallel()
 	g, s := startScripted(t, "", logContent)
@@ -86,11 +82,11 @@ func TestMessagesAreAnswered(t *testing.T) {
 			t.Errorf("the model got no %s in\n%s", want, got)
 		}
 	}
-	record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))
+	record := g.ended(t, a.header.Get("Cadenza-Trace-Id"))
 	if metadata := string(record.Metadata); metadata != `{"user_id":"u-1","user":"u-1"}` {
 		t.Errorf("metadata %s", metadata)
 	}
-	if told := a.json(t); told["type"] != "message" || told["model"] != "team/talk@nl" || told["id"] != "msg_"+strings.ReplaceAll(a.header.Get("Cadenza-Trace-Id"), "-", "") {
+	if got := a.json(t); got["type"] != "message" || got["model"] != "team/talk@nl" || got["id"] != "msg_"+strings.ReplaceAll(a.header.Get("Cadenza-Trace-Id"), "-", "") {
 		t.Errorf("%s", a.body)
 	}
 	if a := g.post("/v1/messages", `{"model":"plain","metadata":{"user_id":"u-1","user":"own"}}`); a.header.Get("Cadenza-Ignored") != "metadata.user_id" {
@@ -116,7 +112,8 @@ func TestMessagesAreAnswered(t *testing.T) {
 	}
 }
 
-// TestMessagesSignatures leave sealed, and come back to the target that made them.
+// TestMessagesSignatures checks that signatures are sealed for the caller, and returned to
+// the target that made them.
 func TestMessagesSignatures(t *testing.T) {
 	t.Parallel()
 	g, s := startScripted(t, "", logContent)
@@ -152,7 +149,7 @@ func TestMessagesSignatures(t *testing.T) {
 	}
 }
 
-// TestCountTokens estimates what an answer would be asked with, and calls no model.
+// TestCountTokens checks the estimate of a request's tokens, which calls no model.
 func TestCountTokens(t *testing.T) {
 	t.Parallel()
 	g, s := startScripted(t, "")
@@ -203,14 +200,14 @@ func TestAnthropicModels(t *testing.T) {
 	}
 	checkMessagesError(t, get("/v1/models/none"), http.StatusNotFound, "not_found_error", "model_not_found", "model")
 	checkMessagesError(t, g.do(http.MethodGet, "/v1/models", "", anthropicHeader("cadenza-no-such-key-01")), http.StatusUnauthorized, "authentication_error", "invalid_api_key", "")
-	// Without the header the API is OpenAI's, and so is the key's place.
+	// Without the header the API is OpenAI's, which has the key in another header.
 	if a := g.do(http.MethodGet, "/v1/models", "", http.Header{"X-Api-Key": {testKey}}); a.status != http.StatusUnauthorized || a.header.Get("X-Request-Id") == "" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 
-// TestMessagesOfAnthropic: a conversation with Anthropic's own API comes back to it block
-// by block as it was, although the gateway's history has thoughts first.
+// TestMessagesOfAnthropic checks that a conversation with Anthropic's own API is sent back
+// with its blocks in their order, although the gateway's history has thoughts first.
 func TestMessagesOfAnthropic(t *testing.T) {
 	t.Parallel()
 	blocks := []string{
@@ -302,7 +299,7 @@ func TestMessagesOfAnthropic(t *testing.T) {
 	}
 }
 
-// contentOf returns the blocks of an answer, which a stream puts together.
+// contentOf returns the blocks of an answer. It joins the blocks of a stream.
 func contentOf(t *testing.T, a answer) []any {
 	t.Helper()
 	if !strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") {

@@ -4,11 +4,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
 
-// metrics are the gateway's Prometheus metrics. Labels are bounded: they are names of
-// the configuration and of the definitions that are served, and words of the gateway's
-// own, such as codes and classes. No label has what a caller or a provider says.
+// metrics are the gateway's Prometheus metrics. The values of labels are bounded: names in
+// the configuration and the served definitions, and the gateway's own words such as codes
+// and classes. No label has text of a caller or a provider.
 type metrics struct {
 	requests    *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
@@ -16,7 +18,6 @@ type metrics struct {
 	unknownKeys *prometheus.CounterVec
 	attempts    *prometheus.CounterVec
 	upstream    *prometheus.HistogramVec
-	abandoned   *prometheus.CounterVec
 	fallbacks   *prometheus.CounterVec
 	retries     *prometheus.CounterVec
 	hedges      *prometheus.CounterVec
@@ -45,16 +46,15 @@ type metrics struct {
 	names     seriesNames
 }
 
-// The upper bounds of the buckets of durations, in seconds. Evaluations take from 50 µs
-// on, models up to minutes; the durations of requests are those of both.
+// The upper bounds of the buckets of durations, in seconds. Models take up to minutes.
+// Requests are calls of models and evaluations, which take 50 µs and more.
 var (
 	modelBuckets   = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120}
 	requestBuckets = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120}
 )
 
-// histogram returns the options of a histogram: with buckets, for those who read the
-// text format, and native, with a relative error of 5 %, for a Prometheus that scrapes
-// native histograms.
+// histogram returns the options of a histogram. It has classic buckets for scrapers of the
+// text format, and is also a native histogram, with a relative error of 5 %.
 func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,
@@ -83,8 +83,6 @@ func newMetrics() *metrics {
 		upstream: prometheus.NewHistogramVec(histogram("cadenza_upstream_duration_seconds",
 			"Time that a call of a provider took, by its outcome (ok, or the class of failure).", modelBuckets),
 			[]string{"workspace", "provider", "model", "class"}),
-		abandoned: counter("cadenza_upstream_abandoned_total",
-			"Calls that a provider went on with after their end.", "workspace", "provider"),
 		fallbacks: counter("cadenza_upstream_fallbacks_total",
 			"Answers of a target after another had failed or was skipped, by the provider that answered.", "workspace", "provider"),
 		retries: counter("cadenza_upstream_retries_total",
@@ -127,16 +125,14 @@ func newMetrics() *metrics {
 		keysValid: gauge("cadenza_keys_valid",
 			"1 where all of the API keys are in use, 0 where the keys file is refused, and its last keys stay, or some of its keys are.",
 			"workspace"),
-		recorders:  newRecorderCollector(),
-		sinks:      newSinkCollector(),
-		workspaces: newWorkspaceCollector(),
+		recorders: newRecorderCollector(),
+		sinks:     newSinkCollector(),
 	}
-	m.limits = newLimitMetrics(m.workspaces)
+	m.workspaces, m.limits = newWorkspaceCollector(&m.names), newLimitMetrics(&m.names)
 	for _, r := range routes {
 		m.durations = append(m.durations, m.duration.WithLabelValues(r.name))
 		m.routes = append(m.routes, r.name)
-		switch r.name {
-		case "prompts", "remoteconfigs", "decisions", "endpoints":
+		if r.name == "decisions" || kind.InFolder(r.name) != nil {
 			m.unknownKeys.WithLabelValues(r.name)
 		}
 	}
@@ -154,7 +150,7 @@ type vector interface {
 // ofWorkspaces returns the families with the label workspace.
 func (m *metrics) ofWorkspaces() []vector {
 	return []vector{
-		m.requests, m.answers, m.attempts, m.upstream, m.abandoned, m.fallbacks, m.retries, m.hedges, m.skips, m.leftAlone,
+		m.requests, m.answers, m.attempts, m.upstream, m.fallbacks, m.retries, m.hedges, m.skips, m.leftAlone,
 		m.firstToken, m.tokens, m.toolUses, m.cost, m.streams, m.inFlight, m.refused, m.lookups, m.hits,
 		m.reloads, m.loaded, m.valid, m.keysValid,
 	}
@@ -172,7 +168,7 @@ func (p *Process) Collectors() []prometheus.Collector {
 	return list
 }
 
-// observe counts an answered request.
+// observe counts a request that has been answered.
 func (m *metrics) observe(to *route, info *requestInfo, began time.Time) {
 	m.durations[to.index].Observe(time.Since(began).Seconds())
 	code := info.code

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -22,7 +23,7 @@ func (c *call) anthropicModels() outcome {
 	return c.giveModels(messages.AppendModels(c.out[:0], keys, c.snapshot.Loaded))
 }
 
-// model answers whether there is an endpoint.
+// model answers with the endpoint that the path names as a model, or with a 404.
 func (c *call) model() outcome {
 	return c.oneModel(openai.AppendModel)
 }
@@ -48,6 +49,6 @@ func (c *call) giveModels(body []byte) outcome {
 	h := c.w.Header()
 	h[wire.HeaderRevision] = []string{c.snapshot.Revision}
 	h[c.route.requestID] = []string{newRequestID()}
-	c.write(body)
+	c.deliver(http.StatusOK, body, time.Now())
 	return outcome{end: answered}
 }

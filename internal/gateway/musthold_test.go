@@ -22,8 +22,8 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// numbered writes a set of definitions, of which each says the set's number, and
-// makes it the directory that the gateway serves, all at once.
+// numbered writes a set of definitions that all contain the set's number, and makes it
+// the directory that the gateway serves, atomically.
 func (g *gateway) numbered(n int) {
 	g.t.Helper()
 	set := fmt.Sprintf("set%d", n)
@@ -45,24 +45,24 @@ func (g *gateway) numbered(n int) {
 	if err := os.Rename(link, filepath.Join(g.dir, "definitions")); err != nil {
 		g.t.Fatal(err)
 	}
-	// The set before may still be being read.
+	// The gateway may still be reading the previous set.
 	if err := os.RemoveAll(filepath.Join(g.dir, fmt.Sprintf("set%d", n-2))); err != nil {
 		g.t.Fatal(err)
 	}
 }
 
-// oneNumber remembers which number goes with a text.
-type oneNumber struct{ of sync.Map }
+// oneNumber remembers the number of each text.
+type oneNumber struct{ numbers sync.Map }
 
-// check returns an error if the text came with another number before.
+// check returns an error if the text had another number before.
 func (o *oneNumber) check(text string, n int) error {
-	if before, _ := o.of.LoadOrStore(text, n); before != n {
+	if before, _ := o.numbers.LoadOrStore(text, n); before != n {
 		return fmt.Errorf("%s goes with the set %v, and with the set %d", text, before, n)
 	}
 	return nil
 }
 
-// numbersOf returns the numbers that an answer's values have.
+// numbersOf returns the numbers in an answer's values.
 func numbersOf(body []byte) (numbers []string) {
 	var p fastjson.Parser
 	v, err := p.ParseBytes(body)
@@ -90,8 +90,8 @@ func numbersOf(body []byte) (numbers []string) {
 	return numbers
 }
 
-// interrupted is the context of a request in the midst of which something happens: a
-// gateway asks it before each of the request's keys whether the caller has left.
+// interrupted is the context of a request. It calls a function during the request: the
+// gateway calls Err before each of the request's keys, to check if the caller has left.
 type interrupted struct {
 	context.Context
 	happens func()
@@ -102,10 +102,10 @@ func (c interrupted) Err() error {
 	return c.Context.Err()
 }
 
-// TestMustHoldOneRevision asks for three keys again and again while the definitions
-// change, and the configuration is loaded again, also between two keys of a request.
-// All values of an answer are of one set of definitions; so are its header, its
-// traces and what they read.
+// TestMustHoldOneRevision repeatedly asks for three keys while the definitions change
+// and the configuration is reloaded, also between two keys of a request. All values of
+// an answer are from one set of definitions; so are its header, its traces and the
+// configurations that they read.
 func TestMustHoldOneRevision(t *testing.T) {
 	requests := gatewaytest.Full(1_000_000)
 	g := startGateway(t, nil, func(g *gateway, _ *gw.Config) {
@@ -124,7 +124,7 @@ func TestMustHoldOneRevision(t *testing.T) {
 	}
 	var (
 		revisions, versions oneNumber
-		decisions           sync.Map // their numbers
+		decisions           sync.Map // the number of each
 		asked               atomic.Int64
 		failed              atomic.Bool
 		wg                  sync.WaitGroup
@@ -143,7 +143,7 @@ func TestMustHoldOneRevision(t *testing.T) {
 		}
 		sets++
 		g.numbered(sets)
-		if random.IntN(4) > 0 { // else the watcher loads it, or the next change
+		if random.IntN(4) > 0 { // otherwise the watcher or the next change loads it
 			if err := g.source.Reload(); err != nil {
 				failed.Store(true)
 				t.Error(err)
@@ -162,7 +162,7 @@ func TestMustHoldOneRevision(t *testing.T) {
 				ask := asks[random.IntN(len(asks))]
 				r := httptest.NewRequestWithContext(ctx, http.MethodPost, ask.path, strings.NewReader(fmt.Sprintf(ask.body, []string{"free", "pro"}[random.IntN(2)])))
 				r.Header = bearer(testKey)
-				if random.IntN(8) > 0 { // the store would take most of the time
+				if random.IntN(8) > 0 { // most are not recorded: the store is slower than the rest of the test
 					r.Header.Set("Cadenza-Log", "none")
 				}
 				w := httptest.NewRecorder()
@@ -192,12 +192,12 @@ func TestMustHoldOneRevision(t *testing.T) {
 	}
 	wg.Wait()
 	served := 0
-	revisions.of.Range(func(any, any) bool { served++; return true })
+	revisions.numbers.Range(func(any, any) bool { served++; return true })
 	if served < 10 {
 		t.Errorf("%d sets of definitions answered: too few to tell", served)
 	}
 
-	g.restart() // so that all is stored
+	g.restart() // so that all records are stored
 	reader, err := sqlite.OpenReader(t.Context(), filepath.Join(g.dir, "data/cadenza.db"))
 	if err != nil {
 		t.Fatal(err)

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestOnCodes has an upstream fail with the same status every time: retry's
-// on_codes says after which statuses it is tried again, and an empty list says
-// after none.
+// TestOnCodes has an upstream that always fails with the same status: retry's on_codes lists
+// the statuses after which the gateway tries again; an empty list has none.
 func TestOnCodes(t *testing.T) {
 	t.Parallel()
 	for retry, want := range map[string]int64{

@@ -15,9 +15,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
 
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -25,13 +25,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/openai"
 )
 
-// openAPI is docs/openapi.yaml. It leaves the objects of answers open, since later
-// versions may add members. Here they are closed: a member that an answer has and
-// the file has not fails the tests.
+// openAPI is docs/openapi.yaml. The file allows additional members in answers, because
+// later versions may add some. The tests do not: a member of an answer that is not in
+// the file fails them.
 type openAPI struct {
 	root    map[string]any
 	schemas map[string]*jsonschema.Schema // by their JSON pointers
-	members map[string]bool               // that answers had; nil: not asked for
+	members map[string]bool               // the members of answers; nil: not collected
 }
 
 var contract = sync.OnceValues(func() (*openAPI, error) {
@@ -39,7 +39,11 @@ var contract = sync.OnceValues(func() (*openAPI, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text, err = yaml.YAMLToJSON(text); err != nil {
+	var page any
+	if err := yaml.Unmarshal(text, &page); err != nil {
+		return nil, err
+	}
+	if text, err = json.Marshal(page); err != nil {
 		return nil, err
 	}
 	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
@@ -76,8 +80,8 @@ func closeObjects(schema any) {
 	}
 }
 
-// compile compiles every schema of the file outside of components/schemas, which
-// compiles those that are used.
+// compile compiles every schema of the file outside of components/schemas. It also
+// compiles the referenced ones.
 func (o *openAPI) compile(compiler *jsonschema.Compiler, value any, pointer string) error {
 	object, _ := value.(map[string]any)
 	for name, part := range object {
@@ -96,7 +100,7 @@ func (o *openAPI) compile(compiler *jsonschema.Compiler, value any, pointer stri
 	return nil
 }
 
-// object returns the object at a path, with references followed.
+// object returns the object at a path. It follows references.
 func (o *openAPI) object(path ...string) map[string]any {
 	at, _ := o.at(path...)
 	return at
@@ -111,7 +115,7 @@ func (o *openAPI) at(path ...string) (object map[string]any, pointer string) {
 	return object, pointer
 }
 
-// follow returns an object, or what it refers to.
+// follow returns an object, or the object that it refers to.
 func (o *openAPI) follow(object map[string]any, pointer string) (map[string]any, string) {
 	if ref, ok := object["$ref"].(string); ok && len(object) == 1 {
 		return o.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
@@ -119,11 +123,11 @@ func (o *openAPI) follow(object map[string]any, pointer string) (map[string]any,
 	return object, pointer
 }
 
-// escape returns a name as JSON pointers have it.
+// escape escapes a name for a JSON pointer: https://www.rfc-editor.org/rfc/rfc6901#section-3
 func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
-// operation returns where the file describes the one operation of a path; nil where
-// it doesn't.
+// operation returns the place of the only operation of a path in the file, or nil if there
+// is none.
 func (o *openAPI) operation(path string) []string {
 	for name, methods := range o.object("paths") {
 		before, after, named := strings.Cut(name, "{trace_id}")
@@ -141,7 +145,7 @@ func (o *openAPI) operation(path string) []string {
 	return nil
 }
 
-// check returns how an answer of the gateway differs from the file.
+// check returns an error if an answer of the gateway differs from the file.
 func (o *openAPI) check(method, path, body string, a answer) error {
 	path, query, _ := strings.Cut(path, "?")
 	status := fmt.Sprint(a.status)
@@ -176,7 +180,7 @@ func (o *openAPI) check(method, path, body string, a answer) error {
 	return o.checkBody(at, media, a.body)
 }
 
-// checkBody checks the body of the answer at a place of the file.
+// checkBody checks a body against the response at a place of the file.
 func (o *openAPI) checkBody(at, media string, body []byte) error {
 	if media != "text/event-stream" {
 		o.saw(body)
@@ -198,7 +202,7 @@ func (o *openAPI) checkBody(at, media string, body []byte) error {
 	return nil
 }
 
-// ofConnection are headers of every answer over HTTP.
+// ofConnection are the headers of every answer over HTTP.
 var ofConnection = []string{"Connection", "Content-Length", "Content-Type", "Date"}
 
 func (o *openAPI) checkHeaders(response map[string]any, at string, header http.Header) error {
@@ -237,7 +241,7 @@ func (o *openAPI) checkHeaders(response map[string]any, at string, header http.H
 
 var member = regexp.MustCompile(`"(\w+)":`)
 
-// saw notes the members of an answer, for the one test that asks for them.
+// saw collects the members of an answer, for the only test that needs them.
 func (o *openAPI) saw(body []byte) {
 	if o.members == nil {
 		return
@@ -261,10 +265,10 @@ func validate(schema *jsonschema.Schema, text []byte) error {
 	return nil
 }
 
-// checkContract holds an answer of any test to docs/openapi.yaml.
+// checkContract checks an answer of any test against docs/openapi.yaml.
 func checkContract(t testing.TB, method, path, body string, a answer) {
 	t.Helper()
-	const tooLarge = 64 << 10 // to be checked quickly
+	const tooLarge = 64 << 10 // larger bodies take too long to check
 	if _, ok := t.(*testing.T); !ok || len(a.body) > tooLarge || len(body) > tooLarge {
 		return
 	}
@@ -306,8 +310,8 @@ func TestOpenAPIHasAllRoutes(t *testing.T) {
 	}
 }
 
-// TestOpenAPIHasAllCodes compares the file's error codes with those of the contract:
-// the list of all, and those of each status with their type.
+// TestOpenAPIHasAllCodes compares the file's error codes with the contract: the list of
+// all, and the codes of each status with their type.
 func TestOpenAPIHasAllCodes(t *testing.T) {
 	t.Parallel()
 	o := openapi(t)
@@ -351,7 +355,7 @@ func TestOpenAPIHasAllConditions(t *testing.T) {
 	}
 }
 
-// TestOpenAPIExamples validates every example of the file by the schema beside it.
+// TestOpenAPIExamples validates every example of the file with its schema.
 func TestOpenAPIExamples(t *testing.T) {
 	t.Parallel()
 	o := openapi(t)
@@ -385,9 +389,9 @@ func TestOpenAPIExamples(t *testing.T) {
 	}
 }
 
-// TestOpenAPIDescribesAnswers makes answers of all forms. The harness holds them,
-// and those of all other tests, to the file; here every member that the file lists
-// must be in one of them.
+// TestOpenAPIDescribesAnswers makes answers of all forms. The harness checks the
+// answers of all tests against the file; here every member that the file lists must be
+// in one of the answers.
 func TestOpenAPIDescribesAnswers(t *testing.T) {
 	t.Parallel()
 	shared := openapi(t)
@@ -503,7 +507,7 @@ messages: [ { role: developer, content: Hi. } ]
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	broken, err := io.ReadAll(response.Body) // which is cut
+	broken, err := io.ReadAll(response.Body) // the stream is cut
 	if err == nil || !bytes.Contains(broken, []byte("upstream_interrupted")) {
 		t.Errorf("%v after %s", err, broken)
 	}
@@ -512,7 +516,7 @@ messages: [ { role: developer, content: Hi. } ]
 	}
 
 	for name, schema := range o.object("components", "schemas") {
-		if strings.HasSuffix(name, "Request") || name == "Readiness" { // which has a test of its own
+		if strings.HasSuffix(name, "Request") || name == "Readiness" { // Readiness has its own test
 			continue
 		}
 		for _, member := range propertiesOf(schema) {
@@ -523,7 +527,7 @@ messages: [ { role: developer, content: Hi. } ]
 	}
 }
 
-// tryRefused sends a body that the file's schema refuses, and so must the gateway.
+// tryRefused checks that the gateway refuses a body that the file's schema refuses.
 func tryRefused(t *testing.T, o *openAPI, g *gateway, path, body string) {
 	t.Helper()
 	schema := o.schemas["#/paths/"+strings.ReplaceAll(path, "/", "~1")+"/post/requestBody/content/application~1json/schema"]

@@ -15,9 +15,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/price"
 )
 
-// TestABudgetCountsTheCallItself: a rule at 80 percent of a budget acts where the call
-// that it is for would take the budget past that, and not only after the call has been
-// refused for want of room.
+// TestABudgetCountsTheCallItself checks that a rule at 80 percent of a budget matches if
+// the call itself would raise the budget above that, and not only after a call has been
+// refused because the budget is full.
 func TestABudgetCountsTheCallItself(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ endpoint, prompt string }{
@@ -30,7 +30,7 @@ func TestABudgetCountsTheCallItself(t *testing.T) {
 			"provider: canned\nmax_tokens: 100\nextra: { answer: long }\nmessages: [ { role: user, content: hi } ]\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &limit.Limit{Name: "cust", By: limit.ByMetadata, Member: "c", Ceilings: []limit.Ceiling{{Measure: limit.Requests, Most: 1000}, most(limit.Tokens, 500)}}
+			l := &limit.Limit{Name: "cust", By: limit.ByMetadata, Member: "c", Ceilings: []limit.Ceiling{{Measure: limit.Requests, Most: 1000}, yearly(limit.Tokens, 500)}}
 			g := startGateway(t, map[string]string{
 				"definitions/context.yaml":         "fields: { plan: string }\nsegments:\n  tight: [ { budget.cust: 80.. } ]\n",
 				"definitions/prompts/p.yaml":       tt.prompt,
@@ -51,7 +51,7 @@ func TestABudgetCountsTheCallItself(t *testing.T) {
 				if _, err := fmt.Sscanf(string(record.Inputs), `{"budget.cust":%d}`, &percent); err != nil {
 					t.Fatal(err, string(record.Inputs))
 				}
-				// 100 tokens are those of the answer, the others a bound of the rest.
+				// 100 tokens are for the answer; the others bound the prompt.
 				if own := percent*5 - step.used; a.json(t)["content"] != step.want || (percent >= 80) != (step.want == "short") || own < 110 || own > 140 {
 					t.Errorf("%v after %d tokens: the budget is %d %%, of which the call is %d tokens", a.json(t)["content"], step.used, percent, own)
 				}
@@ -66,7 +66,7 @@ func TestABudgetCountsTheCallItself(t *testing.T) {
 					t.Errorf("%s", ofProof(proof))
 				}
 			}
-			// What calls nothing sets nothing aside.
+			// A request without a call sets nothing aside.
 			a := g.post("/v1/remoteconfigs", `{"keys":["c"],"metadata":{"c":"acme"}}`)
 			record := variantOf(t, g, a)
 			if used := g.uses("default", l, "acme")[1][0]; string(record.Inputs) != fmt.Sprintf(`{"budget.cust":%d}`, used/5) {
@@ -76,22 +76,22 @@ func TestABudgetCountsTheCallItself(t *testing.T) {
 	}
 }
 
-// useTokens has a subject use some tokens.
+// useTokens counts tokens for a subject.
 func (g *gateway) useTokens(l *limit.Limit, subject string, tokens int64) {
 	g.t.Helper()
-	reservation, refusal := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: l, Subject: subject}}, limit.Amounts{Tokens: tokens})
+	reservation, refusal := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: l, Subject: subject}}, limit.Amounts{limit.Tokens: tokens})
 	if refusal != nil {
 		g.t.Fatalf("%+v", refusal)
 	}
-	reservation.Settle(time.Now(), limit.Amounts{Tokens: tokens})
+	reservation.Settle(time.Now(), limit.Amounts{limit.Tokens: tokens})
 }
 
-// TestWhatCheckBudgetsSays: a call is refused where the check says so, and answered where
-// it says nothing.
+// TestWhatCheckBudgetsSays checks that a call is refused if the check warns about it, and
+// answered if it does not.
 func TestWhatCheckBudgetsSays(t *testing.T) {
 	t.Parallel()
 	for longest, leaps := range map[int]bool{100: false, 150: true} {
-		l := &limit.Limit{Name: "cust", By: limit.ByMetadata, Member: "c", Ceilings: []limit.Ceiling{most(limit.Tokens, 500)}}
+		l := &limit.Limit{Name: "cust", By: limit.ByMetadata, Member: "c", Ceilings: []limit.Ceiling{yearly(limit.Tokens, 500)}}
 		g := startGateway(t, map[string]string{
 			"definitions/context.yaml": "fields: { plan: string }\n",
 			"definitions/prompts/p.yaml": fmt.Sprintf("default: saving\nvariants:\n  usual: { provider: canned, max_tokens: %d, extra: { answer: long }, messages: [ { role: user, content: hi } ] }\n", longest) +
@@ -110,7 +110,7 @@ func TestWhatCheckBudgetsSays(t *testing.T) {
 				t.Fatalf("%d %s", a.status, a.body)
 			}
 		}
-		ceiling := gw.BudgetCeiling{Limit: "cust", Most: 500, Text: "tokens 500/1h"}
+		ceiling := gw.BudgetCeiling{Limit: "cust", Measure: limit.Tokens, Most: 500, Text: "tokens 500/1h"}
 		found := gw.CheckBudgets(g.source.Snapshot(), []gw.BudgetCeiling{ceiling}, price.NewTable(nil), definition.Providers{}, time.Now())
 		if leaps != (refused > 0) || leaps != (len(found) == 1) {
 			t.Errorf("%d tokens: %d of 12 calls are refused, the check says %v", longest, refused, found)

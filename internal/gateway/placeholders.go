@@ -12,13 +12,12 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
-	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// requestInfo holds the values of a request's placeholders. The access log reads
-// them after the handler has returned, when the call is already back in its pool. So
-// it has what the call knows, and works texts out of it only when they are asked for.
+// requestInfo holds the values of a request's placeholders. The access log reads them
+// after the handler has returned, when the call is already back in its pool. So it copies
+// values of the call, and formats them only when they are read.
 type requestInfo struct {
 	workspace, key string
 	route          string
@@ -26,29 +25,27 @@ type requestInfo struct {
 	// The values of the headers of the same names, one value each.
 	traceID, decisionID, revision, length [1]string
 
-	// Of an answer to keys: what was decided for the only key, or for each of several.
-	only    picked
-	several []picked
-	cache   string // hit or miss; empty: no cache was asked
+	only    picked   // the decision of a request for one key
+	several []picked // the decisions of a request for several keys
+	cache   string   // hit or miss; empty: no cache was asked
 
-	endpoint *definition.Endpoint // that was asked for; nil: none
-	call     *callInfo            // nil: it did not end yet
+	endpoint *definition.Endpoint // nil: the request calls no endpoint
+	call     *callInfo            // nil: the call has not ended
 
-	refusal *refusal               // by a ceiling; nil: by none
 	owner   *Workspace             // nil: the request has no valid key
-	asked   *definition.Definition // that the request is counted for; nil: none
-	counted *definitionSeries      // its metrics when it was asked for, among those of served
-	served  *servedSeries
+	asked   *definition.Definition // the definition that the request counts for, or nil
+	counted *definitionSeries      // the series of asked, in served
+	served  *servedSeries          // the workspace's series when the request arrived
 }
 
-// callInfo is what the placeholders of a call say beside its key.
+// callInfo holds the values of the placeholders of a call, except its key.
 type callInfo struct {
 	variant, arm, row            string
 	endpointVariant, endpointRow string
-	provider, model              string // nothing was asked where both are empty
-	finish, code                 string // the code as its trace has it
+	provider, model              string // both empty: no provider was called
+	finish, code                 string // the code in its trace
 	attempts                     int
-	// What all attempts used, also those that failed or lost a hedge.
+	// The tokens of all attempts, including those that failed or lost a hedge.
 	prompt, completion int64
 	trace.UsageDetails
 	estimated bool
@@ -64,49 +61,48 @@ func (g *Gateway) describe(r *http.Request, to *route) *requestInfo {
 	return info
 }
 
-// identify notes whose request it is.
+// identify notes the caller of the request.
 func (i *requestInfo) identify(key *principal) {
 	i.workspace, i.key, i.owner = key.workspace.Name, key.name, key.workspace
 	i.served = i.owner.countedBy()
 	i.counted = i.served.none
 }
 
-// findSpan finds the span that the request has where it is traced.
-func (c *call) findSpan() {
-	if span := oteltrace.SpanFromContext(c.r.Context()); span.SpanContext().IsValid() {
-		c.span = span
+// findSpan finds the span of the request, if the request is traced.
+func (in *incoming) findSpan() {
+	if span := oteltrace.SpanFromContext(in.r.Context()); span.SpanContext().IsValid() {
+		in.span = span
 	}
 }
 
 // describeAnswers notes what was decided for the request's keys, for its placeholders
 // and its trace.
-func (c *call) describeAnswers() {
-	c.traceDecision(nil)
-	switch status := c.cacheStatus(); {
+func (a *answers) describeAnswers() {
+	a.traceDecision(nil)
+	switch status := a.cacheStatus(a.answered); {
 	case status == nil:
 	case &status[0] == &cacheHit[0]:
-		c.info.cache = "hit"
+		a.info.cache = "hit"
 	default:
-		c.info.cache = "miss"
+		a.info.cache = "miss"
 	}
 	switch {
-	case len(c.picked) == 1:
-		c.info.only = c.picked[0]
-	case c.gateway.describeTo != nil: // else it is in vain
-		c.info.several = append(c.info.several, c.picked...)
+	case len(a.picked) == 1:
+		a.info.only = a.picked[0]
+	case a.gateway.describeTo != nil: // otherwise nobody reads it
+		a.info.several = append(a.info.several, a.picked...)
 	}
 }
 
-// dollars returns a sum of costs without what adding up leaves behind its figures: 0.3
-// for 0.30000000000000004.
+// dollars rounds a sum of costs: 0.30000000000000004 to 0.3.
 func dollars(sum float64) float64 { return math.Round(sum*1e12) / 1e12 }
 
-// describeEnd notes how a call has ended, for the request's placeholders and its trace.
-// The record's attempts are complete.
+// describeEnd notes the end of a call, for the request's placeholders and its spans. The
+// record's attempts must be complete.
 func (i *invocation) describeEnd(result *invoke.Result) {
 	i.traceEnd(result)
-	record, told := i.record, &i.told
-	*told = callInfo{
+	record, info := i.record, &i.ended
+	*info = callInfo{
 		variant: record.Variant, arm: record.Arm, row: record.Row,
 		endpointVariant: record.EndpointVariant, endpointRow: record.EndpointRow,
 		finish: record.FinishReason, code: record.Code, attempts: len(record.Attempts),
@@ -114,107 +110,102 @@ func (i *invocation) describeEnd(result *invoke.Result) {
 	}
 	switch {
 	case result.Served >= 0:
-		// By its configured name: what a provider says of its model is any text.
-		told.provider, told.model = i.request.Targets[result.Served].Name, i.request.Targets[result.Served].Model
-	case told.attempts > 0 || record.Cached:
-		told.provider, told.model = record.Provider, record.Model
+		// The configured names: the model's name in an answer may be any text.
+		info.provider, info.model = i.request.Targets[result.Served].Name, i.request.Targets[result.Served].Model
+	case info.attempts > 0 || record.Cached:
+		info.provider, info.model = record.Provider, record.Model
 	}
 	for n := range record.Attempts {
 		a := &record.Attempts[n]
-		told.prompt += a.PromptTokens
-		told.completion += a.CompletionTokens
-		told.CachedTokens += a.CachedTokens
-		told.CacheWriteTokens += a.CacheWriteTokens
-		told.ReasoningTokens += a.ReasoningTokens
-		told.estimated = told.estimated || a.Estimated
+		info.prompt += a.PromptTokens
+		info.completion += a.CompletionTokens
+		info.CachedTokens += a.CachedTokens
+		info.CacheWriteTokens += a.CacheWriteTokens
+		info.ReasoningTokens += a.ReasoningTokens
+		info.estimated = info.estimated || a.Estimated
 	}
 	switch {
 	case record.Cached:
 		i.info.cache = "hit"
-	case i.ttl > 0:
+	case i.plan.policy.CacheTTL > 0:
 		i.info.cache = "miss"
 	}
-	i.info.call = told
+	i.info.call = info
 }
 
-// placeholder returns the value of a placeholder, and whether there is one of this name.
+// placeholders are the placeholders of a request without their prefix "cadenza.", in the
+// order of an access log. {http.auth.user.id} and {cadenza} are not in the list. The
+// placeholders of a call are zero until the call has ended.
+var placeholders = []struct {
+	name   string
+	ofCall bool // only calls have it
+	value  func(*requestInfo) any
+}{
+	{"workspace", false, func(i *requestInfo) any { return i.workspace }},
+	{"route", false, func(i *requestInfo) any { return i.route }},
+	{"code", false, func(i *requestInfo) any { return i.code }},
+	{"key", false, func(i *requestInfo) any { return i.keys() }},
+	{"kind", false, func(i *requestInfo) any { return i.kind() }},
+	{"variant", false, func(i *requestInfo) any { return i.of(i.ended().variant, (*picked).variant) }},
+	{"arm", false, func(i *requestInfo) any { return i.of(i.ended().arm, (*picked).arm) }},
+	{"row", false, func(i *requestInfo) any { return i.of(i.ended().row, (*picked).row) }},
+	{"cache", false, func(i *requestInfo) any { return i.cache }},
+	{"trace_id", false, func(i *requestInfo) any { return i.traceID[0] }},
+	{"decision_id", false, func(i *requestInfo) any { return i.decisionID[0] }},
+	{"revision", false, func(i *requestInfo) any { return i.revision[0] }},
+	{"endpoint_variant", true, func(i *requestInfo) any { return i.ended().endpointVariant }},
+	{"endpoint_row", true, func(i *requestInfo) any { return i.ended().endpointRow }},
+	{"provider", true, func(i *requestInfo) any { return i.ended().provider }},
+	{"model", true, func(i *requestInfo) any { return i.ended().model }},
+	{"finish_reason", true, func(i *requestInfo) any { return i.ended().finish }},
+	{"attempts", true, func(i *requestInfo) any { return i.ended().attempts }},
+	{"cost", true, func(i *requestInfo) any { return i.ended().cost }},
+	{"tokens.prompt", true, func(i *requestInfo) any { return i.ended().prompt }},
+	{"tokens.completion", true, func(i *requestInfo) any { return i.ended().completion }},
+	{"tokens.total", true, func(i *requestInfo) any { return i.ended().prompt + i.ended().completion }},
+	{"tokens.cached", true, func(i *requestInfo) any { return i.ended().CachedTokens }},
+	{"tokens.cache_write", true, func(i *requestInfo) any { return i.ended().CacheWriteTokens }},
+	{"tokens.reasoning", true, func(i *requestInfo) any { return i.ended().ReasoningTokens }},
+	{"tokens.estimated", true, func(i *requestInfo) any { return i.ended().estimated }},
+}
+
+// placeholder returns the value of a placeholder, and whether the name is known.
 func (i *requestInfo) placeholder(name string) (any, bool) {
-	if name == "http.auth.user.id" {
+	switch name {
+	case "http.auth.user.id":
 		return i.key, i.owner != nil
+	case "cadenza":
+		return i, true
 	}
-	own, found := strings.CutPrefix(name, "cadenza")
+	own, found := strings.CutPrefix(name, "cadenza.")
 	if !found {
 		return nil, false
 	}
-	switch own {
-	case "":
-		return i, true
-	case ".workspace":
-		return i.workspace, true
-	case ".route":
-		return i.route, true
-	case ".code":
-		return i.code, true
-	case ".trace_id":
-		return i.traceID[0], true
-	case ".decision_id":
-		return i.decisionID[0], true
-	case ".revision":
-		return i.revision[0], true
-	case ".cache":
-		return i.cache, true
-	case ".key":
-		if i.endpoint != nil {
-			return i.endpoint.Key, true
+	for n := range placeholders {
+		if p := &placeholders[n]; p.name == own {
+			return p.value(i), true
 		}
-		return i.all((*picked).key), true
-	case ".kind":
-		return i.kind(), true
-	}
-	call := i.call
-	if call == nil {
-		call = new(callInfo)
-	}
-	switch own {
-	case ".variant":
-		return i.of(call.variant, (*picked).variant), true
-	case ".arm":
-		return i.of(call.arm, (*picked).arm), true
-	case ".row":
-		return i.of(call.row, (*picked).row), true
-	case ".endpoint_variant":
-		return call.endpointVariant, true
-	case ".endpoint_row":
-		return call.endpointRow, true
-	case ".provider":
-		return call.provider, true
-	case ".model":
-		return call.model, true
-	case ".attempts":
-		return call.attempts, true
-	case ".finish_reason":
-		return call.finish, true
-	case ".tokens.prompt":
-		return call.prompt, true
-	case ".tokens.completion":
-		return call.completion, true
-	case ".tokens.total":
-		return call.prompt + call.completion, true
-	case ".tokens.cached":
-		return call.CachedTokens, true
-	case ".tokens.cache_write":
-		return call.CacheWriteTokens, true
-	case ".tokens.reasoning":
-		return call.ReasoningTokens, true
-	case ".tokens.estimated":
-		return call.estimated, true
-	case ".cost":
-		return call.cost, true
 	}
 	return nil, false
 }
 
-// of returns the value of a call or, where keys were answered, that of the keys.
+// ended returns the values of the call, which are zero before its end.
+func (i *requestInfo) ended() *callInfo {
+	if i.call == nil {
+		return new(callInfo)
+	}
+	return i.call
+}
+
+// keys returns the key of the endpoint, or the keys that were answered.
+func (i *requestInfo) keys() string {
+	if i.endpoint != nil {
+		return i.endpoint.Key
+	}
+	return i.all((*picked).key)
+}
+
+// of returns the call's value or, for a request for keys, the values of the keys.
 func (i *requestInfo) of(call string, value func(*picked) string) string {
 	if i.endpoint != nil {
 		return call
@@ -229,7 +220,7 @@ const maxListed = 20
 // Of more than maxListed it counts the others: a,b,…,t,+3.
 func (i *requestInfo) all(value func(*picked) string) string {
 	switch {
-	case i.several == nil && i.only.definition() == nil:
+	case i.several == nil && i.only.definition == nil:
 		return ""
 	case i.several == nil:
 		return value(&i.only)
@@ -245,7 +236,7 @@ func (i *requestInfo) all(value func(*picked) string) string {
 	return strings.Join(list, ",")
 }
 
-// kind returns the kind of the keys, once where all are of one.
+// kind returns the kind of each key, or one kind if all keys have the same.
 func (i *requestInfo) kind() string {
 	if i.endpoint != nil {
 		return trace.KindEndpoint.String()
@@ -261,43 +252,34 @@ func (i *requestInfo) kind() string {
 	return i.all((*picked).kind)
 }
 
-// MarshalLogObject writes all that is known of the request, and no empty member: the
-// placeholder {cadenza} is one field of an access log with all others in it.
+// MarshalLogObject writes all placeholders that are not empty. It makes {cadenza} one field
+// of an access log that contains all others.
 func (i *requestInfo) MarshalLogObject(to zapcore.ObjectEncoder) error {
-	text := func(name, value string) {
-		if value != "" {
-			to.AddString(name, value)
-		}
+	if i.key != "" {
+		to.AddString("api_key", i.key)
 	}
-	text("workspace", i.workspace)
-	text("api_key", i.key)
-	text("route", i.route)
-	text("code", i.code)
-	for _, name := range [...]string{"key", "kind", "variant", "arm", "row", "cache", "trace_id", "decision_id", "revision"} {
-		value, _ := i.placeholder("cadenza." + name)
-		text(name, value.(string))
-	}
-	call := i.call
-	if call == nil {
+	i.log(to, "")
+	if i.call == nil {
 		return nil
 	}
-	text("endpoint_variant", call.endpointVariant)
-	text("endpoint_row", call.endpointRow)
-	text("provider", call.provider)
-	text("model", call.model)
-	text("finish_reason", call.finish)
-	to.AddInt("attempts", call.attempts)
-	to.AddFloat64("cost", call.cost)
 	return to.AddObject("tokens", zapcore.ObjectMarshalerFunc(func(to zapcore.ObjectEncoder) error {
-		to.AddInt64("prompt", call.prompt)
-		to.AddInt64("completion", call.completion)
-		to.AddInt64("total", call.prompt+call.completion)
-		to.AddInt64("cached", call.CachedTokens)
-		to.AddInt64("cache_write", call.CacheWriteTokens)
-		to.AddInt64("reasoning", call.ReasoningTokens)
-		to.AddBool("estimated", call.estimated)
+		i.log(to, "tokens.")
 		return nil
 	}))
+}
+
+// log writes the placeholders with a prefix, without those that have another dot.
+func (i *requestInfo) log(to zapcore.ObjectEncoder, prefix string) {
+	for n := range placeholders {
+		p := &placeholders[n]
+		name, found := strings.CutPrefix(p.name, prefix)
+		if !found || strings.Contains(name, ".") || p.ofCall && i.call == nil {
+			continue
+		}
+		if value := p.value(i); value != "" {
+			zap.Any(name, value).AddTo(to)
+		}
+	}
 }
 
 // String returns the object as JSON, for a placeholder within a text.
@@ -310,40 +292,22 @@ func (i *requestInfo) String() string {
 	return line.String()
 }
 
-// definition returns the definition that answers the key; nil: none is picked.
-func (p *picked) definition() *definition.Definition {
-	switch {
-	case p.prompt != nil:
-		return &p.prompt.Definition
-	case p.config != nil:
-		return &p.config.Definition
-	}
-	return nil
-}
+func (p *picked) key() string  { return p.definition.Key }
+func (p *picked) kind() string { return p.definition.Kind.String() }
+func (p *picked) row() string  { return rowOf(p.definition.Table(), p.decision) }
 
-func (p *picked) table() *rules.Table {
-	if p.prompt != nil {
-		return p.prompt.Table()
-	}
-	return p.config.Table()
-}
-
-func (p *picked) key() string  { return p.definition().Key }
-func (p *picked) kind() string { return p.definition().Kind.String() }
-func (p *picked) row() string  { return rowOf(p.table(), p.decision) }
-
-// variant returns the key of a prompt's variant; a configuration has none.
+// variant returns the key of a prompt's variant; a value has none.
 func (p *picked) variant() string {
-	if p.prompt == nil {
-		return ""
+	if prompt := p.definition.Rendered(); prompt != nil {
+		return prompt.Variant(p.decision).Key
 	}
-	return p.prompt.Variant(p.decision).Key
+	return ""
 }
 
-// arm returns what the trace of the answer has as its arm.
+// arm returns the arm that the answer's trace records.
 func (p *picked) arm() string {
-	if p.prompt != nil {
+	if p.definition.Kind.Variants {
 		return p.variant()
 	}
-	return p.config.Table().Arm(p.decision)
+	return p.definition.Table().Arm(p.decision)
 }

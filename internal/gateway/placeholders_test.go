@@ -13,8 +13,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestPlaceholdersInDocs holds the manual's tables of placeholders to be all of those
-// that there are, by the members of the object that has all.
+// TestPlaceholdersInDocs checks that the manual's tables list all placeholders, which are
+// the members of the object that contains all.
 func TestPlaceholdersInDocs(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/observability.md")
 	if err != nil {
@@ -58,8 +58,8 @@ func TestPlaceholdersInDocs(t *testing.T) {
 			if !slices.Contains(listed, name) {
 				t.Errorf("docs/observability.md does not list {%s}", name)
 			}
-			if of, known := full.placeholder(name); !known || fmt.Sprint(of) != fmt.Sprint(value) {
-				t.Errorf("{%s} is %v, and %v in the object", name, of, value)
+			if single, known := full.placeholder(name); !known || fmt.Sprint(single) != fmt.Sprint(value) {
+				t.Errorf("{%s} is %v, and %v in the object", name, single, value)
 			}
 		}
 	}
@@ -76,13 +76,12 @@ func TestPlaceholdersInDocs(t *testing.T) {
 	}
 }
 
-// TestManyKeysInAPlaceholder: of many keys the first are listed and the others counted.
+// TestManyKeysInAPlaceholder checks that a placeholder lists the first of many keys, and
+// counts the others.
 func TestManyKeysInAPlaceholder(t *testing.T) {
 	info := new(requestInfo)
 	for n := range 23 {
-		config := new(definition.RemoteConfig)
-		config.Key = fmt.Sprint("k", n)
-		info.several = append(info.several, picked{config: config})
+		info.several = append(info.several, picked{definition: &definition.Definition{Key: fmt.Sprint("k", n)}})
 	}
 	value, _ := info.placeholder("cadenza.key")
 	if text := value.(string); !strings.HasPrefix(text, "k0,k1,") || !strings.HasSuffix(text, ",k19,+3") {

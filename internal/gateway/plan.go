@@ -9,123 +9,126 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/rules"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// plan is what a request for an endpoint comes to: which targets may be asked, and what
-// they are asked. It is made without a call of any.
+// asked is an admitted request for an endpoint: its limits have counted it, and the
+// endpoint accepts its messages and parameters.
+type asked struct {
+	*call
+	endpoint *definition.Endpoint
+	brought  *dialect.Call
+}
+
+// parseCall reads a request for an endpoint, and admits it.
+func (c *call) parseCall() (q asked, err *wire.Error) {
+	q.call = c
+	if q.brought, c.writer, err = c.route.dialect.Parse(c.body); err != nil {
+		return q, err
+	}
+	err = q.admit()
+	c.info.endpoint = q.endpoint
+	return q, err
+}
+
+// admit finds the endpoint, and refuses a request that the endpoint does not accept. The
+// limits count the request first, so that mistakes give a caller no additional requests.
+func (q *asked) admit() *wire.Error {
+	request := q.brought
+	q.context, q.metadata, q.variables = request.Context, request.Metadata, request.Variables
+	q.addUser(request)
+	q.endpoint = q.snapshot.Endpoint(request.Endpoint)
+	if q.endpoint == nil {
+		// The request counts neither by its key nor by its metadata, which may be anything.
+		if err := q.admitLate("", false); err != nil {
+			return err
+		}
+		return unknownEndpoint(request)
+	}
+	// The name is a view of the body, which is released before a model answers.
+	request.Endpoint = q.endpoint.AskedAs(request.Endpoint)
+	q.asks(&q.endpoint.Definition)
+	if err := q.admitLate(q.endpoint.Key, true); err != nil {
+		return err
+	}
+	return q.checkBrought(q.endpoint, request)
+}
+
+// plan is the outcome of the tables for a request for an endpoint: the targets of the call
+// and its messages.
 type plan struct {
+	asked
+	eval     *evaluation
 	decision rules.Decision // of the prompt's table
 	variant  *definition.Variant
 	named    bool // the caller names the variant
 	policy   *definition.Policy
 	chosen   rules.Decision // of the endpoint's own table, if it has one
 	targets  []invoke.Target
-	pinned   bool // the caller's messages have data of the one target that is asked
+	pinned   bool // the caller's messages have data of the only target that may be called
 	messages []providers.Message
 }
 
-// parseCall reads a request for an endpoint, and counts it for its limits. What the
-// caller brings is what the endpoint accepts.
-func (c *call) parseCall() (*definition.Endpoint, *dialect.Call, *wire.Error) {
-	request, writer, err := c.route.dialect.Parse(c.request)
-	c.writer = writer
-	if err != nil {
-		return nil, nil, err
-	}
-	endpoint, err := c.admitted(request)
-	c.info.endpoint = endpoint
-	return endpoint, request, err
-}
-
-// admitted returns the endpoint that a request asks for, nil where there is none of its
-// key, and why the request is refused. Its limits count it before its mistakes are
-// looked for: a caller who makes them has no more requests than others.
-func (c *call) admitted(request *dialect.Call) (*definition.Endpoint, *wire.Error) {
-	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
-	c.addUser(request)
-	endpoint := c.snapshot.Endpoint(request.Endpoint)
-	if endpoint == nil {
-		// Not by the key that it names, nor by its metadata: those may be anything.
-		if err := c.admitLate("", false); err != nil {
-			return nil, err
-		}
-		return nil, unknownEndpoint(request)
-	}
-	// That of the request is a view of its body, which is released before a model answers.
-	request.Endpoint = endpoint.AskedAs(request.Endpoint)
-	c.asks(&endpoint.Definition)
-	if err := c.admitLate(endpoint.Key, true); err != nil {
-		return endpoint, err
-	}
-	return endpoint, c.checkBrought(endpoint, request)
-}
-
-// plan decides in the request's context, and renders the messages. Where a table asks
-// for a budget of tokens or money that the call itself uses, the call is planned twice:
-// at first as if the budget were not known, which tells what it would set aside, and
-// then with that. So a rule at 80 percent acts before a call that needs 30 of them is
-// refused for want of room:
+// plan decides in the request's context, and renders the messages. If a table asks for a
+// budget of tokens or money that the call itself uses, plan chooses twice: first with an
+// unknown budget, which shows what the call would set aside, and then with a budget that
+// includes this amount. So a rule at 80 percent acts before a call that needs 30 percent
+// is refused because it finds no room:
 //
 //	used   set aside   budget   the rule at 80..
 //	49 %   30 %        79       does not act
 //	50 %   30 %        80       gives the call another target
 //
-// What is set aside does not depend on what is used, so more use never leads back to
-// the first plan.
-func (c *call) plan(endpoint *definition.Endpoint, request *dialect.Call) (p plan, err *wire.Error) {
-	if err := c.bind(request.Context); err != nil {
-		return p, ofMetadata(err, request)
+// The amount to set aside does not depend on the use so far, so more use never leads back
+// to the first choice.
+func (q asked) plan() (plan, *wire.Error) {
+	e, err := q.bind(q.brought.Context)
+	if err != nil {
+		return plan{}, ofMetadata(err, q.brought)
 	}
-	c.asked = endpoint.Key
-	c.weighing = c.meter != nil && c.meter.metered
-	p, err = c.choose(endpoint, request)
-	if c.weighing = false; !c.asksBudget {
+	e.asked = q.endpoint.Key
+	e.weighing = q.meter != nil && q.meter.metered
+	p, err := q.choose(e)
+	if e.weighing = false; !e.asksBudget {
 		return p, err
 	}
 	if err == nil {
-		c.own = c.meter.weigh(p.targets, p.messages)
+		e.own = q.meter.weigh(p.targets, p.messages)
 	}
-	c.binding.AskAgain()
-	c.values.Reset()
-	return c.choose(endpoint, request)
+	e.binding.AskAgain()
+	e.values.Reset()
+	return q.choose(e)
 }
 
-// choose decides which targets may be asked, and what.
-func (c *call) choose(endpoint *definition.Endpoint, request *dialect.Call) (p plan, err *wire.Error) {
-	p.decision = c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
-	p.variant, p.named = endpoint.Prompt.Variant(p.decision), request.Variant != ""
+// choose decides the targets of the call and its messages.
+func (q asked) choose(e *evaluation) (plan, *wire.Error) {
+	p := plan{asked: q, eval: e}
+	prompt := q.endpoint.Prompt
+	p.decision = e.decide(&prompt.Definition)
+	p.variant, p.named = prompt.Variant(p.decision), q.brought.Variant != ""
 	if p.named {
-		if p.variant = variantOf(endpoint.Prompt, request.Variant); p.variant == nil {
-			return p, unknownVariant(request)
+		if p.variant = variantOf(prompt, q.brought.Variant); p.variant == nil {
+			return p, unknownVariant(q.brought)
 		}
 	}
-	p.policy, p.chosen = c.choosePolicy(endpoint)
-	if err := c.bindVariables(endpoint.Prompt, p.variant); err != nil {
+	p.policy = q.endpoint.Default()
+	if q.endpoint.Table() != nil {
+		p.chosen = e.decide(&q.endpoint.Definition)
+		p.policy = q.endpoint.Policy(p.chosen)
+	}
+	if err := e.bindVariables(prompt, p.variant); err != nil {
 		return p, err
 	}
-	targets, err := merged(c.workspace.targets(c.snapshot, p.policy, p.variant), request)
+	targets, err := merged(q.workspace.targets(q.snapshot, p.policy, p.variant), q.brought)
 	if err != nil {
 		return p, err
 	}
-	p.targets, p.pinned = pin(c.workspace.sealer(), targets, request)
-	messages, unrendered := p.variant.Messages(&c.values, request.Turns)
+	p.targets, p.pinned = pin(q.workspace.sealer(), targets, q.brought)
+	messages, unrendered := p.variant.Messages(&e.values, q.brought.Turns)
 	if unrendered != nil {
-		return p, refuseMessages(unrendered, "The endpoint's prompt", request.TurnsParam)
+		return p, refuseMessages(unrendered, "The endpoint's prompt", q.brought.TurnsParam)
 	}
 	p.messages = messages
 	return p, nil
-}
-
-// choosePolicy returns how an endpoint calls in the request's context, and the
-// decision of the endpoint's table on it, if it has one.
-func (c *call) choosePolicy(endpoint *definition.Endpoint) (how *definition.Policy, chosen rules.Decision) {
-	table := endpoint.Table()
-	if table == nil {
-		return endpoint.Default(), chosen
-	}
-	chosen = c.decide(trace.KindEndpoint, &endpoint.Definition, table)
-	return endpoint.Policy(chosen), chosen
 }
 
 // unknownEndpoint returns the error for a key that no endpoint has. OpenAI's clients

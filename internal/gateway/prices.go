@@ -11,7 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// ValidatePrices refuses prices that are none.
+// ValidatePrices refuses invalid prices.
 func ValidatePrices(prices map[string]*price.Price) error {
 	for _, model := range slices.Sorted(maps.Keys(prices)) {
 		if prices[model] == nil {
@@ -24,14 +24,14 @@ func ValidatePrices(prices map[string]*price.Price) error {
 	return nil
 }
 
-// cost sets the costs of the attempts of a call and returns their sum, in US dollars:
-// each is paid for, also those whose answers were not used. What the provider says that
-// an answer costs counts before its price. A model without a price costs nothing.
+// cost sets the costs of a call's attempts and returns their sum, in US dollars. Attempts
+// whose answers were not used are paid for too. A cost that the provider reports comes
+// before the model's price. A model without a price costs nothing.
 func (w *Workspace) cost(result *invoke.Result) float64 {
 	var dollars float64
 	for i := range result.Attempts {
 		a := &result.Attempts[i]
-		var served string // as the provider says, which is known of the answer alone
+		var served string // the model that the provider names, which only the answer has
 		if a.Code == "" && a.Target == result.Served {
 			served = result.Model
 		}
@@ -41,12 +41,12 @@ func (w *Workspace) cost(result *invoke.Result) float64 {
 			list = price.Cost(&a.Usage)
 		}
 		a.Cost = list
-		if said := a.Usage.Cost; a.Usage.HasCost && said >= 0 && !math.IsInf(said, 1) {
-			a.Cost = said
-			if list != said {
+		if reported := a.Usage.Cost; a.Usage.HasCost && reported >= 0 && !math.IsInf(reported, 1) {
+			a.Cost = reported
+			if list != reported {
 				a.ListCost = list
 			}
-			a.Free = said == 0
+			a.Free = reported == 0
 		} else {
 			// A provider that calls no host, such as canned, is paid nothing either.
 			a.Free = (price != nil || w.hosts[a.Provider] == "") && list == 0 && a.Usage != (providers.Usage{})

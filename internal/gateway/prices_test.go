@@ -17,7 +17,7 @@ func TestCostIsThatOfTheTokens(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		prices map[string]*price.Price
-		want   float64 // of 7 prompt and 3 completion tokens
+		want   float64 // the cost of 7 prompt and 3 completion tokens
 	}{
 		{"by the model", map[string]*price.Price{"small": {Prompt: 2, Completion: 10}}, 44e-6},
 		{"by the provider's model", map[string]*price.Price{"small": {Prompt: 2, Completion: 10}, "fake/small": {Prompt: 1}}, 7e-6},
@@ -25,16 +25,8 @@ func TestCostIsThatOfTheTokens(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := startGateway(t, workspace, fakeProvider(u.URL), with(func(c *gw.WorkspaceConfig) { c.Prices = test.prices }))
-			a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`)
-			if a.status != http.StatusOK {
-				t.Fatalf("%d %s", a.status, a.body)
-			}
-			id := a.header.Get("Cadenza-Trace-Id")
-			eventually(t, "the call's end is stored", func() bool {
-				record, ok := g.trace("data/cadenza.db", id)
-				return ok && record.HasUsage
-			})
-			record, _ := g.trace("data/cadenza.db", id)
+			a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`).ok(t)
+			record := g.ended(t, a.header.Get("Cadenza-Trace-Id"))
 			if math.Abs(record.Cost-test.want) > 1e-12 {
 				t.Errorf("cost %v, want %v", record.Cost, test.want)
 			}
@@ -42,7 +34,7 @@ func TestCostIsThatOfTheTokens(t *testing.T) {
 	}
 }
 
-// public is a provider that says which host it calls.
+// public is a provider that reports its host.
 type public struct {
 	*scripted
 	host string
@@ -92,16 +84,8 @@ func TestCostOfAnAttempt(t *testing.T) {
 			t.Parallel()
 			answers := &scripted{content: "hello", result: providers.Result{Model: test.served, FinishReason: providers.FinishStop, Usage: usage(test.change)}}
 			g := startGateway(t, workspace, withProvider("fake", public{answers, test.host}), with(func(c *gw.WorkspaceConfig) { c.Prices = test.prices }))
-			a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`)
-			if a.status != http.StatusOK {
-				t.Fatalf("%d %s", a.status, a.body)
-			}
-			var record *trace.Record
-			eventually(t, "the call's end is stored", func() bool {
-				found, ok := g.trace("data/cadenza.db", a.header.Get("Cadenza-Trace-Id"))
-				record = found
-				return ok && found.HasUsage
-			})
+			a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`).ok(t)
+			record := g.ended(t, a.header.Get("Cadenza-Trace-Id"))
 			if len(record.Attempts) != 1 || record.Cost != record.Attempts[0].Cost {
 				t.Fatalf("%d attempts, cost %v", len(record.Attempts), record.Cost)
 			}

@@ -38,11 +38,11 @@ var provenFields = []struct {
 	{"ip", "type: string, format: ip", []string{"10.0.0.0/8", "not 10.0.0.0/8", `"192.168.1.1"`}, []string{`"10.1.2.3"`, `"192.168.1.1"`, `"::1"`}},
 	{"tags", "type: list", []string{"a", "{ all: [a, b] }", "{ none: [c] }", "{ size: 2.. }", "a*", "[b, c]"}, []string{`["a"]`, `["a","b"]`, `["c",1,true]`, `"b"`, `[]`}},
 	{"deep", "type: string, path: account.tier", []string{"gold", "not gold", "missing"}, nil},
-	// The gateway's own, whatever a context has by its name.
+	// A field of the gateway, which a context can't set.
 	{"health.shaky", "", []string{"up", "down", "not up", "present", "missing"}, []string{`"up"`, `"down"`}},
 }
 
-// shaky is a provider that is available by chance.
+// shaky is a provider that is available at random.
 type shaky struct {
 	failing
 	down atomic.Bool
@@ -55,7 +55,7 @@ func (s *shaky) Unavailable() error {
 	return nil
 }
 
-// provenModel is their data model. mode says what traces record of a field.
+// provenModel returns their data model. mode says how traces record a field.
 func provenModel(mode func(field string) string) string {
 	var b strings.Builder
 	b.WriteString("timezone: Europe/Brussels\nfields:\n")
@@ -77,8 +77,8 @@ segments:
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
-// provenRules writes a random table. A row may ask most of the configurations in asks,
-// whose values are a and b; answer writes a value of its own.
+// provenRules returns a random table. A row may ask most of the configurations in asks,
+// whose values are a and b; answer returns a value of the row.
 func provenRules(r *rand.Rand, most int, asks []string, answer func() string) string {
 	var b strings.Builder
 	b.WriteString("rules:\n")
@@ -109,15 +109,15 @@ func provenRules(r *rand.Rand, most int, asks []string, answer func() string) st
 			b.WriteString("    until: 2020-01-01T00:00:00Z\n")
 		}
 		now := time.Now().UTC()
-		by := pick(r, []string{"user", "user", "seats", "unit", "city"})
-		ramp := fmt.Sprintf("ramp: { by: %s, from: 5%%, to: 90%%, start: %s, end: %s }", by, now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))
+		unit := pick(r, []string{"user", "user", "seats", "unit", "city"})
+		ramp := fmt.Sprintf("ramp: { by: %s, from: 5%%, to: 90%%, start: %s, end: %s }", unit, now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))
 		switch r.IntN(6) {
 		case 0:
 			fmt.Fprintf(&b, "    %s\n    value: %s\n", ramp, answer())
 		case 1:
-			fmt.Fprintf(&b, "    %s\n    split: { by: %s, of: [ { value: %s, share: 30%% }, { value: %s, share: 45.5%% } ] }\n", ramp, by, answer(), answer())
+			fmt.Fprintf(&b, "    %s\n    split: { by: %s, of: [ { value: %s, share: 30%% }, { value: %s, share: 45.5%% } ] }\n", ramp, unit, answer(), answer())
 		case 2, 3:
-			fmt.Fprintf(&b, "    split: { by: %s, salt: s%d, coverage: %d%%, of: [ { value: %s, share: 50%% }, { value: %s, share: 50%% } ] }\n", by, r.IntN(3), 20+r.IntN(81), answer(), answer())
+			fmt.Fprintf(&b, "    split: { by: %s, salt: s%d, coverage: %d%%, of: [ { value: %s, share: 50%% }, { value: %s, share: 50%% } ] }\n", unit, r.IntN(3), 20+r.IntN(81), answer(), answer())
 		default:
 			fmt.Fprintf(&b, "    value: %s\n", answer())
 		}
@@ -128,7 +128,7 @@ func provenRules(r *rand.Rand, most int, asks []string, answer func() string) st
 // provenKeys are the remote configurations of proofs.
 var provenKeys = []string{"c0", "c1", "c2", "c3"}
 
-// provenDefinitions are random definitions of every kind.
+// provenDefinitions returns random definitions of every kind.
 func provenDefinitions(r *rand.Rand, most int, mode func(field string) string) map[string]string {
 	files := map[string]string{"definitions/context.yaml": provenModel(mode)}
 	ab := func() string { return pick(r, []string{"a", "b"}) }
@@ -145,7 +145,7 @@ func provenDefinitions(r *rand.Rand, most int, mode func(field string) string) m
 	return files
 }
 
-// provenContext is a random context.
+// provenContext returns a random context.
 func provenContext(r *rand.Rand) string {
 	if r.IntN(8) == 0 {
 		return "{}"
@@ -165,8 +165,8 @@ func provenContext(r *rand.Rand) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// recordedTraces has a gateway answer requests by changing definitions until there
-// are n records, and returns these and the sets of definitions by revision.
+// recordedTraces makes requests to a gateway with changing definitions until there are
+// n records, and returns them and the sets of definitions by revision.
 func recordedTraces(t *testing.T, r *rand.Rand, n, most int, mode func(field string) string, settings ...setting) (traces []*inspect.Traced, revisions map[string]*definition.Snapshot) {
 	t.Helper()
 	rounds := min(20, 2+n/2500)
@@ -207,8 +207,8 @@ func recordedTraces(t *testing.T, r *rand.Rand, n, most int, mode func(field str
 	}
 	defer reader.Close()
 	eventually(t, "all traces are stored", func() bool {
-		counts, err := reader.Counts(t.Context())
-		return err == nil && counts.Traces >= int64(asked)
+		last, err := reader.LastSeq(t.Context())
+		return err == nil && last >= int64(asked)
 	})
 	revisions = make(map[string]*definition.Snapshot)
 	err = reader.Export(t.Context(), trace.Filter{Workspace: "default"}, func(record *trace.Record, _ []trace.Metrics) error {
@@ -242,9 +242,9 @@ func ofProof(p *inspect.Proof) string {
 	return string(text)
 }
 
-// TestMustHoldProofOfKeptInputs: the decisions whose inputs were kept come out the
-// same, of any kind, by cells of any kind, splits, ramps, prerequisites and computed
-// fields; also where the context was kept.
+// TestMustHoldProofOfKeptInputs checks that decisions with recorded inputs, or with a
+// recorded context, are proved: of any kind, with cells of any kind, splits, ramps,
+// prerequisites and computed fields.
 func TestMustHoldProofOfKeptInputs(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
@@ -276,8 +276,8 @@ func TestMustHoldProofOfKeptInputs(t *testing.T) {
 	}
 }
 
-// TestMustHoldProofOfHashes: by what is recorded by default, a proof is never wrong,
-// and often possible.
+// TestMustHoldProofOfHashes checks that with the values recorded by default, a proof is
+// never wrong, and often possible.
 func TestMustHoldProofOfHashes(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(2, 2))
@@ -298,7 +298,7 @@ func TestMustHoldProofOfHashes(t *testing.T) {
 	}
 }
 
-// changed returns copies of a trace, each with one member changed, by what was.
+// changed returns copies of a trace, by the name of the one member that was changed.
 func changed(t *testing.T, traced *inspect.Traced) map[string]*inspect.Traced {
 	t.Helper()
 	all := make(map[string]*inspect.Traced)
@@ -352,10 +352,10 @@ func changed(t *testing.T, traced *inspect.Traced) map[string]*inspect.Traced {
 	return all
 }
 
-// TestMustHoldProofOfChangedRecords: a record of which one member was changed does not
-// pass as proved. No row asks two configurations: by the order of its file it may have
-// asked either of two that do not hold, and a content does not have that order. And no
-// variable reads one: a caller may have given it.
+// TestMustHoldProofOfChangedRecords checks that a record with one changed member is not
+// proved. No row asks two configurations: if neither holds, the order in the file decides
+// which one was asked, and the parsed definition lacks this order. No variable reads a
+// configuration, because a caller may have given its value.
 func TestMustHoldProofOfChangedRecords(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 3))
@@ -373,7 +373,7 @@ func TestMustHoldProofOfChangedRecords(t *testing.T) {
 				t.Fatalf("%s passes: %s\n%s", name, ofProof(proof), recorded)
 			}
 		}
-		// Another input may decide the same: an evaluation knows.
+		// Another input may lead to the same decision; an evaluation tells.
 		var members map[string]json.RawMessage
 		if len(traced.Inputs) == 0 || json.Unmarshal(traced.Inputs, &members) != nil {
 			continue
@@ -409,7 +409,7 @@ func TestMustHoldProofOfChangedRecords(t *testing.T) {
 	}
 }
 
-// decidedBy is what the definitions decide for values of the fields.
+// decidedBy returns the decision of the definitions for values of the fields.
 func decidedBy(t *testing.T, s *definition.Snapshot, traced *inspect.Traced, values map[string]json.RawMessage) (row, arm string) {
 	t.Helper()
 	context := make(map[string]any)
@@ -421,7 +421,7 @@ func decidedBy(t *testing.T, s *definition.Snapshot, traced *inspect.Traced, val
 		context[name] = v
 	}
 	if !slices.Contains(traced.Notes, rules.NoteNoContext) {
-		context["unread"] = true // so that there is a context
+		context["unread"] = true // so that the context is not empty
 	}
 	text, err := json.Marshal(context)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// notAsked are the members of a caller's call that are no part of the question, with
+// notAsked are the members of a caller's call that are not part of the question, with
 // the reason.
 var notAsked = map[string]string{
 	"Endpoint":      "the endpoint's key and version are asked",
@@ -31,8 +31,8 @@ var notAsked = map[string]string{
 	"UserParam":     "where the caller wrote it changes no answer",
 }
 
-// TestQuestionOfEachMember changes each member of the messages and of what a caller
-// sets, one at a time, and wants another question each time. It finds the members by
+// TestQuestionOfEachMember changes each member of the messages and of a caller's call,
+// one at a time, and expects another question each time. It finds the members by
 // reflection, so that a new one can't be forgotten.
 func TestQuestionOfEachMember(t *testing.T) {
 	loaded := loadAsked(t, wiredEndpoint, wiredPrompt)
@@ -54,8 +54,8 @@ func TestQuestionOfEachMember(t *testing.T) {
 		return a
 	}
 	question := func(a *asked) cache.Question {
-		c := &call{workspace: &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "w"}}}
-		return c.question(loaded.endpoint, loaded.how, variant, a.Messages, &a.Call, nil)
+		w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "w"}}
+		return questionOf(w, loaded.endpoint, loaded.how, variant, a.Messages, &a.Call)
 	}
 	base := question(full())
 	if base != question(full()) {
@@ -82,7 +82,7 @@ func TestQuestionOfEachMember(t *testing.T) {
 	if !slices.Contains(paths, ".Tools[0].Description") || !slices.Contains(paths, "[0].Parts[0].Result.Content[0].Text") {
 		t.Errorf("members that were changed: %q", paths)
 	}
-	// A parameter that is not given is another question than one that is.
+	// The question differs if a parameter is not given.
 	for i := range full().Call.Given {
 		a := full()
 		a.Call.Given = append(a.Call.Given[:i:i], a.Call.Given[i+1:]...)
@@ -98,8 +98,8 @@ func TestQuestionOfEachMember(t *testing.T) {
 	}
 }
 
-// fillMember sets everything within v. depth bounds types that have themselves as
-// members, such as the parts of a tool's result.
+// fillMember sets all members of v. depth bounds recursive types, such as the parts of
+// a tool's result.
 func fillMember(v reflect.Value, depth int) {
 	switch {
 	case v.Type() == reflect.TypeFor[json.RawMessage]():
@@ -125,7 +125,7 @@ func fillMember(v reflect.Value, depth int) {
 	}
 }
 
-// visitLeaves visits all that v has that has no members itself, each with its path.
+// visitLeaves visits each member of v that has no members itself, with its path.
 func visitLeaves(v reflect.Value, path string, visit func(path string, leaf reflect.Value)) {
 	switch {
 	case v.Type() == reflect.TypeFor[json.RawMessage]():
@@ -145,11 +145,11 @@ func visitLeaves(v reflect.Value, path string, visit func(path string, leaf refl
 	}
 }
 
-// changeLeaf gives a leaf another value than fillMember does.
+// changeLeaf sets a leaf to a value that fillMember does not use.
 func changeLeaf(v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Slice:
-		v.SetBytes([]byte(`{"a": 1}`)) // a model sees the space
+		v.SetBytes([]byte(`{"a": 1}`)) // with a space, which a model sees
 	case v.Type() == reflect.TypeFor[providers.PartKind]():
 		v.Set(reflect.ValueOf(providers.PartThinking))
 	case v.Kind() == reflect.String:

@@ -14,10 +14,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/sinks/jsonlines"
 )
 
-// TestRawValuesAreNotRecorded looks for the units of splits and for the values of
-// fields that are not recorded as they are, in all that the gateway keeps and
-// says of requests at the log policy metadata: the store's files, a sink, the log.
-// What the data model has recorded as it is must be there, without secrets.
+// TestRawValuesAreNotRecorded searches the store's files, a sink and the log, at the log
+// policy metadata, for the units of splits and for values of fields that must be hashed or
+// omitted. Values that the data model has recorded as they are must be there, without secrets.
 func TestRawValuesAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
@@ -73,7 +72,7 @@ rules:
 			{"/v1/prompts", `{"keys":["reply"],` + in + variables + `"a"}}`},
 			{"/v1/prompts", `{"keys":["reply","hello"],` + in + variables + `"a"}}`},
 			{"/v1/remoteconfigs", `{"keys":["checkout","banner","quiet","colour","team"],` + in + `}`},
-			{"/v1/remoteconfigs", `{"keys":["team"],` + in + `}`}, // perhaps from the cache
+			{"/v1/remoteconfigs", `{"keys":["team"],` + in + `}`}, // possibly from the cache
 			{"/v1/decisions", `{"prompts":["reply"],"remoteconfigs":["team"],` + in + variables + `"a"}}`},
 			{"/v1/endpoints", `{"key":"chat",` + in + variables + `"a"}}`},
 			{"/v1/endpoints", `{"key":"chat",` + in + variables + `"a"}}`}, // from the cache

@@ -10,41 +10,41 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// newRecord begins the trace of one answer of the request's decision. The arm of a
-// table of variants that its default answered is the caller's to add.
-func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules.Table, decision rules.Decision) *trace.Record {
+// newRecord begins the trace of one answer of the request's decision. If the default of a
+// table of variants decided, the caller adds the arm.
+func (a *answers) newRecord(d *definition.Definition, table *rules.Table, decision rules.Decision) *trace.Record {
 	record := trace.AcquireRecord()
-	record.ID, record.Decision = c.decision.Trace(kind, c.traces), c.decisionID
-	c.traces++
-	record.Time = c.began
-	record.Sealer = c.workspace.ids.Load().sealer
-	record.Workspace = c.workspace.Name
-	record.APIKey = c.key.name
-	record.Kind = kind
-	record.Key, record.Version, record.Revision = d.Key, d.Version, c.snapshot.Revision
+	record.ID, record.Decision = a.decision.Trace(d.Kind.Trace, a.traces), a.decisionID
+	a.traces++
+	record.Time = a.began
+	record.Sealer = a.workspace.ids.Load().sealer
+	record.Workspace = a.workspace.Name
+	record.APIKey = a.key.name
+	record.Kind = d.Kind.Trace
+	record.Key, record.Version, record.Revision = d.Key, d.Version, a.snapshot.Revision
 	record.Reason, record.Row, record.Arm = decision.Reason.String(), rowOf(table, decision), table.Arm(decision)
-	if c.logs(d) != definition.LogNone {
-		c.addEvidence(table, decision)
+	if a.logs(d) != definition.LogNone {
+		a.addEvidence(table)
 	}
 	return record
 }
 
-// logs returns the log policy of a definition's answers: the definition's own, else
-// the workspace's, but never more than the caller allows.
-func (c *call) logs(d *definition.Definition) definition.LogPolicy {
+// logs returns the log policy of a definition's answers: the definition's policy, or else
+// the workspace's, lowered to the policy that the caller allows.
+func (in *incoming) logs(d *definition.Definition) definition.LogPolicy {
 	policy := d.Log
 	if policy == definition.Unset {
-		policy = c.workspace.Log
+		policy = in.workspace.Log
 	}
-	if c.logCeiling != definition.Unset {
-		policy = min(policy, c.logCeiling)
+	if in.logCeiling != definition.Unset {
+		policy = min(policy, in.logCeiling)
 	}
 	return policy
 }
 
-// readLogCeiling reads the log policy that the caller allows at most.
-func (c *call) readLogCeiling() *wire.Error {
-	values := c.r.Header[wire.HeaderLog]
+// readLogCeiling reads the highest log policy that the caller allows.
+func (in *incoming) readLogCeiling() *wire.Error {
+	values := in.r.Header[wire.HeaderLog]
 	if len(values) == 0 {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (c *call) readLogCeiling() *wire.Error {
 		return wire.Errorf(wire.InvalidRequest, wire.HeaderLog,
 			"%s must be one of %s. It lowers what is recorded of the request, and never raises it.", wire.HeaderLog, strings.Join(definition.LogPolicies(), ", "))
 	}
-	c.logCeiling = policy
+	in.logCeiling = policy
 	return nil
 }
 
@@ -65,77 +65,77 @@ func rowOf(table *rules.Table, decision rules.Decision) string {
 	return table.Rows()[decision.Row].ID
 }
 
-// noteAlias adds a note of the name that the caller has asked for, if it is an alias, so
-// that it can be found who still needs it.
-func (c *call) noteAlias(record *trace.Record, d *definition.Definition, name string) {
-	if name != d.Key && c.logs(d) != definition.LogNone {
+// noteAlias adds a note of the name in the request if it is an alias, so that operators can
+// find out who still uses the alias.
+func (in *incoming) noteAlias(record *trace.Record, d *definition.Definition, name string) {
+	if name != d.Key && in.logs(d) != definition.LogNone {
 		record.Notes = append(record.Notes, "asked as "+name)
 	}
 }
 
 // noteVariables adds notes of empty and undeclared variables, and adds the
 // configurations that variables were taken from to the evidence of the answer.
-func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {
-	if c.logs(d) == definition.LogNone {
+func (a *answers) noteVariables(record *trace.Record, d *definition.Definition) {
+	if a.logs(d) == definition.LogNone {
 		return
 	}
-	for _, config := range c.values.Read() {
-		c.evidence.trail.Ask(config.Table(), &c.binding)
+	for _, config := range a.values.Read() {
+		a.evidence.trail.Ask(config.Table(), &a.binding)
 	}
-	for _, name := range c.values.Empty() {
+	for _, name := range a.values.Empty() {
 		record.Notes = append(record.Notes, "variables."+name+": empty")
 	}
-	if n := c.values.Undeclared(); n > 0 {
+	if n := a.values.Undeclared(); n > 0 {
 		var room [triedUndeclared][]byte
-		record.Notes = append(record.Notes, undeclaredNote(n, c.values.AppendUndeclared(room[:0])))
+		record.Notes = append(record.Notes, undeclaredNote(n, a.values.AppendUndeclared(room[:0])))
 	}
 }
 
-// keep keeps the record of an answer until the whole request has succeeded. It
-// drops the record of a definition whose policy is LogNone.
-func (c *call) keep(record *trace.Record, d *definition.Definition) {
-	c.answered++
-	c.lastTrace = record.ID
+// keep keeps the record of an answer until the whole request has succeeded. If the
+// definition's policy is LogNone it drops the record.
+func (a *answers) keep(record *trace.Record, d *definition.Definition) {
+	a.answered++
+	a.lastTrace = record.ID
 	record.Status = http.StatusOK
-	policy := c.logs(d)
+	policy := a.logs(d)
 	if policy == definition.LogNone {
 		trace.ReleaseRecord(record)
 		return
 	}
-	c.recordEvidence(record)
+	a.recordEvidence(record)
 	record.SharesContent = policy == definition.LogContent
-	c.records = append(c.records, record)
+	a.records = append(a.records, record)
 }
 
 // completeRecords adds the request to the traces of its keys, and redacts them. No
 // part of the request is read for them afterwards.
-func (c *call) completeRecords() {
-	if len(c.records) == 0 {
+func (a *answers) completeRecords() {
+	if len(a.records) == 0 {
 		return
 	}
-	c.addRequestToAll()
-	for _, record := range c.records {
-		c.workspace.redactAnswer(record)
+	a.addRequestToAll()
+	for _, record := range a.records {
+		a.workspace.redactAnswer(record)
 	}
 }
 
 // giveRecords passes the traces of a request's keys to the recorder, which owns them
 // from then on.
-func (c *call) giveRecords() {
-	if len(c.records) == 0 {
+func (a *answers) giveRecords() {
+	if len(a.records) == 0 {
 		return
 	}
-	records := c.records
-	c.records = c.records[:0] // the recorder owns them, even if it panics
-	c.workspace.Store.Recorder.Evaluations(records)
+	records := a.records
+	a.records = a.records[:0] // the recorder owns them, even if it panics
+	a.workspace.Store.Recorder.Evaluations(records)
 	clear(records)
 }
 
 // dropRecords releases the traces of a request that failed.
-func (c *call) dropRecords() {
-	for i, record := range c.records {
+func (a *answers) dropRecords() {
+	for i, record := range a.records {
 		trace.ReleaseRecord(record)
-		c.records[i] = nil
+		a.records[i] = nil
 	}
-	c.records = c.records[:0]
+	a.records = a.records[:0]
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// maxRecordBytes is how many bytes of the store's file the members of a decision
-// take in a trace of a table that reads five fields, one of them by a split.
-const maxRecordBytes = 250
+// maxRecordBytes is the maximum number of bytes in the store's file for the members of
+// a decision, for a table that reads five fields, one of them by a split.
+const maxRecordBytes = 340
 
 // TestBytesOfADecision measures the store's file with and without the members of
 // 10,000 decisions.
@@ -35,7 +35,7 @@ func TestBytesOfADecision(t *testing.T) {
 		if g.serve(w, request); w.status != http.StatusOK {
 			t.Fatal(w.status)
 		}
-		if n%1000 == 999 { // the queue has not room for all of them
+		if n%1000 == 999 { // the queue can't take all at once
 			eventually(t, "the traces are stored", func() bool { return rowsOf(t, g, "traces") == n+1 })
 		}
 	}
@@ -66,16 +66,16 @@ func TestBytesOfADecision(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfRequests: a request allocates for its placeholders and the ids of
-// its headers, and nothing for what its decision rests on or what is recorded of it.
-// An answer of more than 2 KB has its length in a header, too.
+// TestAllocationsOfRequests checks that a request allocates for its placeholders and the
+// ids of its headers, and nothing for its evidence or its record. An answer of more than
+// 2 KB also allocates for the header with its length.
 func TestAllocationsOfRequests(t *testing.T) {
 	for _, policy := range []definition.LogPolicy{definition.LogNone, definition.LogMetadata, definition.LogContent} {
-		check := func(server func(work) func(), of work, most float64) {
+		check := func(server func(work) func(), kind work, allowed float64) {
 			t.Helper()
-			serve := server(of)
-			if n := testing.AllocsPerRun(1000, serve); n > most {
-				t.Errorf("%s, %s: %.0f allocations, at most %.0f are allowed", of.name, policy, n, most)
+			serve := server(kind)
+			if n := testing.AllocsPerRun(1000, serve); n > allowed {
+				t.Errorf("%s, %s: %.0f allocations, at most %.0f are allowed", kind.name, policy, n, allowed)
 			}
 		}
 		server := workServer(t, workFiles(), policy)

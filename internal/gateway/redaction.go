@@ -8,13 +8,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// contains reports whether a text is an API key of any workspace, also one that has
-// expired or was revoked.
+// contains reports whether a text is an API key of any workspace, including expired and
+// revoked keys.
 func (k *keyring) contains(text []byte) bool { return k.find(string(text)) != nil }
 
-// redactRequest removes secrets from a record's parts of the request. Splits and
-// Read are none: they have keys, ids, names and versions of definitions, as Key and
-// Row have, beside numbers and keyed hashes.
+// redactRequest removes secrets from the parts of a record that come from the request. It
+// leaves Splits and Read as they are: they have keys, ids, names and versions of
+// definitions, numbers and keyed hashes.
 func (w *Workspace) redactRequest(record *trace.Record) {
 	record.Inputs, _ = w.redactor.Inputs(record.Inputs)
 	for _, text := range [...]*[]byte{
@@ -56,8 +56,8 @@ func (w *Workspace) redactReport(m *trace.Metrics) {
 	}
 }
 
-// redactValues removes the values whose names or numbers are secrets, such as the
-// number of a card. What stays is an object of numbers.
+// redactValues removes the values whose names or numbers look like secrets, such as card
+// numbers. The result is an object of numbers, or nil.
 func (w *Workspace) redactValues(values []byte) []byte {
 	redacted, n := w.redactor.JSON(values)
 	if n == 0 {

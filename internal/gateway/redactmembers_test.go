@@ -8,8 +8,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestEveryTextOfATraceIsRedacted walks the table of a trace's members, so that a
-// new one can't be stored as it came.
+// TestEveryTextOfATraceIsRedacted iterates over the table of a trace's members, so that
+// no new one is stored without redaction.
 func TestEveryTextOfATraceIsRedacted(t *testing.T) {
 	const key = "cadenza-test-key-0001"
 	w := &Workspace{redactor: redact.New(0, func(token []byte) bool { return string(token) == key }, nil)}
@@ -18,7 +18,7 @@ func TestEveryTextOfATraceIsRedacted(t *testing.T) {
 		texts := make(map[string]*[]byte)
 		for _, f := range trace.RecordFields {
 			if f.Name == "splits" || f.Name == "read" {
-				continue // they have nothing of a request: TestRawValuesAreNotRecorded
+				continue // they contain nothing of a request: TestRawValuesAreNotRecorded
 			}
 			switch member := f.At(record).(type) {
 			case *[]byte:

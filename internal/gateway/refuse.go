@@ -23,9 +23,9 @@ const (
 	// refused. After that, data that the client still sends resets the connection.
 	lingerTimeout = 500 * time.Millisecond
 
-	// What is read and dropped of a body after an early answer: so many bytes, for so
-	// long, of so many connections at a time, and as long as something comes at least
-	// every dropIdle. Without a valid key it is less, and half as many connections.
+	// The bounds of dropBody: the bytes of a body, the time for all of them, the time for
+	// each piece, and the number of connections. A stranger is a caller without a valid
+	// key; strangers have half of the connections.
 	maxDrop                   = 16 << 20
 	maxStrangerDrop           = 10 << 20
 	dropTimeout               = 5 * time.Second
@@ -42,13 +42,12 @@ const (
 // stop a client from sending an unwanted body, and to end the wait of a client that
 // sent "Expect: 100-continue". HTTP/2 and HTTP/3 stop the request's stream instead.
 //
-// Many clients send a body to its end before they read. Were the connection closed with
-// data on the way, its reset would take the answer from them. So the answer is sent at
-// once, and what still comes is read and dropped, within bounds.
+// Many clients send a body to its end before they read. If the connection were closed
+// while data arrives, a reset would destroy the answer. So writeError sends the answer at
+// once, and reads and drops the rest of the body, within bounds.
 //
-// A caller that is refused because the gateway is full waits for that: see slow. by is the
-// ceiling's refusal, nil where another cause refuses.
-func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, to *route, o outcome, by *refusal) {
+// A caller that is refused because the gateway is full waits for its answer: see slow.
+func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, to *route, o outcome) {
 	rest, full := false, false // more of the body is to come; the gateway is full
 	if r.ProtoMajor == 1 {
 		rest = o.end == unread && !skipSmallBody(w, r)
@@ -57,16 +56,12 @@ func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, to *route, 
 	if full && !g.scarce() {
 		g.slow(r.Context())
 	}
-	// Where connections are scarce, an idle one is closed for a new one, perhaps when its
-	// caller uses it.
+	// If connections are scarce, the gateway closes idle ones for new callers, perhaps
+	// at the moment when an old caller sends a request.
 	if rest || full && g.scarce() {
 		w.Header()["Connection"] = connectionClose
 	}
-	if by != nil && o.err == &by.err {
-		to.writePrepared(w, by)
-	} else {
-		to.writeErrorOnly(w, o.err)
-	}
+	to.writeErrorOnly(w, o.err)
 	if rest {
 		linger(w)
 		stranger := o.err.Code == wire.InvalidAPIKey || o.err.Code == wire.NotFound || o.err.Code == wire.MethodNotAllowed
@@ -77,9 +72,9 @@ func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, to *route, 
 // dropping are the connections whose bodies are being dropped.
 var dropping atomic.Int64
 
-// dropBody sends what was written and reads the rest of the body, until it ends or a bound is
-// reached. Then the server closes the connection as it does after any early answer: it
-// ends its own side and waits lingerTimeout.
+// dropBody sends the answer, and reads the rest of the body until it ends or reaches a
+// bound. Then the server closes the connection as after any early answer: it ends its own
+// side and waits for lingerTimeout.
 func dropBody(w http.ResponseWriter, r *http.Request, stranger bool) {
 	if r.ContentLength == 0 || r.Header["Expect"] != nil {
 		return // reading would ask for the body
@@ -102,10 +97,10 @@ func dropBody(w http.ResponseWriter, r *http.Request, stranger bool) {
 			return
 		}
 	}
-	linger(w) // there is more than that
+	linger(w) // the body is longer
 }
 
-// dropPiece is how much is read until the time is looked at.
+// dropPiece is the number of bytes that dropBody reads between two checks of the time.
 const dropPiece = 128 << 10
 
 // writeLastError answers with an error, and ends the connection.
@@ -123,9 +118,9 @@ func (to *route) writeErrorOnly(w http.ResponseWriter, err *wire.Error) {
 			id = newRequestID()
 		}
 		w.Header()[to.requestID] = []string{id}
-		told := *err
-		told.RequestID = id
-		err = &told
+		withID := *err
+		withID.RequestID = id
+		err = &withID
 	}
 	wire.WriteErrorBody(w, err, to.appendError(make([]byte, 0, 512), err))
 }
@@ -169,11 +164,11 @@ func linger(w http.ResponseWriter) {
 	readUntil(w, time.Now().Add(lingerTimeout))
 }
 
-// readUntil has all that is still read of the request end at a time.
+// readUntil sets the deadline of all further reads of the request.
 func readUntil(w http.ResponseWriter, deadline time.Time) {
-	// When the handler returns, Caddy sets a deadline of its own that is not later
-	// than this one. After a read that timed out it sets none, and its writer does
-	// not set one for a handler either: so the server's own writer is asked, too.
+	// When the handler returns, Caddy sets a deadline that is not later than this one.
+	// After a read that timed out it sets no deadline, and then its writer does not set
+	// one for a handler either: so readUntil also uses the server's own writer.
 	_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	_ = http.NewResponseController(innermost(w)).SetReadDeadline(deadline)
 }

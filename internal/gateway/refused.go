@@ -9,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// countRefused counts a request that was refused before a call: by its workspace or,
-// without a valid API key, by the process.
+// countRefused counts a request that was refused before a provider was called. The
+// workspace counts it or, without a valid API key, the process.
 func (g *Gateway) countRefused(to *route, info *requestInfo, err *wire.Error) {
 	if info.call != nil && info.call.attempts > 0 || err.Status != http.StatusServiceUnavailable && err.Status/100 != 4 {
 		return
@@ -32,8 +32,8 @@ func (g *Gateway) countRefused(to *route, info *requestInfo, err *wire.Error) {
 // strangersKept is how many hours of refusals without a valid API key are kept.
 const strangersKept = 7 * 24
 
-// strangers counts what was refused without a valid API key, by hour, route and code.
-// It is not stored: anybody can make as many as they like.
+// strangers counts the requests that were refused without a valid API key, by hour, route
+// and code. The counts are in memory only, because anybody can send such requests.
 type strangers struct {
 	mu  sync.Mutex
 	all map[strangerKey]*strangerCount
@@ -71,7 +71,8 @@ func (s *strangers) count(route string, err *wire.Error, now time.Time) {
 	c.last = now
 }
 
-// Stranger counts what was refused alike without a valid API key.
+// Stranger counts the requests of one route that were refused with one code because they
+// had no valid API key.
 type Stranger struct {
 	Route  string
 	Status int
@@ -80,9 +81,9 @@ type Stranger struct {
 	Last   time.Time
 }
 
-// Strangers returns what was refused without a valid API key since the process
-// started, in the whole hours that contain the times, 7 days at most, in no order. A
-// zero time is no bound.
+// Strangers returns the counts of requests that were refused without a valid API key, in
+// no order. They cover the last 7 days at most, since the process started, and the whole
+// hours that contain since and until. A zero time is no bound.
 func (g *Gateway) Strangers(since, until time.Time) (list []Stranger) {
 	s := &g.process.strangers
 	s.mu.Lock()

@@ -16,13 +16,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// numbered is an upstream whose answers tell which call they are of.
+// numbered starts an upstream whose answers have the number of their call.
 func numbered(t *testing.T) *gatewaytest.Upstream {
 	return newUpstream(t, func(call int64, w http.ResponseWriter, _ *http.Request) { completion(w, fmt.Sprint("answer ", call)) })
 }
 
-// TestRememberedAnswerExpires gives an answer again for as long as the endpoint
-// says, and no longer.
+// TestRememberedAnswerExpires checks that the cache returns an answer for the endpoint's
+// time, and no longer.
 func TestRememberedAnswerExpires(t *testing.T) {
 	t.Parallel()
 	u := numbered(t)
@@ -43,8 +43,8 @@ func TestRememberedAnswerExpires(t *testing.T) {
 	}
 }
 
-// TestAnotherEndpointIsAnotherQuestion edits an endpoint, and nothing else: what
-// it answered before is not its answer any more.
+// TestAnotherEndpointIsAnotherQuestion edits only an endpoint: its earlier cached
+// answers are no longer used.
 func TestAnotherEndpointIsAnotherQuestion(t *testing.T) {
 	t.Parallel()
 	u := numbered(t)
@@ -57,8 +57,8 @@ func TestAnotherEndpointIsAnotherQuestion(t *testing.T) {
 	eventually(t, "the edited endpoint asks anew", func() bool { return content() == "answer 2" })
 }
 
-// TestLargeAnswerIsNotRemembered has an answer that is larger than what is
-// remembered asked for again, and never given in part.
+// TestLargeAnswerIsNotRemembered repeats a question whose answer is too large for the
+// cache, and checks that no caller gets only a part of it.
 func TestLargeAnswerIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	piece := strings.Repeat("0123456789abcdef", 1<<12) // 64 KiB
@@ -88,8 +88,8 @@ func TestLargeAnswerIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestWaiterThatLeaves has callers leave while another's call answers for them:
-// their traces say so, and the call goes on.
+// TestWaiterThatLeaves has callers that leave while they wait for another caller's call:
+// their traces say so, and the call continues.
 func TestWaiterThatLeaves(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

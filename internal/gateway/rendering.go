@@ -8,9 +8,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// refuseMessages returns the caller's error for messages that can't be rendered. of
+// refuseMessages returns the caller's error for messages that can't be rendered. subject
 // names the prompt, turns is the path of the caller's messages.
-func refuseMessages(err error, of, turns string) *wire.Error {
+func refuseMessages(err error, subject, turns string) *wire.Error {
 	if e, ok := errors.AsType[*definition.HistoryError](err); ok {
 		return wire.Errorf(wire.InvalidRequest, turns, "The messages can't be sent: %v.", e)
 	}
@@ -18,5 +18,5 @@ func refuseMessages(err error, of, turns string) *wire.Error {
 		param := "variables." + e.Name
 		return wire.Errorf(wire.InvalidRequest, param, "%q %s.", param, e.Reason)
 	}
-	return wire.Errorf(wire.InvalidRequest, "variables", "%s would be too large: %v.", of, err)
+	return wire.Errorf(wire.InvalidRequest, "variables", "%s would be too large: %v.", subject, err)
 }

@@ -73,7 +73,7 @@ func (c *call) report() *wire.Error {
 	} else {
 		c.w.Header()[wire.HeaderTraceID] = c.info.traceID[:]
 	}
-	c.write(c.out)
+	c.deliver(http.StatusOK, c.out, time.Now())
 	return nil
 }
 
@@ -98,34 +98,34 @@ func (c *call) storeReport(record *wire.MetricsRecord) (earlier *trace.Reply, er
 
 // readReport parses the record, and finds the trace or the decision that it belongs
 // to. The kind of the latter is KindDecision.
-func (c *call) readReport() (record *wire.MetricsRecord, kind trace.Kind, err *wire.Error) {
-	if c.pathID == "" {
-		record, err = c.request.Metrics()
+func (in *incoming) readReport() (record *wire.MetricsRecord, kind trace.Kind, err *wire.Error) {
+	if in.pathID == "" {
+		record, err = in.body.Metrics()
 	} else {
-		record, err = c.request.TraceMetrics(c.r.URL.RawQuery)
+		record, err = in.body.TraceMetrics(in.r.URL.RawQuery)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
 	switch {
 	case record.NamedDecision != nil:
-		kind, err = c.decisionOfReport(record)
-	case record.NamedTrace == nil && c.pathID == "":
+		kind, err = in.decisionOfReport(record)
+	case record.NamedTrace == nil && in.pathID == "":
 		kind = trace.KindMetrics
-		record.TraceID = c.workspace.newID(kind, c.began)
+		record.TraceID = in.workspace.newID(kind, in.began)
 	default:
-		kind, err = c.traceOfReport(record)
+		kind, err = in.traceOfReport(record)
 	}
 	return record, kind, err
 }
 
 // decisionOfReport finds the decision that a record names.
-func (c *call) decisionOfReport(record *wire.MetricsRecord) (trace.Kind, *wire.Error) {
-	if c.pathID != "" {
+func (in *incoming) decisionOfReport(record *wire.MetricsRecord) (trace.Kind, *wire.Error) {
+	if in.pathID != "" {
 		return 0, wire.Errorf(wire.InvalidRequest, "decision_id", "The path names a trace and the record a decision. Send a record on a decision to /v1/metrics.")
 	}
 	id, ok := trace.ParseID(*record.NamedDecision)
-	if !ok || !c.workspace.verifyDecision(id) {
+	if !ok || !in.workspace.verifyDecision(id) {
 		return 0, wire.Errorf(wire.UnknownTrace, "decision_id", "There is no such decision here. A decision id is the Cadenza-Decision-Id of an answer, and belongs to the workspace of its key. To report on one trace, send its id as \"trace_id\".")
 	}
 	record.Decision = id
@@ -133,8 +133,8 @@ func (c *call) decisionOfReport(record *wire.MetricsRecord) (trace.Kind, *wire.E
 }
 
 // traceOfReport finds the trace that a record or the path names.
-func (c *call) traceOfReport(record *wire.MetricsRecord) (trace.Kind, *wire.Error) {
-	named := c.pathID
+func (in *incoming) traceOfReport(record *wire.MetricsRecord) (trace.Kind, *wire.Error) {
+	named := in.pathID
 	if record.NamedTrace != nil {
 		if named != "" && !sameTrace(named, *record.NamedTrace) {
 			return 0, wire.Errorf(wire.UnknownTrace, "trace_id", "The path names another trace than the record does.")
@@ -142,12 +142,12 @@ func (c *call) traceOfReport(record *wire.MetricsRecord) (trace.Kind, *wire.Erro
 		named = *record.NamedTrace
 	}
 	id, _ := trace.ParseID(named)
-	kind, ok := c.workspace.verifyID(id)
+	kind, ok := in.workspace.verifyID(id)
 	switch {
-	case ok && (c.route.kind == 0 || c.route.kind == kind):
+	case ok && (in.route.kind == nil || in.route.kind.Trace == kind):
 		record.TraceID = id
 		return kind, nil
-	case c.workspace.verifyDecision(id):
+	case in.workspace.verifyDecision(id):
 		return 0, wire.Errorf(wire.UnknownTrace, "trace_id", "This is the id of a decision. To report on all of its traces, send it to /v1/metrics as \"decision_id\".")
 	}
 	return 0, wire.Errorf(wire.UnknownTrace, "trace_id", "There is no such trace here. A trace id is the trace_id of an answer, and belongs to the workspace of its key.")

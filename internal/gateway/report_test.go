@@ -17,7 +17,7 @@ import (
 
 const testTraceKey = "8f41c07be2d95a36d0417c2b9e8a5f13"
 
-// traceKeyed configures a trace key, under which tests make ids of their own.
+// traceKeyed configures a trace key, with which tests make their own ids.
 func traceKeyed(g *gateway, c *gw.Config) {
 	g.write("trace.key", testTraceKey)
 	for i := range c.Workspaces {
@@ -25,7 +25,7 @@ func traceKeyed(g *gateway, c *gw.Config) {
 	}
 }
 
-// decide makes a decision as a node with the trace key does.
+// decide makes a decision like a node with the trace key.
 func decide(t *testing.T, workspace string) trace.Decision {
 	t.Helper()
 	authority, err := trace.NewAuthority([]byte(testTraceKey), workspace)
@@ -35,8 +35,7 @@ func decide(t *testing.T, workspace string) trace.Decision {
 	return authority.Decide(time.Now(), 2)
 }
 
-// reports reads what is stored of all reports: the ids they name, what they say, and
-// how many rows there are.
+// reports reads all stored reports: their ids, their contents, and the number of rows.
 func (g *gateway) reports() (stored []string) {
 	g.t.Helper()
 	rows, err := g.database().Query(`SELECT ifnull(lower(hex(decision_id)), '') || ' ' || lower(hex(trace_id)) || ' ' ||
@@ -60,8 +59,8 @@ func (g *gateway) reports() (stored []string) {
 
 func stripped(id trace.ID) string { return strings.ReplaceAll(id.String(), "-", "") }
 
-// TestMetricsOfDecisions: a report on a decision is stored once, under its decision,
-// with all that it says. Ids that name no decision of the workspace are unknown.
+// TestMetricsOfDecisions checks that a report on a decision is stored once, under its
+// decision, completely. Ids that are no decision of the workspace are unknown.
 func TestMetricsOfDecisions(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, traceKeyed)
@@ -108,7 +107,7 @@ func TestMetricsOfDecisions(t *testing.T) {
 			t.Errorf("%s: the answer names the decision %s", test.name, named)
 		}
 	}
-	both := stripped(decision.ID()) // what a report is on, in the column of traces too
+	both := stripped(decision.ID()) // in the column of traces, too
 	want := []string{
 		both + " " + both + ` 90.0 x {"resolved":1}`,
 		both + " " + both + ` 0.0  `,
@@ -120,8 +119,8 @@ func TestMetricsOfDecisions(t *testing.T) {
 	}
 }
 
-// TestMetricsOfDecisionsOnce: an idempotency key keeps a repeated report from being
-// stored twice.
+// TestMetricsOfDecisionsOnce checks that a repeated report with an idempotency key is
+// stored once.
 func TestMetricsOfDecisionsOnce(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, traceKeyed)
@@ -140,7 +139,7 @@ func TestMetricsOfDecisionsOnce(t *testing.T) {
 	}
 }
 
-// TestLogOfDecisionReports: the caller's ceiling holds for a report on a decision.
+// TestLogOfDecisionReports checks the caller's log policy for a report on a decision.
 func TestLogOfDecisionReports(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, traceKeyed)
@@ -155,17 +154,14 @@ func TestLogOfDecisionReports(t *testing.T) {
 	}
 }
 
-// TestValuesWithSecrets: a value whose name or number is a secret is left out, and
-// what stays is an object of numbers.
+// TestValuesWithSecrets checks that values whose name or number is a secret are omitted,
+// and that the result is an object of numbers.
 func TestValuesWithSecrets(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, traceKeyed, with(func(c *gw.WorkspaceConfig) { c.Redact = redact.Card }))
 	secretName := "sk-" + "proj-Zm9vYmFyYmF6cXV4MDEyMzQ1Njc4OWFiY2RlZg"
 	for _, values := range []string{`{"` + secretName + `":1,"resolved":1,"paid":378282246310005}`, `{"` + testKey + `":1}`} {
-		a := g.post("/v1/metrics", `{"decision_id":"`+decide(t, "default").ID().String()+`","score":1,"values":`+values+`}`)
-		if a.status != http.StatusOK {
-			t.Fatalf("%d %s", a.status, a.body)
-		}
+		g.post("/v1/metrics", `{"decision_id":"`+decide(t, "default").ID().String()+`","score":1,"values":`+values+`}`).ok(t)
 	}
 	stored := g.reports()
 	if len(stored) != 2 || !strings.HasSuffix(stored[0], ` 1.0  {"resolved":1}`) || !strings.HasSuffix(stored[1], ` 1.0  `) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTheProvidersRetryAfterReachesTheCaller: what a provider asks for is what
-// the gateway's caller is told to wait.
+// TestTheProvidersRetryAfterReachesTheCaller checks that the caller gets the provider's
+// Retry-After.
 func TestTheProvidersRetryAfterReachesTheCaller(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {

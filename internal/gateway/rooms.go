@@ -7,12 +7,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// room counts bytes that are taken and given back.
+// room counts the bytes that requests or answers hold at the moment.
 type room struct{ taken atomic.Int64 }
 
-// take takes room for one that has so much already, and reports whether it did: not if
-// more than most bytes would be taken. If no others have taken any it always does, because
-// an answer larger than most would otherwise never be sent.
+// take takes bytes for a holder that has had bytes already, and reports whether it did. It
+// does not if more than most bytes would be taken in all. But if no other holder has taken
+// any, it always does: otherwise an answer larger than most could never be sent.
 func (r *room) take(bytes, had, most int64) bool {
 	if taken := r.taken.Add(bytes); taken > most && taken > bytes+had {
 		r.taken.Add(-bytes)
@@ -21,9 +21,9 @@ func (r *room) take(bytes, had, most int64) bool {
 	return true
 }
 
-// takeBoth takes room of a workspace and of all workspaces together, for one that has so
-// much of both already, and reports whether there was any. A workspace may take ownMost
-// bytes, and all together most: what one takes leaves some for others.
+// takeBoth takes bytes of the room of a workspace and of the room of all workspaces, for a
+// holder that has had bytes of both already, and reports whether it did. A workspace may
+// take ownMost bytes and all together most, so no workspace can take everything.
 func takeBoth(own, all *room, bytes, had, ownMost, most int64) bool {
 	if !own.take(bytes, had, ownMost) {
 		return false
@@ -44,7 +44,7 @@ func giveBoth(own, all *room, bytes int64) {
 // retryRoom is the Retry-After of a request without room.
 const retryRoom = time.Second
 
-// noRoom returns the error of a request for which there is no room.
+// noRoom returns the error of a request that finds no room.
 func noRoom(message string) *wire.Error {
 	err := wire.Errorf(wire.Overloaded, "", "%s", message)
 	err.RetryAfter = retryRoom

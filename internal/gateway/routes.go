@@ -9,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/dialect/messages"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/native"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/responses"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // route is one of the gateway's routes.
@@ -23,16 +23,15 @@ type route struct {
 	serve func(*call) outcome
 	// calls reports that the route calls models.
 	calls bool
-	// kind is the kind of the trace that the path names.
-	kind trace.Kind
-	// dialect is that of a route of endpoints, and of its errors.
+	// kind is the kind of the definition whose trace the path names; nil: any.
+	kind *kind.Kind
+	// dialect is the API that the route speaks, also in its errors; nil: no API of models.
 	dialect dialect.Dialect
-	// requestID is the header that names each answer, beside HeaderTraceID; empty: none.
+	// requestID is a second header for the id of each answer, beside HeaderTraceID. Optional.
 	requestID string
-	// keyHeader is a header that may hold the API key as it is; empty: none.
+	// keyHeader is a header that may hold the API key without "Bearer". Optional.
 	keyHeader string
-	// anthropic is the route of the same path in Anthropic's API, for requests with
-	// headerAnthropic; nil: there is none.
+	// anthropic is the route for requests with headerAnthropic on the same path. Optional.
 	anthropic *route
 
 	index         int    // in routes
@@ -54,19 +53,19 @@ const (
 // paths that no other entry matches.
 var routes = table(
 	route{name: "none"},
-	route{method: http.MethodPost, path: "/v1/prompts", name: "prompts", serve: allOrNothing((*call).prompts)},
+	route{method: http.MethodPost, path: "/v1/prompts", name: "prompts", serve: evaluates(kind.Prompt, (*wire.Request).Prompts)},
 	route{method: http.MethodPost, path: "/v1/endpoints", name: "endpoints", serve: (*call).endpoint, calls: true, dialect: native.Dialect},
 	route{method: http.MethodPost, path: "/v1/chat/completions", name: "chat", serve: (*call).endpoint, calls: true, dialect: chat.Dialect, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/responses", name: "responses", serve: (*call).endpoint, calls: true, dialect: responses.Dialect, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/messages", name: "messages", serve: (*call).endpoint, calls: true, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
 	route{method: http.MethodPost, path: "/v1/messages/count_tokens", name: "count_tokens", serve: (*call).countTokens, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
-	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
+	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
 	route{method: http.MethodPost, path: "/v1/decisions", name: "decisions", serve: allOrNothing((*call).decisions)},
 	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: allOrNothing((*call).report)},
-	route{method: http.MethodPost, path: "/v2/prompts", name: "prompts", serve: allOrNothing((*call).prompts)},
-	route{method: http.MethodPost, path: "/v2/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
-	route{method: http.MethodPost, path: "/v2/prompts/{trace_id}/metrics", name: "metrics", kind: trace.KindPrompt, serve: allOrNothing((*call).report)},
-	route{method: http.MethodPost, path: "/v2/remoteconfigs/{trace_id}/metrics", name: "metrics", kind: trace.KindRemoteConfig, serve: allOrNothing((*call).report)},
+	route{method: http.MethodPost, path: "/v2/prompts", name: "prompts", serve: evaluates(kind.Prompt, (*wire.Request).Prompts)},
+	route{method: http.MethodPost, path: "/v2/remoteconfigs", name: "remoteconfigs", serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
+	route{method: http.MethodPost, path: "/v2/prompts/{trace_id}/metrics", name: "metrics", kind: kind.Prompt, serve: allOrNothing((*call).report)},
+	route{method: http.MethodPost, path: "/v2/remoteconfigs/{trace_id}/metrics", name: "metrics", kind: kind.RemoteConfig, serve: allOrNothing((*call).report)},
 	route{method: http.MethodGet, path: "/v1/models", name: "models", serve: (*call).models, dialect: chat.Dialect, requestID: openaiRequestID, anthropic: &route{serve: (*call).anthropicModels}},
 	route{method: http.MethodGet, path: "/v1/models/{model}", name: "models", serve: (*call).model, dialect: chat.Dialect, requestID: openaiRequestID, anthropic: &route{serve: (*call).anthropicModel}},
 )
@@ -114,7 +113,7 @@ func (to *route) token(h http.Header) (token string, sent, ok bool) {
 	return wire.BearerToken(h)
 }
 
-// find returns the route of a path, with the trace id or the model that the path names.
+// find returns the route of a path, and the trace id or the model in the path.
 func find(path string) (to *route, id string) {
 	for i := range routes {
 		r := &routes[i]
@@ -142,8 +141,8 @@ func find(path string) (to *route, id string) {
 // namesEndpoint reports whether the route's requests name an endpoint in their body.
 func (to *route) namesEndpoint() bool { return to.calls || to.name == "count_tokens" }
 
-// hasMetadata reports whether the route's requests may have metadata. A report has some,
-// too, which is of what it reports on.
+// hasMetadata reports whether the route's requests may have metadata of the caller. The
+// metadata of a report does not count: it is about the reported answer.
 func (to *route) hasMetadata() bool { return to.method == http.MethodPost && to.name != "metrics" }
 
 // HasRoute reports whether a path has a route.

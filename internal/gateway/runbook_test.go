@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.yaml.in/yaml/v4"
 
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 )
@@ -32,8 +32,8 @@ func runbook(t *testing.T) (page string, headings []string, sections map[string]
 	return page, headings, sections
 }
 
-// TestRunbookHasAllConditions holds the runbook to have a section for each condition,
-// in their order, that says what is seen where.
+// TestRunbookHasAllConditions checks that the runbook has a section for each condition,
+// in their order, which says where it is visible.
 func TestRunbookHasAllConditions(t *testing.T) {
 	t.Parallel()
 	_, headings, sections := runbook(t)
@@ -51,8 +51,7 @@ func TestRunbookHasAllConditions(t *testing.T) {
 	}
 }
 
-// TestRunbookQuotesTheLog finds each message of the log that the runbook quotes in
-// the code.
+// TestRunbookQuotesTheLog checks that the code has each log message that the runbook quotes.
 func TestRunbookQuotesTheLog(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
@@ -77,7 +76,7 @@ func TestRunbookQuotesTheLog(t *testing.T) {
 		}
 		for _, message := range regexp.MustCompile("`([a-zA-Z]+ [^`]+)`").FindAllStringSubmatch(line, -1) {
 			if strings.HasPrefix(message[1], "caddy ") {
-				continue // a command beside it
+				continue // a command
 			}
 			if quoted++; !strings.Contains(code.String(), `"`+message[1]+`"`) {
 				t.Errorf("no code logs %q", message[1])
@@ -89,11 +88,11 @@ func TestRunbookQuotesTheLog(t *testing.T) {
 	}
 }
 
-// series matches the name of a metric, with the labels that are asked for.
+// series matches the name of a metric, with the labels of a query.
 var series = regexp.MustCompile(`\b(cadenza_[a-z_]+)(?:\{([^}]*)\})?`)
 
-// TestAlertsAskForMetrics holds the rules for alerts, and the queries of the runbook,
-// to the metrics that the gateway has, and the rules to cover every condition.
+// TestAlertsAskForMetrics checks that the rules for alerts and the queries of the runbook
+// use existing metrics, and that the rules cover every condition.
 func TestAlertsAskForMetrics(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{}

@@ -15,8 +15,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// changes are what somebody may change of a record in the database, by what that is: an
-// expression for a column of traces, which some records do not have.
+// changes are possible changes of a record in the database, each with its name and an
+// expression for a column of traces. Some records do not have the column.
 var changes = []struct{ what, column, value string }{
 	{"the id", "id", "randomblob(16)"},
 	{"the time", "time_ms", "time_ms + 86400000"},
@@ -65,8 +65,8 @@ var changes = []struct{ what, column, value string }{
 	{"the latency", "latency_us", "latency_us + 1"},
 }
 
-// TestChangedRecordsAreNoticed changes one thing after the other of records of every
-// kind in the database, and puts it back.
+// TestChangedRecordsAreNoticed changes the columns of records of every kind in the
+// database one by one, and restores each.
 func TestChangedRecordsAreNoticed(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 7))
@@ -75,7 +75,7 @@ func TestChangedRecordsAreNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	long := strings.Repeat("long ", 500) // what the keys share is stored once
+	long := strings.Repeat("long ", 500) // long enough to be stored once for all keys
 	const rounds = 5
 	for range rounds {
 		request := `,"context":` + provenContext(r) + `,"variables":{"text":"a"},"metadata":{"user":"ada","text":"` + long + `"}}`
@@ -176,7 +176,7 @@ func TestChangedRecordsAreNoticed(t *testing.T) {
 	}
 }
 
-// sealedFiles are an endpoint that answers with what it is asked.
+// sealedFiles have an endpoint that answers with its question.
 var sealedFiles = map[string]string{
 	"definitions/prompts/p.yaml":   "default: a\nvariables: { q: { default: x } }\nvariants: { a: { provider: canned, extra: { echo: true }, messages: [ { role: user, content: \"{{q}}\" } ] } }\n",
 	"definitions/endpoints/e.yaml": "prompt: p\n",
@@ -189,8 +189,8 @@ func traceKeyOf(t *testing.T, key string) setting {
 	return with(func(c *gw.WorkspaceConfig) { c.TraceKey = secret.Reference("{env.CADENZA_TEST_SEALS_" + key[:4] + "}") })
 }
 
-// TestSealsOfOtherKeys: what is verified under which trace key, what comes later, and
-// what another gateway says.
+// TestSealsOfOtherKeys verifies records under several trace keys, with later reports, and
+// by another gateway.
 func TestSealsOfOtherKeys(t *testing.T) {
 	first, second := traceKeyOf(t, "a01f5c7be2d95a36c41d"), traceKeyOf(t, "b3d2f9a17c6e50842f1b")
 	g := startGateway(t, sealedFiles, logContent)
@@ -238,7 +238,7 @@ func TestSealsOfOtherKeys(t *testing.T) {
 	holds(beside, ofFirst, trace.SealValid)
 	holds(beside, ofSecond, trace.SealOtherKey)
 
-	// What comes later is not under the seal.
+	// The seal does not cover later reports.
 	if a := g.post("/v1/metrics", `{"trace_id":"`+ofSecond+`","score":80}`); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}

@@ -14,16 +14,18 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// maxCountedDefinitions is the number of definitions of a workspace up to which each of them has
-// series of its own: about 500 bytes of a scrape each. Of more, none has any.
+// maxCountedDefinitions is the largest number of definitions for which a workspace has
+// series of each definition, about 500 bytes of a scrape each. A workspace with more
+// definitions has no series of definitions.
 const maxCountedDefinitions = 10_000
 
-// workspaceSeries are the metrics of a workspace that counts by the names of its
-// configuration, with the labels applied: looking labels up costs more than counting.
+// workspaceSeries are the metrics of a workspace that name nothing in its definitions, with
+// the labels applied: looking labels up costs more than counting. A call that outlives its
+// workspace counts in them without bringing deleted series back.
 type workspaceSeries struct {
 	inFlight, streams  prometheus.Gauge
 	decisions, answers cacheSeries
-	none               definitionSeries // of requests for no definition, or for several
+	none               definitionSeries // for requests for several definitions, or for none
 }
 
 // cacheSeries are the metrics of a cache.
@@ -45,19 +47,6 @@ type definitionSeries struct {
 	name    string
 	ok      []prometheus.Counter          // requests by the index of the route; nil: not made yet
 	answers map[string]prometheus.Counter // by variant
-	costs   map[modelName]prometheus.Counter
-}
-
-// modelName is a model of a provider, by the names that definitions use.
-type modelName struct{ provider, model string }
-
-// targetSeries are the metrics of a target that most calls count.
-type targetSeries struct {
-	answered   prometheus.Counter // attempts
-	duration   prometheus.Observer
-	firstToken prometheus.Observer
-	tokens     []prometheus.Counter // by the index in tokenTypes
-	tools      []prometheus.Counter // by the index in toolTypes
 }
 
 // tokenTypes are the values of the label type.
@@ -87,22 +76,20 @@ var toolTypes = []struct {
 	{"code_execution", func(a *trace.Attempt) int64 { return a.CodeExecutions }},
 }
 
-// servedSeries are the metrics of a snapshot's definitions and of their targets. It is
-// immutable.
+// servedSeries are the metrics of a snapshot's definitions. It is immutable.
 type servedSeries struct {
 	snapshot    *definition.Snapshot
-	none        *definitionSeries // of requests for no definition; nil: nothing is counted
+	none        *definitionSeries // for other requests; nil: nothing is counted
 	definitions map[*definition.Definition]*definitionSeries
-	targets     map[modelName]*targetSeries
-	// names has the values of labels that the series may have, as joined joins them.
+	// names has the values of labels that series may have, joined by joined.
 	names map[string]bool
 }
 
-// uncounted has no series: nothing is counted by it.
+// uncounted has no series: requests that use it are not counted.
 var uncounted = new(servedSeries)
 
-// provider returns the name of a provider as series have it: empty where neither the
-// configuration nor the definitions have the provider any more.
+// provider returns the name of a provider for the label of a series. It is empty if neither
+// the configuration nor the definitions have the provider any more.
 func (s *servedSeries) provider(name string) string {
 	if s.names[joined("provider", name)] {
 		return name
@@ -110,13 +97,22 @@ func (s *servedSeries) provider(name string) string {
 	return ""
 }
 
-// joined joins values of labels that belong together, after the name of the first one.
+// target returns the names of a target for the labels of a series. The model is empty if no
+// served definition names the target any more.
+func (s *servedSeries) target(provider, model string) (countedProvider, countedModel string) {
+	if s.names[joined("provider", provider, model)] {
+		return provider, model
+	}
+	return s.provider(provider), ""
+}
+
+// joined joins the values of labels that belong together. label is the first one's name.
 func joined(label string, values ...string) string {
 	return label + "\x00" + strings.Join(values, "\x00")
 }
 
-// counted has which labels of a family name definitions or targets. A series whose
-// values are no longer those of a running workspace is deleted.
+// counted is a family with its labels that name definitions or targets. Series whose values
+// no running workspace has any more are deleted.
 type counted struct {
 	family vector
 	labels []string
@@ -135,7 +131,6 @@ func (m *metrics) countedNames() []counted {
 		{m.firstToken, target},
 		{m.tokens, target},
 		{m.toolUses, target},
-		{m.abandoned, provider},
 		{m.fallbacks, provider},
 		{m.retries, provider},
 		{m.hedges, provider},
@@ -144,11 +139,11 @@ func (m *metrics) countedNames() []counted {
 	}
 }
 
-// seriesNames holds which names the workspaces that run count by.
+// seriesNames knows the running workspaces and the names in their series.
 type seriesNames struct {
 	metrics *metrics
 	mu      sync.Mutex
-	running map[string][]*Workspace // by name; two during a reload
+	running map[string][]*Workspace // by name, the newest last; two during a reload
 }
 
 // begin makes the series of a workspace that starts.
@@ -160,12 +155,11 @@ func (n *seriesNames) begin(w *Workspace) {
 	}
 	n.running[w.Name] = append(n.running[w.Name], w)
 	w.series.Store(n.metrics.newServedSeries(w, w.Source.Snapshot()))
-	n.metrics.limits.begin(w.Name, w.CallLimits)
 }
 
-// follow has a workspace count by the names of a snapshot. The series of names that
-// are gone are deleted. Calls that still run by the former snapshot count without
-// them: with an empty label.
+// follow makes a workspace use the series of a snapshot, and deletes the series of names
+// that the snapshot lacks. Calls that still use the former snapshot count with an empty
+// label instead of such a name.
 func (n *seriesNames) follow(w *Workspace, snapshot *definition.Snapshot) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -183,8 +177,7 @@ func (n *seriesNames) follow(w *Workspace, snapshot *definition.Snapshot) {
 	}
 }
 
-// newest returns the workspace of a name that began last of those that run; nil: none
-// does.
+// newest returns the newest running workspace of a name, or nil.
 func (n *seriesNames) newest(name string) *Workspace {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -195,14 +188,23 @@ func (n *seriesNames) newest(name string) *Workspace {
 	return running[len(running)-1]
 }
 
-// end deletes the series of a workspace, but for those of a newer one of its name.
-// Calls that still run count by the newer one's names, and nothing without one.
+// current returns the newest running workspace of each name.
+func (n *seriesNames) current() (list []*Workspace) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, all := range n.running {
+		list = append(list, all[len(all)-1])
+	}
+	return list
+}
+
+// end deletes the series of a workspace, except those of a newer workspace of its name.
+// Calls that still run count in the newer one's series, or not at all.
 func (n *seriesNames) end(w *Workspace) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.running[w.Name] = slices.DeleteFunc(n.running[w.Name], func(other *Workspace) bool { return other == w })
 	w.series.Store(nil)
-	n.metrics.limits.end(w, n.running[w.Name])
 	if len(n.running[w.Name]) > 0 {
 		n.sweep(w.Name)
 		return
@@ -213,7 +215,8 @@ func (n *seriesNames) end(w *Workspace) {
 	}
 }
 
-// sweep deletes the series with names that no running workspace of a name has.
+// sweep deletes the series of a workspace's name with names that no such running workspace
+// has.
 func (n *seriesNames) sweep(workspace string) {
 	for _, c := range n.metrics.countedNames() {
 		for _, labels := range labelsOf(c.family) {
@@ -271,7 +274,6 @@ func (m *metrics) newWorkspaceSeries(w *Workspace) *workspaceSeries {
 		m.refused.WithLabelValues(w.Name, ceiling.String())
 	}
 	for name := range w.Providers {
-		m.abandoned.WithLabelValues(w.Name, name)
 		m.fallbacks.WithLabelValues(w.Name, name)
 		m.retries.WithLabelValues(w.Name, name)
 		m.hedges.WithLabelValues(w.Name, name)
@@ -288,13 +290,12 @@ func (m *metrics) newWorkspaceSeries(w *Workspace) *workspaceSeries {
 	return s
 }
 
-// newServedSeries makes the series of a snapshot, or finds those that there are.
+// newServedSeries makes the series of a snapshot, or finds existing ones.
 func (m *metrics) newServedSeries(w *Workspace, snapshot *definition.Snapshot) *servedSeries {
 	s := &servedSeries{
 		snapshot:    snapshot,
 		none:        &w.calls.none,
 		definitions: make(map[*definition.Definition]*definitionSeries),
-		targets:     make(map[modelName]*targetSeries),
 		names:       map[string]bool{joined("definition", ""): true},
 	}
 	for name := range w.Providers {
@@ -304,69 +305,63 @@ func (m *metrics) newServedSeries(w *Workspace, snapshot *definition.Snapshot) *
 		s.names[joined("provider", t.Provider)] = true
 		s.names[joined("provider", t.Provider, t.Model)] = true
 		s.names[joined("definition", "", t.Provider, t.Model)] = true
-		s.targets[modelName{t.Provider, t.Model}] = m.newTargetSeries(w.Name, t.Provider, t.Model)
+		m.beginTarget(w.Name, t.Provider, t.Model)
 	}
-	if len(snapshot.Prompts)+len(snapshot.Endpoints)+len(snapshot.RemoteConfigs) > maxCountedDefinitions {
+	if len(snapshot.Definitions) > maxCountedDefinitions {
 		return s
 	}
-	for _, p := range snapshot.Prompts {
-		m.addDefinition(s, w.Name, &p.Definition, "prompts", p.Variants())
-	}
-	for _, c := range snapshot.RemoteConfigs {
-		m.addDefinition(s, w.Name, &c.Definition, "remoteconfigs", nil)
+	for _, d := range snapshot.Definitions {
+		m.addDefinition(s, w.Name, d)
 	}
 	for _, e := range snapshot.Endpoints {
-		series := m.addDefinition(s, w.Name, &e.Definition, "endpoints", e.Prompt.Variants())
-		series.costs = make(map[modelName]prometheus.Counter)
 		for t := range e.Named() {
-			series.costs[modelName{t.Provider, t.Model}] = m.cost.WithLabelValues(w.Name, e.Key, t.Provider, t.Model)
+			m.cost.WithLabelValues(w.Name, e.Key, t.Provider, t.Model)
 			s.names[joined("definition", e.Key, t.Provider, t.Model)] = true
 		}
 	}
 	return s
 }
 
-// addDefinition makes the series of a definition. Requests on other routes than its own
-// one have theirs from the first one on.
-func (m *metrics) addDefinition(s *servedSeries, workspace string, d *definition.Definition, own string, variants []*definition.Variant) *definitionSeries {
+// addDefinition makes the series of a definition. On other routes than the definition's own
+// the first request makes the series.
+func (m *metrics) addDefinition(s *servedSeries, workspace string, d *definition.Definition) {
+	variants := []string{""}
+	if p := d.Rendered(); p != nil {
+		variants = variants[:0]
+		for _, v := range p.Variants() {
+			variants = append(variants, v.Key)
+		}
+	}
 	series := &definitionSeries{
-		name: d.Key, ok: make([]prometheus.Counter, len(m.routes)), answers: make(map[string]prometheus.Counter, max(1, len(variants))),
+		name: d.Key, ok: make([]prometheus.Counter, len(m.routes)), answers: make(map[string]prometheus.Counter, len(variants)),
 	}
 	s.definitions[d] = series
 	s.names[joined("definition", d.Key)] = true
-	ok := m.requests.WithLabelValues(workspace, own, d.Key, "ok")
+	route := d.Kind.Folder // the name of its route
+	ok := m.requests.WithLabelValues(workspace, route, d.Key, "ok")
 	for i, name := range m.routes {
-		if name == own {
+		if name == route {
 			series.ok[i] = ok
 		}
 	}
-	add := func(variant string) {
+	for _, variant := range variants {
 		series.answers[variant] = m.answers.WithLabelValues(workspace, d.Kind.String(), d.Key, variant)
 		s.names[joined("kind", d.Kind.String(), d.Key, variant)] = true
 	}
-	for _, v := range variants {
-		add(v.Key)
-	}
-	if variants == nil {
-		add("")
-	}
-	return series
 }
 
-func (m *metrics) newTargetSeries(workspace, provider, model string) *targetSeries {
-	s := &targetSeries{
-		answered:   m.attempts.WithLabelValues(workspace, provider, model, "ok"),
-		duration:   m.upstream.WithLabelValues(workspace, provider, model, "ok"),
-		firstToken: m.firstToken.WithLabelValues(workspace, provider, model),
-	}
+// beginTarget makes the series of a target. They begin at zero.
+func (m *metrics) beginTarget(workspace, provider, model string) {
+	m.attempts.WithLabelValues(workspace, provider, model, "ok")
+	m.upstream.WithLabelValues(workspace, provider, model, "ok")
+	m.firstToken.WithLabelValues(workspace, provider, model)
 	for _, class := range invoke.Classes() {
 		m.attempts.WithLabelValues(workspace, provider, model, string(class.Class))
 	}
 	for _, t := range tokenTypes {
-		s.tokens = append(s.tokens, m.tokens.WithLabelValues(workspace, provider, model, t.name))
+		m.tokens.WithLabelValues(workspace, provider, model, t.name)
 	}
 	for _, t := range toolTypes {
-		s.tools = append(s.tools, m.toolUses.WithLabelValues(workspace, provider, model, t.name))
+		m.toolUses.WithLabelValues(workspace, provider, model, t.name)
 	}
-	return s
 }

@@ -16,14 +16,15 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/canned"
 )
 
-// series returns the values of all series, by name and labels as they are exposed. The
-// workspace "default" is left out.
+// series returns the values of all series, by name and labels in the exposed form, without
+// the label of the workspace "default".
 func (g *gateway) series() map[string]float64 {
 	g.t.Helper()
 	all := make(map[string]float64)
@@ -34,7 +35,7 @@ func (g *gateway) series() map[string]float64 {
 		}
 		number, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			continue // of a label's value with a space
+			continue // a label's value has a space
 		}
 		name = strings.ReplaceAll(name, `,workspace="default"`, "")
 		all[strings.ReplaceAll(name, `{workspace="default"}`, "")] = number
@@ -42,8 +43,8 @@ func (g *gateway) series() map[string]float64 {
 	return all
 }
 
-// expect waits until series have the values of want. A negative one has no series. An
-// edit is served a moment before the series of its removed names are deleted.
+// expect waits until series have the values of want; negative means that the series must
+// not exist. The series of removed names are deleted a moment after an edit is served.
 func (g *gateway) expect(want map[string]float64) {
 	g.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -66,8 +67,8 @@ func (g *gateway) expect(want map[string]float64) {
 	}
 }
 
-// TestSeriesExistFromLoad has each name of the configuration and of the definitions
-// counted from 0.
+// TestSeriesExistFromLoad checks that each name of the configuration and of the
+// definitions has series with 0 from the beginning.
 func TestSeriesExistFromLoad(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, fakeProvider("http://127.0.0.1:9"))
@@ -91,7 +92,6 @@ func TestSeriesExistFromLoad(t *testing.T) {
 		`cadenza_first_token_seconds_count{model="small",provider="fake"}`:                    0,
 		`cadenza_upstream_retries_total{provider="fake"}`:                                     0,
 		`cadenza_upstream_hedges_total{provider="fake"}`:                                      0,
-		`cadenza_upstream_abandoned_total{provider="fake"}`:                                   0,
 		`cadenza_cache_hits_total{cache="answers"}`:                                           0,
 		`cadenza_cache_lookups_total{cache="decisions",result="miss"}`:                        0,
 		`cadenza_target_state{model="small",provider="fake",state="untried"}`:                 1,
@@ -100,8 +100,8 @@ func TestSeriesExistFromLoad(t *testing.T) {
 	})
 }
 
-// TestRequestsAndAnswersAreCounted has requests counted for the one key that they ask
-// for, and answers for each key. What callers make up is no label.
+// TestRequestsAndAnswersAreCounted checks that requests count for their only key, and
+// answers for each key. Names invented by callers are no labels.
 func TestRequestsAndAnswersAreCounted(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "hello") })
@@ -110,7 +110,7 @@ func TestRequestsAndAnswersAreCounted(t *testing.T) {
 		g.post("/v1/prompts", `{"keys":["reply"],"context":{"locale":"nl"},`+question+`}`)
 	}
 	g.post("/v1/prompts", `{"keys":["reply"]}`)                          // without its variable
-	g.post("/v1/prompts", `{"keys":["hello"],"context":7}`)              // names its key in vain
+	g.post("/v1/prompts", `{"keys":["hello"],"context":7}`)              // invalid
 	g.post("/v1/prompts", `{"keys":["hello","hello","invented-by-me"]}`) // two keys
 	g.post("/v1/remoteconfigs", `{"keys":["invented-by-me"]}`)           // no key
 	g.post("/v1/remoteconfigs", `{"keys":["limits","checkout"]}`)        // two
@@ -150,8 +150,8 @@ func TestRequestsAndAnswersAreCounted(t *testing.T) {
 	}
 }
 
-// TestCallsAreCounted has attempts, tokens, costs and their times counted by the
-// model of the definition, failed attempts too.
+// TestCallsAreCounted checks that attempts, also failed ones, tokens, costs and times
+// count under the definition's model name.
 func TestCallsAreCounted(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, _ *http.Request) {
@@ -159,15 +159,13 @@ func TestCallsAreCounted(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		completion(w, "hello") // 7 prompt and 3 completion tokens, of a model by another name
+		completion(w, "hello") // 7 prompt and 3 completion tokens, with another model name
 	})
 	g := startGateway(t, workspace, fakeProvider(u.URL), with(func(c *gw.WorkspaceConfig) {
-		c.Log = definition.LogNone // counts all the same
+		c.Log = definition.LogNone // calls still count
 		c.Prices = map[string]*price.Price{"small": {Prompt: 2, Completion: 10}}
 	}))
-	if a := g.post("/v1/endpoints", ask("?", false)); a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
+	g.post("/v1/endpoints", ask("?", false)).ok(t)
 	g.expect(map[string]float64{
 		`cadenza_upstream_attempts_total{class="transient",model="small",provider="fake"}`:         1,
 		`cadenza_upstream_attempts_total{class="ok",model="small",provider="fake"}`:                1,
@@ -187,12 +185,12 @@ func TestCallsAreCounted(t *testing.T) {
 	}
 }
 
-// TestCallersWhoLeaveAreCounted counts a call whose caller does not wait for its answer
-// as what its trace says, and not as answered.
+// TestCallersWhoLeaveAreCounted checks that a call whose caller leaves counts with the
+// code of its trace, and not as answered.
 func TestCallersWhoLeaveAreCounted(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, _ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else the server does not notice that its caller leaves
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client leaves
 		<-r.Context().Done()
 	})
 	g := startGateway(t, workspace, fakeProvider(u.URL))
@@ -212,18 +210,15 @@ func TestCallersWhoLeaveAreCounted(t *testing.T) {
 	})
 }
 
-// TestHedgesAndFirstTokensAreCounted streams from the target that is called beside one
-// that does not answer.
+// TestHedgesAndFirstTokensAreCounted streams from the hedge of a target that does not answer.
 func TestHedgesAndFirstTokensAreCounted(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, _ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client leaves
 		<-r.Context().Done()
 	})
 	g := startGateway(t, endpointWith("hedge: { after: 20ms }\nfallback: [ { provider: canned, model: quick, extra: { answer: fine } } ]\n"), fakeProvider(u.URL))
-	if a := g.post("/v1/endpoints", ask("?", true)); a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
+	g.post("/v1/endpoints", ask("?", true)).ok(t)
 	g.expect(map[string]float64{
 		`cadenza_upstream_hedges_total{provider="canned"}`:                                  1,
 		`cadenza_upstream_hedges_total{provider="fake"}`:                                    0,
@@ -233,13 +228,15 @@ func TestHedgesAndFirstTokensAreCounted(t *testing.T) {
 	})
 }
 
-// served waits until the gateway serves an edit of its definitions.
+// served edits the gateway's definitions and has it serve the edit.
 func (g *gateway) served(edit func()) {
 	g.t.Helper()
-	before := g.source.Snapshot()
+	before := g.source.Snapshot().Revision
 	edit()
-	eventually(g.t, "the edit is served", func() bool { return g.source.Snapshot() != before })
-	g.post("/v1/prompts", `{"keys":["hello"]}`) // has the counters follow
+	if err := g.source.Reload(); err != nil || g.source.Snapshot().Revision == before {
+		g.t.Fatalf("the edit is not served: %v", err)
+	}
+	g.post("/v1/prompts", `{"keys":["hello"]}`) // updates the counters
 }
 
 // remove removes a file of the gateway's directory.
@@ -250,8 +247,8 @@ func (g *gateway) remove(name string) {
 	}
 }
 
-// TestSeriesGoWithTheirNames deletes the series of a definition, a variant and a target
-// that the definitions no longer have, and keeps all others.
+// TestSeriesGoWithTheirNames checks that the series of a removed definition, variant and
+// target are deleted, and all others stay.
 func TestSeriesGoWithTheirNames(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)
@@ -288,18 +285,17 @@ func TestSeriesGoWithTheirNames(t *testing.T) {
 	g.served(func() { g.write("definitions/remoteconfigs/limits.yaml", "type: number\ndefault: 1\n") })
 	g.expect(map[string]float64{limits: 0, answers: 0, checkout: 2})
 
-	// A reload keeps what both configurations have.
+	// A reload keeps the series that both configurations have.
 	g.load(with(func(c *gw.WorkspaceConfig) {
 		c.Providers = map[string]providers.Provider{"other": &canned.Provider{}}
 	}))
 	g.expect(map[string]float64{retries: -1, strings.Replace(retries, "canned", "other", 1): 0, checkout: 2})
 }
 
-// TestSeriesGoWithTheirWorkspace deletes all series of a workspace that the
-// configuration no longer has.
+// TestSeriesGoWithTheirWorkspace checks that all series of a removed workspace are deleted.
 func TestSeriesGoWithTheirWorkspace(t *testing.T) {
 	t.Parallel()
-	old := &limit.Limit{Name: "old", Ceilings: []limit.Ceiling{most(limit.Requests, 5), {Measure: limit.InFlight, Most: 5}}}
+	old := &limit.Limit{Name: "old", Ceilings: []limit.Ceiling{yearly(limit.Requests, 5), {Measure: limit.InFlight, Most: 5}}}
 	kept := *old
 	kept.Ceilings = old.Ceilings[:1]
 	const refused = `cadenza_limit_refused_total{limit="old",measure="%s"%s}`
@@ -312,7 +308,7 @@ func TestSeriesGoWithTheirWorkspace(t *testing.T) {
 	g.load(withLimits(&kept))
 	g.expect(map[string]float64{fmt.Sprintf(refused, "requests", ""): 0, fmt.Sprintf(refused, "in_flight", ""): -1})
 	for line := range strings.Lines(g.scrape()) {
-		// The recorder of the store, which the other one uses too, remembers what it dropped.
+		// The recorder, which the other workspace uses too, keeps its counts of drops.
 		if strings.Contains(line, `workspace="second"`) && !strings.HasPrefix(line, "cadenza_store_") {
 			t.Errorf("left: %s", line)
 		}
@@ -320,8 +316,8 @@ func TestSeriesGoWithTheirWorkspace(t *testing.T) {
 	g.expect(map[string]float64{`cadenza_answers_total{definition="hello",kind="prompt",variant="only"}`: 1})
 }
 
-// heldCalls has a provider whose calls wait until release is called: of those with the
-// word "refuse" in the question it answers none.
+// heldCalls has a provider whose calls wait until release is called. It refuses questions
+// with the word "refuse".
 func heldCalls(t *testing.T, files map[string]string, settings ...setting) (g *gateway, ask func(question string) (ended chan answer), release func()) {
 	t.Helper()
 	asked, held := make(chan struct{}), make(chan struct{})
@@ -346,8 +342,8 @@ func heldCalls(t *testing.T, files map[string]string, settings ...setting) (g *g
 	}, sync.OnceFunc(func() { close(held) })
 }
 
-// TestCallOfARemovedDefinition counts calls whose endpoint and target are removed
-// while they run: without their names, so that no series of theirs comes back.
+// TestCallOfARemovedDefinition checks that calls whose endpoint and target are removed
+// while they run count without these names, so that no deleted series returns.
 func TestCallOfARemovedDefinition(t *testing.T) {
 	t.Parallel()
 	files := maps.Clone(workspace)
@@ -383,8 +379,8 @@ func TestCallOfARemovedDefinition(t *testing.T) {
 	})
 }
 
-// TestCallsOfAFormerConfiguration counts calls that end after a reload by the names of
-// the configuration that runs, and those of a workspace that it lacks not at all.
+// TestCallsOfAFormerConfiguration checks that calls that end after a reload count under
+// names of the new configuration, and calls of a removed workspace not at all.
 func TestCallsOfAFormerConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -440,31 +436,33 @@ func TestCallsOfAFormerConfiguration(t *testing.T) {
 	}
 }
 
-// TestManyDefinitionsHaveNoSeriesOfTheirOwn counts requests of a workspace beyond the
-// ceiling of definitions with series.
+// TestManyDefinitionsHaveNoSeriesOfTheirOwn has more definitions than the ceiling of
+// definitions with series.
 func TestManyDefinitionsHaveNoSeriesOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	configs := make(map[string]*definition.RemoteConfig)
+	snapshot := &definition.Snapshot{RemoteConfigs: make(map[string]*definition.RemoteConfig)}
 	for i := range gw.MaxCountedDefinitions + 1 {
 		key := fmt.Sprint("config", i)
-		configs[key] = &definition.RemoteConfig{Definition: definition.Definition{Key: key}}
+		config := &definition.RemoteConfig{Definition: definition.Definition{Kind: kind.RemoteConfig, Key: key}}
+		snapshot.RemoteConfigs[key] = config
+		snapshot.Definitions = append(snapshot.Definitions, &config.Definition)
 	}
 	process := gw.NewProcess()
-	if n := process.SeriesOf(&definition.Snapshot{RemoteConfigs: configs}); n != 0 {
+	if n := process.SeriesOf(snapshot); n != 0 {
 		t.Errorf("%d definitions have series", n)
 	}
-	delete(configs, "config0")
-	if n := process.SeriesOf(&definition.Snapshot{RemoteConfigs: configs}); n != gw.MaxCountedDefinitions {
+	delete(snapshot.RemoteConfigs, "config0")
+	snapshot.Definitions = snapshot.Definitions[1:]
+	if n := process.SeriesOf(snapshot); n != gw.MaxCountedDefinitions {
 		t.Errorf("%d definitions have series, want %d", n, gw.MaxCountedDefinitions)
 	}
 }
 
-// TestScrapeStaysSmall measures the text of a scrape with 1,000 definitions, 3
-// providers and 20 models, each of which was asked for on two routes and failed in
-// four ways.
+// TestScrapeStaysSmall measures the size of a scrape with 1,000 definitions, requested on two
+// routes, and with 20 models of 3 providers, which failed in four ways.
 func TestScrapeStaysSmall(t *testing.T) {
 	t.Parallel()
-	const most = 1 << 20
+	const maximum = 1 << 20
 	files := map[string]string{"definitions/context.yaml": "fields: { plan: { type: string, values: [free, pro] } }\n"}
 	target := func(i int) string { return fmt.Sprintf("provider: provider%d, model: gpt-5-mini-%02d", i%20%3, i%20) }
 	for i := range 500 {
@@ -490,13 +488,13 @@ matrix: [ [ pro, nl ] ]
 	g.process.CountEverywhere("default", g.source.Snapshot())
 	called := len(g.scrape())
 	t.Logf("%d bytes at the load, %d once everything was called", atLoad, called)
-	if atLoad > most || called > most {
-		t.Errorf("a scrape has %d bytes, then %d, at most %d", atLoad, called, most)
+	if atLoad > maximum || called > maximum {
+		t.Errorf("a scrape has %d bytes, then %d, at most %d", atLoad, called, maximum)
 	}
 }
 
-// TestRequestsOfAnOldSnapshot counts requests by the definition that has their key in
-// the snapshot that is served, also where they still have another one.
+// TestRequestsOfAnOldSnapshot checks that requests with an earlier snapshot count for the
+// definition with their key in the served snapshot.
 func TestRequestsOfAnOldSnapshot(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)

@@ -5,130 +5,18 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 
-	"github.com/valyala/fastjson"
-	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"github.com/cadenza-gateway/cadenza/internal/definition"
-	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
-	"github.com/cadenza-gateway/cadenza/internal/limit"
-	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
-	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// call is one request on its way through the gateway, with the buffers that
-// it uses. Calls are pooled.
-type call struct {
-	w         http.ResponseWriter
-	r         *http.Request
-	gateway   *Gateway
-	workspace *Workspace
-	key       *principal
-	route     *route
-	pathID    string // what the path names: a trace, or a model
-	began     time.Time
-	snapshot  *definition.Snapshot
-	request   *wire.Request
-	info      *requestInfo
-	span      oteltrace.Span // of the request; nil: it is not traced
-	reply     *trace.Reply   // to be kept; nil without an idempotency key
-	writer    dialect.Writer
-	answer    dialect.Answer // of an endpoint, as the writer gets it
-
-	asked string // the key of the endpoint that the request calls; empty: none
-
-	// The members of the request's body that every route has.
-	context, metadata, variables *fastjson.Value
-
-	logCeiling definition.LogPolicy // the most that the caller allows; Unset: anything
-	entered    bool                 // counted among the calls in flight
-	meter      *meter               // nil: no limit applies
-
-	weighing   bool          // tables are not told of the budgets that the call uses
-	asksBudget bool          // one would have liked to know
-	own        limit.Amounts // that the call would set aside, as far as tables are told
-
-	decision   trace.Decision // makes the ids of the answers' traces
-	decisionID trace.ID
-	traces     int // whose ids were made
-
-	evidence evidence // of the answer that is being built
-	hasher   *trace.Hasher
-
-	picked    []picked        // for each known key
-	answered  int             // keys
-	cached    int             // decisions that the cache had
-	uncached  int             // decisions that were looked up and not cached
-	records   []*trace.Record // of the answers, until they are recorded
-	binding   rules.Binding
-	values    prompt.Values
-	room      int64                       // of largeAnswers, until the call is released
-	held      int64                       // of largeRequests
-	sent      int                         // about the size of the messages as they are sent; 0: not known
-	recorded  int                         // and as they are recorded
-	reserve   func(bytes int) *wire.Error // hold, which the request keeps: made once
-	out       []byte
-	scratch   []byte   // of a cache key
-	lastTrace trace.ID // of the answer that was built last
-	unknown   []wire.MissingKey
-}
-
-var calls = sync.Pool{New: func() any {
-	c := new(call)
-	c.reserve = c.hold
-	c.binding.SetGateway(c)
-	return c
-}}
-
-// keepBuffer is the largest buffer, in bytes, that a pooled call keeps.
-const keepBuffer = 64 << 10
-
-// release returns the call to the pool. No part of it may be used afterwards.
-func (c *call) release() {
-	c.unclaim()
-	if pooled, ok := c.writer.(interface{ Release() }); ok {
-		pooled.Release()
-	}
-	if c.cached+c.uncached > 0 {
-		c.countLookups()
-	}
-	c.leave()
-	c.meter.settle()
-	c.letGo(c.held)
-	c.keepRoom(0)
-	if c.request != nil {
-		c.request.Release()
-	}
-	c.dropRecords()
-	c.values.Reset()
-	clear(c.unknown)
-	clear(c.picked)
-	c.evidence.reset()
-	out, scratch := c.out[:0], c.scratch[:0]
-	if cap(out) > keepBuffer {
-		out = nil
-	}
-	if cap(scratch) > keepBuffer {
-		scratch = nil
-	}
-	*c = call{
-		binding: c.binding, values: c.values, records: c.records[:0],
-		evidence: c.evidence, reserve: c.reserve,
-		unknown: c.unknown[:0], picked: c.picked[:0], out: out, scratch: scratch,
-	}
-	calls.Put(c)
-}
-
-// Serve answers every request, with an answer or with an error, both JSON objects. Only a
-// browser that asks for / gets a page.
-// path is the path of the route: the request's own path, unless a site serves the
-// route on another.
+// Serve answers every request with a JSON object, which is an answer or an error. Only a
+// browser that opens / gets a page. path is the path of the route. It differs from the
+// request's path if a site serves the route on another path.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	began := time.Now()
 	to, traceID := find(path)
@@ -138,7 +26,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 		problem := recover()
 		switch {
 		case problem == http.ErrAbortHandler && info.code == "" && info.call == nil:
-			info.code = string(invoke.ClientGone) // while it was decided
+			info.code = string(invoke.ClientGone) // during a decision
 		case problem != nil && problem != http.ErrAbortHandler:
 			info.code = wire.Internal.Name
 		}
@@ -168,7 +56,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	switch o.end {
 	case unanswered, unread:
 		g.countRefused(to, info, o.err)
-		g.writeError(w, r, to, o, info.refusal)
+		g.writeError(w, r, to, o)
 	case cut:
 		panic(http.ErrAbortHandler)
 	}
@@ -194,7 +82,7 @@ type ending uint8
 const (
 	underway   ending = iota // the handler goes on
 	unanswered               // nothing was written: the error is still to be written
-	unread                   // as unanswered, and the request's body is not read to its end
+	unread                   // as unanswered, and the request's body was not read completely
 	answered                 // the response is complete
 	cut                      // the response broke off: the connection must be cut
 )
@@ -238,14 +126,14 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	}
 
 	info.identify(key)
-	if err := g.turnedAway(r, to, key, info); err != nil {
+	if err := g.turnedAway(r, to, key); err != nil {
 		return outcome{err, unread}
 	}
 
 	c := calls.Get().(*call)
 	defer c.release()
 	c.w, c.r, c.gateway, c.key, c.workspace, c.route, c.pathID, c.began = w, r, g, key, key.workspace, to, traceID, began
-	c.request = wire.AcquireRequest()
+	c.body = wire.AcquireRequest()
 	// The gateway may stop while the request still runs.
 	store, memory := c.workspace.Store.leases, c.workspace.Memory.leases
 	store.acquire()
@@ -261,64 +149,39 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 		return outcome{err, unread}
 	}
 	if to.method == http.MethodPost {
-		if err := c.request.ReadBody(w, r, to.bodyLimit(c.workspace), c.workspace.BodyTimeout, to.copies(), c.reserve); err != nil {
+		if err := c.body.ReadBody(w, r, to.bodyLimit(c.workspace), c.workspace.BodyTimeout, to.copies(), c.reserve); err != nil {
 			return outcome{err, unread}
 		}
 	}
-	c.request.SetMetadataLimit(c.workspace.MaxMetadataSize)
+	c.body.SetMetadataLimit(c.workspace.MaxMetadataSize)
 	c.snapshot = c.workspace.Source.Snapshot()
 
 	return to.serve(c)
-}
-
-// bind binds the caller's context to the data model, at the instant that the traces
-// have: a proof that evaluates their tables again sees the same one.
-func (c *call) bind(context *fastjson.Value) *wire.Error {
-	model, now := c.snapshot.Model, c.began.Truncate(time.Millisecond)
-	var err error
-	if c.key.bound == nil {
-		err = model.Bind(&c.binding, context, now)
-	} else {
-		c.context, err = c.key.bound.bind(model, &c.binding, context, now)
-	}
-	if err == nil {
-		return nil
-	}
-	if refused, ok := errors.AsType[*rules.BindError](err); ok {
-		return wire.Errorf(wire.InvalidRequest, "context."+refused.Field, "%s", refused.Message)
-	}
-	return wire.Errorf(wire.InvalidRequest, "context", "%v", err)
-}
-
-// write sends a complete answer, and keeps it if the request has an idempotency key.
-func (c *call) write(body []byte) {
-	c.keepReply(http.StatusOK, "", body)
-	c.deliver(http.StatusOK, body, time.Now())
 }
 
 // maxCounted is the size of an answer, in bytes, up to which net/http itself finds
 // its length. It sends a longer one in chunks, which costs more.
 const maxCounted = 2048
 
-// deliver sends a whole answer at the time now. It panics with http.ErrAbortHandler
-// if the client does not take all of it.
-func (c *call) deliver(status int, body []byte, now time.Time) {
-	h := c.w.Header()
+// deliver sends a whole answer. now is the present time. It panics with
+// http.ErrAbortHandler if the client does not read all of the answer.
+func (in *incoming) deliver(status int, body []byte, now time.Time) {
+	h := in.w.Header()
 	h["Content-Type"] = contentTypeJSON
 	h["Cache-Control"] = cacheControlNoStore
 	if len(body) > maxCounted {
 		// With its length, clients and proxies notice an answer that was cut.
-		c.info.length[0] = strconv.Itoa(len(body))
-		h["Content-Length"] = c.info.length[:]
+		in.info.length[0] = strconv.Itoa(len(body))
+		h["Content-Length"] = in.info.length[:]
 	}
-	c.w.WriteHeader(status)
-	err := wire.WriteBody(c.w, body, now)
+	in.w.WriteHeader(status)
+	err := wire.WriteBody(in.w, body, now)
 	if err == nil {
 		return
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.workspace.Logger.Debug("a slow caller was cut off",
-			zap.String("route", c.route.name), zap.String("api_key", c.key.name), zap.Int("bytes", len(body)))
+		in.workspace.Logger.Debug("a slow caller was cut off",
+			zap.String("route", in.route.name), zap.String("api_key", in.key.name), zap.Int("bytes", len(body)))
 	}
 	// The client left, or was cut off. Without the panic, an incomplete answer over
 	// HTTP/3 would end as if it were complete.
@@ -332,8 +195,7 @@ var (
 	cacheControlNoStore = []string{"no-store"}
 )
 
-// printable returns a caller's text as an error message may quote it: its first 128
-// bytes.
+// printable shortens a caller's text to 128 bytes, for an error message.
 func printable(text string) string {
 	const limit = 128
 	if len(text) > limit {
@@ -345,38 +207,38 @@ func printable(text string) string {
 // setHeaders sets the headers of the definitions' revision and of the decision and,
 // if the answer has exactly one trace, the header of its id. Both ids share one
 // allocation.
-func (c *call) setHeaders(id trace.ID) {
-	h := c.w.Header()
-	c.info.revision[0] = c.snapshot.Revision
-	h[wire.HeaderRevision] = c.info.revision[:]
+func (a *answers) setHeaders(id trace.ID) {
+	h := a.w.Header()
+	a.info.revision[0] = a.snapshot.Revision
+	h[wire.HeaderRevision] = a.info.revision[:]
 	var buffer [2 * wire.TraceIDLength]byte
-	text := c.decisionID.AppendTo(buffer[:0])
+	text := a.decisionID.AppendTo(buffer[:0])
 	if !id.IsZero() {
 		text = id.AppendTo(text)
 	}
 	ids := string(text)
-	c.info.decisionID[0] = ids[:wire.TraceIDLength]
-	h[wire.HeaderDecisionID] = c.info.decisionID[:]
+	a.info.decisionID[0] = ids[:wire.TraceIDLength]
+	h[wire.HeaderDecisionID] = a.info.decisionID[:]
 	if !id.IsZero() {
-		c.info.traceID[0] = ids[wire.TraceIDLength:]
-		c.nameTrace(h)
+		a.info.traceID[0] = ids[wire.TraceIDLength:]
+		a.nameTrace(h)
 	}
 }
 
-// forgetHeaders takes back what setHeaders and the cache have said of an answer that
-// is refused after all.
-func (c *call) forgetHeaders() {
-	c.info.traceID[0], c.info.decisionID[0] = "", ""
-	h := c.w.Header()
-	for _, name := range [...]string{wire.HeaderTraceID, wire.HeaderDecisionID, wire.HeaderRevision, wire.HeaderCacheStatus, c.route.requestID} {
+// forgetHeaders deletes the headers that setHeaders and the cache have set, for a request
+// that is refused after all.
+func (in *incoming) forgetHeaders() {
+	in.info.traceID[0], in.info.decisionID[0] = "", ""
+	h := in.w.Header()
+	for _, name := range [...]string{wire.HeaderTraceID, wire.HeaderDecisionID, wire.HeaderRevision, wire.HeaderCacheStatus, in.route.requestID} {
 		delete(h, name)
 	}
 }
 
 // nameTrace sets the headers of the answer's only trace.
-func (c *call) nameTrace(h http.Header) {
-	h[wire.HeaderTraceID] = c.info.traceID[:]
-	if c.route.requestID != "" {
-		h[c.route.requestID] = c.info.traceID[:]
+func (in *incoming) nameTrace(h http.Header) {
+	h[wire.HeaderTraceID] = in.info.traceID[:]
+	if in.route.requestID != "" {
+		h[in.route.requestID] = in.info.traceID[:]
 	}
 }

@@ -5,32 +5,32 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// worthSharing is how many bytes of copies a shared row must save. Such a row has
-// what the answers of a request have in common. It takes about as much time as
-// writing that many bytes: see BenchmarkShared in store/sqlite.
+// worthSharing is the number of bytes that a shared row must save. Such a row holds the
+// common parts of a request's answers. Writing it takes about as long as writing that many
+// bytes: see BenchmarkShared in store/sqlite.
 const worthSharing = 2 << 10
 
-// addRequest adds to record the parts of the request that the policy allows. A remote
-// configuration has no use for variables: that its answers are logged with their
-// content says nothing of those.
-func (c *call) addRequest(record *trace.Record, policy definition.LogPolicy) {
+// addRequest adds the parts of the request that the policy allows to record. Values of
+// remote configurations use no variables, so variables are added only with variants set.
+func (e *evaluation) addRequest(record *trace.Record, policy definition.LogPolicy, variants bool) {
 	switch policy {
 	case definition.LogContent:
-		if c.context != nil {
-			record.Context = jsontext.AppendValue(record.Context[:0], c.context)
+		if e.context != nil {
+			record.Context = jsontext.AppendValue(record.Context[:0], e.context)
 		}
-		if c.variables != nil && record.Kind != trace.KindRemoteConfig {
-			record.Variables = jsontext.AppendValue(record.Variables[:0], c.variables)
+		if e.variables != nil && variants {
+			record.Variables = jsontext.AppendValue(record.Variables[:0], e.variables)
 		}
 		fallthrough
 	case definition.LogMetadata:
-		if c.metadata != nil {
-			record.Metadata = jsontext.AppendValue(record.Metadata[:0], c.metadata)
+		if e.metadata != nil {
+			record.Metadata = jsontext.AppendValue(record.Metadata[:0], e.metadata)
 		}
-		for i, note := range c.binding.Notes() {
+		for i, note := range e.binding.Notes() {
 			record.Notes = slices.Insert(record.Notes, i, "context."+note.Field+": "+note.Reason)
 		}
 	}
@@ -39,33 +39,32 @@ func (c *call) addRequest(record *trace.Record, policy definition.LogPolicy) {
 // addRequestToAll adds the request to the records of its answers. The parts that
 // they have in common are written and redacted once. They are also stored once if
 // that saves at least worthSharing bytes.
-func (c *call) addRequestToAll() {
-	policy, kind := definition.LogMetadata, trace.KindRemoteConfig
-	for _, record := range c.records {
+func (a *answers) addRequestToAll() {
+	policy, variants := definition.LogMetadata, false
+	for _, record := range a.records {
 		if record.SharesContent {
 			policy = definition.LogContent
-			kind = min(kind, record.Kind) // a prompt's, if there is one
+			variants = variants || kind.Of(record.Kind).Variants
 		}
 	}
-	if len(c.records) == 1 {
-		c.addRequest(c.records[0], policy)
-		c.workspace.redactRequest(c.records[0])
+	if len(a.records) == 1 {
+		a.addRequest(a.records[0], policy, variants)
+		a.workspace.redactRequest(a.records[0])
 		return
 	}
 	common := trace.AcquireRecord()
 	defer trace.ReleaseRecord(common)
-	common.Kind = kind
-	c.addRequest(common, policy)
-	c.workspace.redactRequest(common)
+	a.addRequest(common, policy, variants)
+	a.workspace.redactRequest(common)
 	var shared *trace.Shared
-	if requestSize(common)*(len(c.records)-1) >= worthSharing {
+	if requestSize(common)*(len(a.records)-1) >= worthSharing {
 		shared = &trace.Shared{
 			Notes:    slices.Clone(common.Notes),
 			Metadata: slices.Clone(common.Metadata), Context: slices.Clone(common.Context), Variables: slices.Clone(common.Variables),
 		}
 	}
-	for _, record := range c.records {
-		c.workspace.redactRequest(record) // its own parts
+	for _, record := range a.records {
+		a.workspace.redactRequest(record) // its own parts
 		if shared != nil {
 			record.Shared = shared
 		} else {

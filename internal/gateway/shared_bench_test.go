@@ -7,8 +7,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// BenchmarkRemoteConfigsOfHundredKeys has metadata that the redactor has much to
-// look at: what is done once for a request must not be done once for each key.
+// BenchmarkRemoteConfigsOfHundredKeys has metadata that is slow to redact, which must be
+// done once for a request, not once for each key.
 func BenchmarkRemoteConfigsOfHundredKeys(b *testing.B) {
 	files, keys := gatewaytest.HundredConfigs()
 	benchmarkFiles(b, files, "/v1/remoteconfigs", `{"keys":`+keys+`,"metadata":{"tokens":"`+strings.Repeat("4111 1111 1111 1111 ", 700)+`"}}`)

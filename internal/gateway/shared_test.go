@@ -10,7 +10,6 @@ import (
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // rowsOf counts the rows of a table of the store.
@@ -19,7 +18,7 @@ func rowsOf(t testing.TB, g *gateway, table string) int {
 	return gatewaytest.Rows(t, g.database(), table)
 }
 
-// idsOf are the trace ids of an answer, by key.
+// idsOf returns the trace ids of an answer, by key.
 func idsOf(t *testing.T, a answer) map[string]string {
 	t.Helper()
 	if a.status != http.StatusOK {
@@ -28,8 +27,8 @@ func idsOf(t *testing.T, a answer) map[string]string {
 	return gatewaytest.TraceIDs(t, a.body)
 }
 
-// TestWhatIsSmallIsStoredWithEachTrace: a row of its own would cost more than the
-// copies. So is what only one answer has.
+// TestWhatIsSmallIsStoredWithEachTrace checks that small members are stored with each trace,
+// because an extra row would cost more than copies, and so are members of a single answer.
 func TestWhatIsSmallIsStoredWithEachTrace(t *testing.T) {
 	t.Parallel()
 	files := maps.Clone(workspace)
@@ -50,11 +49,7 @@ func TestWhatIsSmallIsStoredWithEachTrace(t *testing.T) {
 			return strings.ReplaceAll(string(text), "4111 1111 1111 1111", "[redacted:card]")
 		}
 		for key, id := range ids {
-			var record *trace.Record
-			eventually(t, "a trace is stored", func() (ok bool) {
-				record, ok = g.trace("data/cadenza.db", id)
-				return ok
-			})
+			record := g.ended(t, id)
 			if got, want := string(record.Metadata), redacted(sent.Metadata); got != want {
 				t.Errorf("%s: metadata %.100s, want %.100s", key, got, want)
 			}

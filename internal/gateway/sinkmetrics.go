@@ -10,16 +10,17 @@ import (
 	"github.com/cadenza-gateway/cadenza/sinks"
 )
 
-// sinkCollector exports the counts of all sinks. They are read when metrics are
-// scraped.
+// sinkCollector exports the counts of all sinks. It reads them when Prometheus scrapes the
+// metrics.
 type sinkCollector struct {
 	mu   sync.Mutex
 	open map[sinkName][]*sinks.Drain // the newest last; two during a reload
-	// ended has the counts of drains of former configurations: counters go on over
-	// a reload.
+	// ended has the counts of drains of former configurations: counters continue after a
+	// reload.
 	ended map[sinkName]sinkCounts
 	lost  map[sinkName]int64
 
+	described
 	up, pending, lag, delivered, failures, refused, losses *prometheus.Desc
 }
 
@@ -38,21 +39,22 @@ func (c sinkCounts) plus(more sinkCounts) sinkCounts {
 }
 
 func newSinkCollector() *sinkCollector {
+	c := &sinkCollector{
+		open:  make(map[sinkName][]*sinks.Drain),
+		ended: make(map[sinkName]sinkCounts),
+		lost:  make(map[sinkName]int64),
+	}
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("cadenza_sink_"+name, help, append([]string{"workspace", "sink"}, labels...), nil)
+		return c.describe("cadenza_sink_"+name, help, append([]string{"workspace", "sink"}, labels...)...)
 	}
-	return &sinkCollector{
-		open:      make(map[sinkName][]*sinks.Drain),
-		ended:     make(map[sinkName]sinkCounts),
-		lost:      make(map[sinkName]int64),
-		up:        describe("up", "1 while the sink takes deliveries."),
-		pending:   describe("pending_rows", "Rows that the sink has yet to take."),
-		lag:       describe("lag_seconds", "Age of the oldest row that the sink has yet to take."),
-		delivered: describe("delivered_rows_total", "Rows that the sink took, repetitions included."),
-		failures:  describe("failures_total", "Deliveries that failed and were tried again."),
-		refused:   describe("refused_rows_total", "Rows that the sink's place refused as they were: stripped of their content, or dropped.", "outcome"),
-		losses:    describe("lost_rows_total", "Rows that the store's size made it delete before the sink took them."),
-	}
+	c.up = describe("up", "1 while the sink takes deliveries.")
+	c.pending = describe("pending_rows", "Rows that the sink has yet to take.")
+	c.lag = describe("lag_seconds", "Age of the oldest row that the sink has yet to take.")
+	c.delivered = describe("delivered_rows_total", "Rows that the sink took, repetitions included.")
+	c.failures = describe("failures_total", "Deliveries that failed and were tried again.")
+	c.refused = describe("refused_rows_total", "Rows that the sink's place refused as they were: stripped of their content, or dropped.", "outcome")
+	c.losses = describe("lost_rows_total", "Rows that the store's size made it delete before the sink took them.")
+	return c
 }
 
 // lose counts rows that were deleted before the sink of a cursor took them.
@@ -85,13 +87,6 @@ func (c *sinkCollector) remove(workspace, sink string, drain *sinks.Drain) {
 	delete(c.ended, name)
 }
 
-// Describe describes the metrics.
-func (c *sinkCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{c.up, c.pending, c.lag, c.delivered, c.failures, c.refused, c.losses} {
-		descs <- desc
-	}
-}
-
 // Collect reads the drains' counts.
 func (c *sinkCollector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
@@ -103,23 +98,13 @@ func (c *sinkCollector) Collect(out chan<- prometheus.Metric) {
 			stats = drain.Stats()
 			counts = counts.plus(countsOf(stats))
 		}
-		gauge := func(desc *prometheus.Desc, value float64) {
-			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, name.workspace, name.sink)
-		}
-		counter := func(desc *prometheus.Desc, value uint64, labels ...string) {
-			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value),
-				append([]string{name.workspace, name.sink}, labels...)...)
-		}
-		gauge(c.up, oneIf(stats.Up))
-		gauge(c.pending, float64(stats.Pending))
-		gauge(c.lag, stats.Age.Seconds())
-		counter(c.delivered, counts.delivered)
-		counter(c.failures, counts.failures)
-		counter(c.refused, counts.stripped, "stripped")
-		counter(c.refused, counts.dropped, "dropped")
-		counter(c.losses, uint64(c.lost[name]))
+		gauge(out, c.up, oneIf(stats.Up), name.workspace, name.sink)
+		gauge(out, c.pending, float64(stats.Pending), name.workspace, name.sink)
+		gauge(out, c.lag, stats.Age.Seconds(), name.workspace, name.sink)
+		counter(out, c.delivered, float64(counts.delivered), name.workspace, name.sink)
+		counter(out, c.failures, float64(counts.failures), name.workspace, name.sink)
+		counter(out, c.refused, float64(counts.stripped), name.workspace, name.sink, "stripped")
+		counter(out, c.refused, float64(counts.dropped), name.workspace, name.sink, "dropped")
+		counter(out, c.losses, float64(c.lost[name]), name.workspace, name.sink)
 	}
 }
-
-// Interface guard
-var _ prometheus.Collector = (*sinkCollector)(nil)

@@ -13,8 +13,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 )
 
-// A loading that does not end is logged with its beginning and shown by the
-// metric, and is no change of the definitions.
+// A load that does not end is logged with its start and shown by the metric. It is no
+// change of the definitions.
 func TestSlowLoadIsShown(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	m := newMetrics()
@@ -22,7 +22,7 @@ func TestSlowLoadIsShown(t *testing.T) {
 	since := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	m.valid.WithLabelValues("slow").Set(1)
 	w.definitionsChanged(&definition.Snapshot{Revision: "r"}, &definition.SlowLoadError{Since: since})
-	// The metrics are the process's: other tests count there, too.
+	// Other tests use the metrics of the process, too.
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m.valid, m.reloads)
 	families, err := registry.Gather()

@@ -15,7 +15,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// pacedWriter records how long its client has to take each piece of an answer.
+// pacedWriter records the write deadline of each part of an answer.
 type pacedWriter struct {
 	*httptest.ResponseRecorder
 	deadline time.Time
@@ -34,13 +34,13 @@ func (w *pacedWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// fullWriter is a writer of a client that takes nothing any more.
+// fullWriter is a writer whose client no longer reads.
 type fullWriter struct{ *httptest.ResponseRecorder }
 
 func (fullWriter) Write([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
-// TestAnswerThatIsNotTakenIsCut has the connection cut, whatever the protocol
-// makes of an answer that ends too soon.
+// TestAnswerThatIsNotTakenIsCut checks that the connection is cut if the client does
+// not read the answer.
 func TestAnswerThatIsNotTakenIsCut(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)
@@ -55,11 +55,11 @@ func TestAnswerThatIsNotTakenIsCut(t *testing.T) {
 	t.Error("it ended in good order")
 }
 
-// TestWholeAnswersHaveAWriteDeadline has answers of every route, new ones and
-// those that are given again, bounded by their size, each piece for itself.
+// TestWholeAnswersHaveAWriteDeadline checks that each part of an answer has a deadline by
+// its size, on every route, for new and for repeated answers.
 func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 	t.Parallel()
-	content := strings.Repeat("0123456789abcdef", 60<<10) // just less than is remembered
+	content := strings.Repeat("0123456789abcdef", 60<<10) // just below the cache's maximum
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "little") {
 			completion(w, "a little")
@@ -99,11 +99,11 @@ func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 			t.Fatalf("%s: %d with %d bytes", test.name, w.Code, w.Body.Len())
 		}
 		for _, piece := range w.pieces {
-			least, most := wire.WriteTime(piece.bytes)-5*time.Second, wire.WriteTime(piece.bytes+1000)
+			low, high := wire.WriteTime(piece.bytes)-5*time.Second, wire.WriteTime(piece.bytes+1000)
 			if test.large && strings.Contains(test.name, "stream") {
-				most = wire.WriteTime(256<<10) + 5*time.Second // all share a deadline
+				high = wire.WriteTime(256<<10) + 5*time.Second // all share a deadline
 			}
-			if piece.bytes > 256<<10 || piece.within < least || piece.within > most {
+			if piece.bytes > 256<<10 || piece.within < low || piece.within > high {
 				t.Errorf("%s: its client has %s for %d bytes", test.name, piece.within, piece.bytes)
 			}
 		}
@@ -113,12 +113,12 @@ func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 	}
 }
 
-// TestStalledLeaderKeepsNobodyWaiting has a caller ask for a stream and not read
-// it. Who asks the same is answered all the same, whether the answer is of a
-// size that is remembered or not.
+// TestStalledLeaderKeepsNobodyWaiting has a caller that asks for a stream and does not
+// read it. Callers with the same question are still answered, whether the answer is
+// small enough for the cache or not.
 //
-// It does not run beside others: its answers take much of the memory that all
-// answers of upstreams in the process may hold while they are read.
+// It does not run in parallel with other tests: its answers take much of the memory for
+// answers of upstreams that the process is reading.
 func TestStalledLeaderKeepsNobodyWaiting(t *testing.T) {
 	piece := strings.Repeat("0123456789abcdef", 1<<12) // 64 KiB
 	for _, pieces := range []int{15, 128} {
@@ -136,10 +136,10 @@ func TestStalledLeaderKeepsNobodyWaiting(t *testing.T) {
 			_, _ = io.WriteString(w, chunk("", "stop")+"data: [DONE]\n\n")
 		})
 		g := startGateway(t, endpointWith("cache: { ttl: 1h }\n"), fakeProvider(u.URL))
-		connection, from := g.dial(t)
+		connection, reader := g.dial(t)
 		body := ask(fmt.Sprint(pieces), true)
 		fmt.Fprintf(connection, "POST /v1/endpoints HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(body), body)
-		if line, err := from.ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		if line, err := reader.ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 			t.Fatalf("%q, %v", line, err)
 		}
 		began := time.Now()

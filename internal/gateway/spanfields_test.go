@@ -20,7 +20,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/canned"
 )
 
-// textOf returns the attributes as texts, by their names.
+// textOf returns attributes as texts, by their names.
 func textOf(list []attribute.KeyValue) map[attribute.Key]string {
 	all := make(map[attribute.Key]string)
 	for _, a := range list {
@@ -29,7 +29,7 @@ func textOf(list []attribute.KeyValue) map[attribute.Key]string {
 	return all
 }
 
-// checkSpan compares attributes of a span. An empty text means that there is none.
+// checkSpan compares attributes of a span. An empty text means that it is absent.
 func checkSpan(t *testing.T, span sdk.ReadOnlySpan, want map[attribute.Key]string) {
 	t.Helper()
 	got := textOf(span.Attributes())
@@ -40,11 +40,12 @@ func checkSpan(t *testing.T, span sdk.ReadOnlySpan, want map[attribute.Key]strin
 	}
 }
 
-// allUsage has another number for each kind of tokens.
+// allUsage has a different number for each kind of tokens.
 var allUsage = providers.Usage{PromptTokens: 100, CompletionTokens: 20, CachedTokens: 30, CacheWriteTokens: 40, ReasoningTokens: 5, TotalTokens: 120}
 
-// TestSpansSayWhatWasUsed: each kind of tokens has the attribute that the conventions
-// give it, and what a provider says of its model is redacted.
+// TestSpansSayWhatWasUsed checks that each kind of tokens has its attribute of the
+// OpenTelemetry conventions, and that the provider's model name is redacted.
+// https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
 func TestSpansSayWhatWasUsed(t *testing.T) {
 	t.Parallel()
 	files := single()
@@ -71,7 +72,7 @@ func TestSpansSayWhatWasUsed(t *testing.T) {
 	checkSpan(t, spans[1], map[attribute.Key]string{"cadenza.usage.estimated": "true", "gen_ai.usage.reasoning.output_tokens": ""})
 }
 
-// noting notes when it is read first.
+// noting records the time of its first read.
 type noting struct {
 	io.Reader
 	at time.Time
@@ -84,8 +85,8 @@ func (n *noting) Read(p []byte) (int, error) {
 	return n.Reader.Read(p)
 }
 
-// TestTimesOfSpans: a decision begins with its request, an attempt ends with its answer
-// and not with that of the call, and waits are in seconds.
+// TestTimesOfSpans checks that a decision begins with its request, that an attempt ends
+// with its own answer and not with the call's, and that waits are in seconds.
 func TestTimesOfSpans(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, _ *http.Request) {
@@ -115,18 +116,18 @@ func TestTimesOfSpans(t *testing.T) {
 	if pause < 0 {
 		t.Errorf("the retry began %v before the attempt before it had ended", -pause)
 	}
-	wait, err := strconv.ParseFloat(of(spans[2], "cadenza.attempt.wait"), 64)
+	wait, err := strconv.ParseFloat(attributeOf(spans[2], "cadenza.attempt.wait"), 64)
 	if err != nil || wait <= 0 || wait > pause.Seconds()+0.001 {
 		t.Errorf("a wait of %v s (%v), of %v between the attempts", wait, err, pause)
 	}
-	first, err := strconv.ParseFloat(of(spans[2], "gen_ai.response.time_to_first_chunk"), 64)
+	first, err := strconv.ParseFloat(attributeOf(spans[2], "gen_ai.response.time_to_first_chunk"), 64)
 	if took := spans[2].EndTime().Sub(spans[2].StartTime()); err != nil || first <= 0 || first > took.Seconds()+0.001 {
 		t.Errorf("the first chunk came after %v s (%v), of %v", first, err, took)
 	}
 }
 
-// TestDecisionsInSpans: a decision's event has the version of its definition, the id of
-// its trace and the conventions' word for why.
+// TestDecisionsInSpans checks that a decision's event has the version of its definition,
+// the id of its trace and the conventions' word for the reason.
 func TestDecisionsInSpans(t *testing.T) {
 	t.Parallel()
 	files := endpointWith("")
@@ -155,14 +156,14 @@ func TestDecisionsInSpans(t *testing.T) {
 		}
 		ids = append(ids, has["cadenza.trace_id"])
 	}
-	// The tables of a call have its trace, each configuration one of its own.
+	// The tables of a call have its trace; each configuration has its own.
 	if ids[0] == "" || ids[1] != ids[0] || ids[2] == ids[0] || ids[3] == ids[2] {
 		t.Errorf("trace ids %q", ids)
 	}
 }
 
-// TestNamesOfProvidersInSpans: a module with the format of others has the name of the
-// service that its provider is named for, another module has its own.
+// TestNamesOfProvidersInSpans checks that a module for several services has the name of
+// the service that its provider is named after, and another module its own name.
 func TestNamesOfProvidersInSpans(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ provider, module, name, span string }{
@@ -179,14 +180,14 @@ func TestNamesOfProvidersInSpans(t *testing.T) {
 		files["definitions/endpoints/named.yaml"] = "prompt: named\n"
 		g := startGateway(t, files, withProvider(test.provider, &canned.Provider{}), with(func(c *gw.WorkspaceConfig) { c.Modules = map[string]string{test.provider: test.module} }))
 		spans := g.spansOf("/v1/endpoints", `{"key":"named"}`)
-		if len(spans) != 2 || spans[1].Name() != test.span || of(spans[1], "gen_ai.provider.name") != test.name {
+		if len(spans) != 2 || spans[1].Name() != test.span || attributeOf(spans[1], "gen_ai.provider.name") != test.name {
 			t.Errorf("%s of %s: %v", test.provider, test.module, spans)
 		}
 	}
 }
 
-// TestSecretsInContentOfSpans: an answer is redacted as its record is, and the last
-// attempt that failed has what was sent and no answer.
+// TestSecretsInContentOfSpans checks that an answer is redacted like its record, and that
+// the last failed attempt has its request and no answer.
 func TestSecretsInContentOfSpans(t *testing.T) {
 	t.Parallel()
 	files := single()
@@ -210,10 +211,10 @@ func TestSecretsInContentOfSpans(t *testing.T) {
 	}
 	checkSpan(t, spans[len(spans)-1], map[attribute.Key]string{"gen_ai.input.messages": input, "gen_ai.output.messages": ""})
 
-	// Several texts share the room that one has.
+	// Several texts share the space of one.
 	long := strings.Repeat("x", 20<<10)
 	spans = g.spansOf("/v1/endpoints", `{"key":"chat","messages":[{"role":"user","content":"`+long+`"},{"role":"user","content":"`+long+`"}]}`)
-	if got := of(spans[len(spans)-1], "gen_ai.input.messages"); len(got) > 34<<10 || !strings.HasSuffix(got, `x…"}]}]`) {
+	if got := attributeOf(spans[len(spans)-1], "gen_ai.input.messages"); len(got) > 34<<10 || !strings.HasSuffix(got, `x…"}]}]`) {
 		t.Errorf("%d bytes of messages", len(got))
 	}
 }

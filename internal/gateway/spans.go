@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -31,26 +33,26 @@ import (
 // tracerName is the instrumentation scope of all spans.
 const tracerName = "github.com/cadenza-gateway/cadenza"
 
-// tracer returns the tracer of the request's own span: there is no global one.
-func (c *call) tracer() oteltrace.Tracer {
-	return c.span.TracerProvider().Tracer(tracerName, oteltrace.WithSchemaURL(semconv.SchemaURL))
+// tracer returns the tracer of the request's span. The gateway uses no global tracer.
+func (in *incoming) tracer() oteltrace.Tracer {
+	return in.span.TracerProvider().Tracer(tracerName, oteltrace.WithSchemaURL(semconv.SchemaURL))
 }
 
-// traced reports whether spans of the request are kept. A request that is traced by
-// others and sampled out has none, and its providers are told so.
-func (c *call) traced() bool { return c.span != nil && c.span.IsRecording() }
+// traced reports whether the spans of the request are kept. A request that was sampled out
+// has no spans, and its calls pass that on to the providers.
+func (in *incoming) traced() bool { return in.span != nil && in.span.IsRecording() }
 
-// traceDecision adds the span of the request's decision, which has an event for each
-// table that was evaluated: those of the picked keys after those of more.
-func (c *call) traceDecision(more []decided) {
-	if !c.traced() {
+// traceDecision adds the span of the request's decision. The span has an event for each
+// evaluated table: first the tables of more, then the tables of the picked keys.
+func (a *answers) traceDecision(more []decided) {
+	if !a.traced() {
 		return
 	}
-	_, span := c.tracer().Start(c.r.Context(), "cadenza.decide", oteltrace.WithTimestamp(c.began), oteltrace.WithAttributes(
-		attribute.String("cadenza.workspace", c.workspace.Name),
-		attribute.String("cadenza.route", c.route.name),
-		attribute.String("cadenza.decision_id", c.decisionID.String()),
-		attribute.String("cadenza.revision", c.snapshot.Revision),
+	_, span := a.tracer().Start(a.r.Context(), "cadenza.decide", oteltrace.WithTimestamp(a.began), oteltrace.WithAttributes(
+		attribute.String("cadenza.workspace", a.workspace.Name),
+		attribute.String("cadenza.route", a.route.name),
+		attribute.String("cadenza.decision_id", a.decisionID.String()),
+		attribute.String("cadenza.revision", a.snapshot.Revision),
 	))
 	defer span.End()
 	if !span.IsRecording() {
@@ -58,14 +60,14 @@ func (c *call) traceDecision(more []decided) {
 	}
 	traces := 0
 	if len(more) > 0 {
-		traces = 1 // which the tables of a call share
+		traces = 1 // the tables of a call share a trace
 	}
 	for i := range more {
-		c.addEvaluation(span, &more[i], 0)
+		a.addEvaluation(span, &more[i], 0)
 	}
-	for i := range c.picked {
-		p := &c.picked[i]
-		c.addEvaluation(span, &decided{p.definition(), p.table(), p.decision, p.arm()}, traces+i)
+	for i := range a.picked {
+		p := &a.picked[i]
+		a.addEvaluation(span, &decided{p.definition, p.definition.Table(), p.decision, p.arm()}, traces+i)
 	}
 }
 
@@ -77,18 +79,18 @@ type decided struct {
 	variant  string // or arm
 }
 
-// addEvaluation adds the event of a decision, which the trace of this number in the
-// request records. Its provider is the gateway, which decides. The event has no value,
-// because that may be anything.
-func (c *call) addEvaluation(span oteltrace.Span, d *decided, number int) {
-	kind := d.of.Kind
-	if c.info.endpoint != nil && number == 0 {
+// addEvaluation adds the event of a decision. number is the index of the trace, among the
+// request's traces, that records the decision. The event's provider is the gateway. It has
+// no value, because a value may be anything.
+func (a *answers) addEvaluation(span oteltrace.Span, d *decided, number int) {
+	kind := d.of.Kind.Trace
+	if a.info.endpoint != nil && number == 0 {
 		kind = trace.KindEndpoint
 	}
 	row := rowOf(d.table, d.decision)
 	variant := d.variant
 	if variant == "" {
-		variant = row // of a configuration: the row has one value
+		variant = row // a row of a configuration has one value
 	}
 	if variant == "" {
 		variant = "default"
@@ -96,13 +98,13 @@ func (c *call) addEvaluation(span oteltrace.Span, d *decided, number int) {
 	attributes := []attribute.KeyValue{
 		semconv.FeatureFlagKey(d.of.Key),
 		semconv.FeatureFlagProviderName("Cadenza"),
-		semconv.FeatureFlagSetID(c.workspace.Name),
+		semconv.FeatureFlagSetID(a.workspace.Name),
 		semconv.FeatureFlagVersion(d.of.Version),
 		semconv.FeatureFlagResultVariant(variant),
 		evaluationReason(d.table, d.decision),
 		attribute.String("cadenza.kind", d.of.Kind.String()),
 		attribute.String("cadenza.reason", d.decision.Reason.String()),
-		attribute.String("cadenza.trace_id", c.decision.Trace(kind, number).String()),
+		attribute.String("cadenza.trace_id", a.decision.Trace(kind, number).String()),
 	}
 	if row != "" {
 		attributes = append(attributes, attribute.String("cadenza.row", row))
@@ -136,21 +138,22 @@ type attemptSpans struct {
 	open  []oteltrace.Span
 }
 
-// trace adds the span of an endpoint's decision, and has the attempts of its call
-// traced until the function that it returns is called. A request that is not traced
-// costs nothing.
-func (i *invocation) trace(endpoint *definition.Endpoint, decision, chosen rules.Decision) (ended func()) {
+// trace adds the span of an endpoint's decision, and makes the engine trace the attempts of
+// the call until the returned function is called. It does nothing for a request that is
+// not traced.
+func (i *invocation) trace() (ended func()) {
+	endpoint := i.plan.endpoint
 	if i.span == nil {
 		return func() {}
 	}
 	if !i.traced() {
-		sampledOut := i.span // which the providers are told
+		sampledOut := i.span // its id goes to the providers
 		i.request.StartSpan = func(int, *invoke.Attempt, time.Time) oteltrace.Span { return sampledOut }
 		return func() {}
 	}
-	evaluated := []decided{{&endpoint.Prompt.Definition, endpoint.Prompt.Table(), decision, i.record.Variant}}
+	evaluated := []decided{{&endpoint.Prompt.Definition, endpoint.Prompt.Table(), i.plan.decision, i.record.Variant}}
 	if table := endpoint.Table(); table != nil {
-		evaluated = append(evaluated, decided{&endpoint.Definition, table, chosen, i.record.EndpointVariant})
+		evaluated = append(evaluated, decided{&endpoint.Definition, table, i.plan.chosen, i.record.EndpointVariant})
 	}
 	i.traceDecision(evaluated)
 	i.spans = &attemptSpans{
@@ -173,7 +176,7 @@ func (i *invocation) trace(endpoint *definition.Endpoint, decision, chosen rules
 	return spans.end
 }
 
-// start starts the span of an attempt, a client's. See invoke.StartSpan.
+// start starts the client span of an attempt: see invoke.Call.StartSpan.
 func (s *attemptSpans) start(target int, t *invoke.Target, provider string, a *invoke.Attempt, began time.Time) oteltrace.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +204,7 @@ func (s *attemptSpans) start(target int, t *invoke.Target, provider string, a *i
 	return span
 }
 
-// end ends the spans of a call that panicked. Of another call all have ended.
+// end ends the open spans of a call that panicked. Other calls have no open spans.
 func (s *attemptSpans) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +216,7 @@ func (s *attemptSpans) end() {
 	s.open = nil
 }
 
-// appendParameters appends what a target asks for.
+// appendParameters appends the parameters of a target.
 func appendParameters(attributes []attribute.KeyValue, t *invoke.Target) []attribute.KeyValue {
 	p := &t.Parameters
 	if p.MaxTokens != nil {
@@ -228,35 +231,16 @@ func appendParameters(attributes []attribute.KeyValue, t *invoke.Target) []attri
 	return attributes
 }
 
-// genAINames are the conventions' names of providers that differ from those of their
-// modules.
-var genAINames = map[string]attribute.KeyValue{
-	"azure":   semconv.GenAIProviderNameAzureAIOpenAI,
-	"bedrock": semconv.GenAIProviderNameAWSBedrock,
-	"gemini":  semconv.GenAIProviderNameGCPGemini,
-	"mistral": semconv.GenAIProviderNameMistralAI,
-	"xai":     semconv.GenAIProviderNameXAI,
-}
-
-// genAIName returns the conventions' name of a provider: that of its module or, for a
-// module that speaks a format of others at a base_url, the provider's own.
+// genAIName returns the conventions' name of a provider: the name of its module or, if the
+// openai module calls another host, the provider's own name.
 func (w *Workspace) genAIName(provider string) string {
 	module := w.Modules[provider]
-	if known, ok := genAINames[module]; ok {
-		return known.Value.AsString()
+	known := providers.ModuleNamed(module)
+	if module == "" || module == "openai" && w.hosts[provider] != known.Host+":443" {
+		module, known = provider, providers.ModuleNamed(provider)
 	}
-	if _, elsewhere := genAINames[provider]; elsewhere && module == "openai" {
-		return genAINames[provider].Value.AsString()
-	}
-	if module == "" || module == "openai" && w.hosts[provider] != openAIHost {
-		return provider
-	}
-	return module
+	return cmp.Or(known.Span, module)
 }
-
-// openAIHost is where the module openai is OpenAI, and not another service with its
-// format.
-const openAIHost = "api.openai.com:443"
 
 // traceEnd ends the spans of a call's attempts.
 func (i *invocation) traceEnd(result *invoke.Result) {
@@ -266,7 +250,7 @@ func (i *invocation) traceEnd(result *invoke.Result) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open = nil // also those of attempts that were not made: they have no end
+	s.open = nil // attempts that were not made leave spans without an end
 	last := len(result.Attempts) - 1
 	for n := range result.Attempts {
 		span, a := result.Attempts[n].Span, &i.record.Attempts[n]
@@ -289,7 +273,7 @@ func (i *invocation) traceEnd(result *invoke.Result) {
 	}
 }
 
-// attemptAttributes are what is known of an attempt at its end.
+// attemptAttributes returns the attributes of an attempt that has ended.
 func attemptAttributes(a *trace.Attempt) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
 		semconv.GenAIUsageInputTokens(int(a.PromptTokens)),
@@ -323,7 +307,7 @@ func attemptAttributes(a *trace.Attempt) []attribute.KeyValue {
 	return attributes
 }
 
-// addAnswer adds what the provider said beside its answer.
+// addAnswer adds the model and the finish reason of the provider's answer.
 func (i *invocation) addAnswer(span oteltrace.Span, result *invoke.Result) {
 	if result.Model != "" {
 		span.SetAttributes(semconv.GenAIResponseModel(i.workspace.redactor.String(result.Model)))
@@ -362,7 +346,7 @@ func (i *invocation) addContent(span oteltrace.Span, answered bool) {
 	span.SetAttributes(semconv.GenAIOutputMessagesKey.String(string(dst)))
 }
 
-// appendSpanMessages appends the messages of a record as the conventions have them.
+// appendSpanMessages appends the messages of a record in the format of the conventions.
 func appendSpanMessages(dst []byte, messages []*fastjson.Value) []byte {
 	left := maxSpanContent
 	dst = append(dst, '[')
@@ -428,7 +412,8 @@ func appendSeparator(dst []byte) []byte {
 	return append(dst, ',')
 }
 
-// clip returns as much of a text as there is room for, at whole characters.
+// clip shortens a text to the bytes left, at whole characters, and subtracts its length from
+// left.
 func clip(text []byte, left *int) []byte {
 	if len(text) <= *left {
 		*left -= len(text)
@@ -442,10 +427,10 @@ func clip(text []byte, left *int) []byte {
 	return append(slices.Clip(text[:end]), "…"...)
 }
 
-// traceReport adds an event for each score of a report to the span of the request that
-// brings it. The span of what is scored has ended: its trace id is the link.
-func (c *call) traceReport(record *wire.MetricsRecord) {
-	if !c.traced() {
+// traceReport adds an event for each score of a report to the span of the report's request.
+// The span of the scored answer has ended; its trace id is the link.
+func (in *incoming) traceReport(record *wire.MetricsRecord) {
+	if !in.traced() {
 		return
 	}
 	about := attribute.String("cadenza.trace_id", record.TraceID.String())
@@ -454,7 +439,7 @@ func (c *call) traceReport(record *wire.MetricsRecord) {
 	}
 	score := func(name string, value float64) {
 		attributes := []attribute.KeyValue{semconv.GenAIEvaluationName(name), semconv.GenAIEvaluationScoreValue(value), about}
-		c.span.AddEvent("gen_ai.evaluation.result", oteltrace.WithAttributes(attributes...))
+		in.span.AddEvent("gen_ai.evaluation.result", oteltrace.WithAttributes(attributes...))
 	}
 	if record.Score != nil {
 		score("score", *record.Score)

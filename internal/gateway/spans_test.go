@@ -17,8 +17,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// spansOf has the gateway answer a request whose span records, and returns the spans
-// that ended beside it, in the order in which they ended.
+// spansOf makes a request with a recording span, and returns the other spans that ended,
+// in the order in which they ended.
 func (g *gateway) spansOf(path, body string) []sdk.ReadOnlySpan {
 	g.t.Helper()
 	recorder := tracetest.NewSpanRecorder()
@@ -26,7 +26,7 @@ func (g *gateway) spansOf(path, body string) []sdk.ReadOnlySpan {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)).WithContext(ctx)
 	request.Header.Set("Authorization", "Bearer "+testKey)
 	func() {
-		defer func() { _ = recover() }() // of a stream that is cut
+		defer func() { _ = recover() }() // a cut stream panics
 		g.serve(&discard{header: make(http.Header)}, request)
 	}()
 	ended := recorder.Ended()
@@ -34,8 +34,8 @@ func (g *gateway) spansOf(path, body string) []sdk.ReadOnlySpan {
 	return ended
 }
 
-// of returns an attribute of a span as text.
-func of(span sdk.ReadOnlySpan, name attribute.Key) string {
+// attributeOf returns an attribute of a span as text.
+func attributeOf(span sdk.ReadOnlySpan, name attribute.Key) string {
 	for _, a := range span.Attributes() {
 		if a.Key == name {
 			return a.Value.String()
@@ -44,8 +44,8 @@ func of(span sdk.ReadOnlySpan, name attribute.Key) string {
 	return ""
 }
 
-// TestSpansOfAHedge: an attempt that lost is no failure of its provider, and a retry
-// that was not made any more has no span.
+// TestSpansOfAHedge checks that an attempt that lost is no failure of its provider, and
+// that a retry that was not made has no span.
 func TestSpansOfAHedge(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
@@ -54,29 +54,29 @@ func TestSpansOfAHedge(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 			return
 		}
-		_, _ = new(bytes.Buffer).ReadFrom(r.Body) // or the server does not see the client go
+		_, _ = new(bytes.Buffer).ReadFrom(r.Body) // otherwise the server does not notice that the client leaves
 		<-r.Context().Done()
 	})
-	g := startGateway(t, endpointWith("retry: { count: 1 }\nhedge: { after: 100ms }\nfallback: [ { provider: canned, extra: { answer: fine } } ]\n"), fakeProvider(u.URL))
+	g := startGateway(t, endpointWith("retry: { count: 1 }\nhedge: { after: 2s }\nfallback: [ { provider: canned, extra: { answer: fine } } ]\n"), fakeProvider(u.URL))
 	for _, first := range []string{"rate_limit", "superseded"} {
 		if first == "superseded" {
-			g.memory["default"] = nil // the target is left alone
+			g.memory["default"] = nil // the target cools down
 			g.load(fakeProvider(u.URL))
 		}
 		spans := g.spansOf("/v1/endpoints", ask("q?", false))
 		if len(spans) != 3 || spans[0].Name() != "cadenza.decide" {
 			t.Fatalf("%s: %v", first, spans)
 		}
-		if got := of(spans[1], "error.type"); got != first || (spans[1].Status().Code == codes.Error) != (first == "rate_limit") {
+		if got := attributeOf(spans[1], "error.type"); got != first || (spans[1].Status().Code == codes.Error) != (first == "rate_limit") {
 			t.Errorf("%s: error.type %s, %v", first, got, spans[1].Status())
 		}
-		if got := of(spans[2], "cadenza.attempt.cause"); got != "hedge" || of(spans[2], "error.type") != "" || of(spans[2], "gen_ai.response.finish_reasons") != `["stop"]` {
+		if got := attributeOf(spans[2], "cadenza.attempt.cause"); got != "hedge" || attributeOf(spans[2], "error.type") != "" || attributeOf(spans[2], "gen_ai.response.finish_reasons") != `["stop"]` {
 			t.Errorf("%s: the hedge has %v", first, spans[2].Attributes())
 		}
 	}
 }
 
-// TestSpansOfAPanic: a provider's fault ends its span.
+// TestSpansOfAPanic checks that a provider's panic ends its span.
 func TestSpansOfAPanic(t *testing.T) {
 	t.Parallel()
 	files := single()
@@ -84,13 +84,13 @@ func TestSpansOfAPanic(t *testing.T) {
 	files["definitions/endpoints/now.yaml"] = "prompt: now\nmax_attempts: 1\n"
 	g := startGateway(t, files, withProvider("faulty", panicking{}))
 	spans := g.spansOf("/v1/endpoints", `{"key":"now"}`)
-	if len(spans) != 2 || spans[1].Name() != "chat now" || of(spans[1], "error.type") != "internal" || spans[1].Status().Code != codes.Error {
-		t.Fatalf("%d spans: %s, %v", len(spans), of(spans[1], "error.type"), spans[1].Status())
+	if len(spans) != 2 || spans[1].Name() != "chat now" || attributeOf(spans[1], "error.type") != "internal" || spans[1].Status().Code != codes.Error {
+		t.Fatalf("%d spans: %s, %v", len(spans), attributeOf(spans[1], "error.type"), spans[1].Status())
 	}
 }
 
-// TestSpanOfAnEndpointWithATable: its own decision is an event beside that of its
-// prompt.
+// TestSpanOfAnEndpointWithATable checks that the decisions of the endpoint and of its
+// prompt are two events.
 func TestSpanOfAnEndpointWithATable(t *testing.T) {
 	t.Parallel()
 	files := endpointWith("")
@@ -111,22 +111,22 @@ func TestSpanOfAnEndpointWithATable(t *testing.T) {
 	}
 }
 
-// TestSpansOfProviders: a provider has the conventions' name, whatever a Caddyfile
-// calls it.
+// TestSpansOfProviders checks that a provider has the conventions' name, whatever its name
+// in a Caddyfile.
 func TestSpansOfProviders(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "Hello.") })
 	for _, test := range [][2]string{{"azure", "azure.ai.openai"}, {"bedrock", "aws.bedrock"}, {"gemini", "gcp.gemini"}, {"mistral", "mistral_ai"}, {"xai", "x_ai"}, {"groq", "groq"}, {"anthropic", "anthropic"}, {"openai", "fake"}, {"", "fake"}} {
 		g := startGateway(t, single(), fakeProvider(u.URL), with(func(c *gw.WorkspaceConfig) { c.Modules = map[string]string{"fake": test[0]} }))
 		spans := g.spansOf("/v1/endpoints", ask("q?", false))
-		if len(spans) != 2 || of(spans[1], "gen_ai.provider.name") != test[1] || of(spans[1], "cadenza.provider") != "fake" {
+		if len(spans) != 2 || attributeOf(spans[1], "gen_ai.provider.name") != test[1] || attributeOf(spans[1], "cadenza.provider") != "fake" {
 			t.Errorf("%s: %v", test[0], spans)
 		}
 	}
 }
 
-// TestContentOfSpans: messages have the conventions' form, media are named alone, and
-// what is too long is cut between characters.
+// TestContentOfSpans checks that messages have the conventions' form, that media are only
+// named, and that long texts are cut between characters.
 func TestContentOfSpans(t *testing.T) {
 	t.Parallel()
 	files := single()
@@ -145,7 +145,7 @@ func TestContentOfSpans(t *testing.T) {
 	if len(spans) != 2 {
 		t.Fatalf("%v", spans)
 	}
-	input, output := of(spans[1], "gen_ai.input.messages"), of(spans[1], "gen_ai.output.messages")
+	input, output := attributeOf(spans[1], "gen_ai.input.messages"), attributeOf(spans[1], "gen_ai.output.messages")
 	if len(input) > 34<<10 || !strings.HasSuffix(input, `ü…"}]}]`) || strings.Contains(input, "\ufffd") || strings.Contains(input, "not any more") {
 		t.Errorf("%d bytes, which end in %q", len(input), input[max(0, len(input)-40):])
 	}

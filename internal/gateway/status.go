@@ -9,20 +9,20 @@ import (
 	"github.com/cadenza-gateway/cadenza/sinks"
 )
 
-// Status is what a workspace does at the moment, for its operator.
+// Status is the present state of a workspace, for its operator.
 type Status struct {
 	Degraded []Condition `json:"degraded"`
 	Targets  []Target    `json:"targets"`
 	Store    StoreStatus `json:"store"`
 	Sinks    []SinkState `json:"sinks"`
 	Keys     []KeyState  `json:"keys"`
-	// Limits are those of callers, in the order of the configuration.
+	// Limits are the limits of callers, in the order of the configuration.
 	Limits []LimitStatus `json:"limits"`
-	// KeysFile is the path of the keys file, empty without one.
+	// KeysFile is the path of the keys file; empty: no file is configured.
 	KeysFile string `json:"keys_file,omitempty"`
 }
 
-// StoreStatus is what a store does.
+// StoreStatus is the present state of a store.
 type StoreStatus struct {
 	Path string `json:"path"`
 	// State is available, failing, opening or closed.
@@ -30,20 +30,20 @@ type StoreStatus struct {
 	Since time.Time `json:"since,omitzero"` // when it became available, or ceased to be
 	Error string    `json:"error,omitempty"`
 	Bytes int64     `json:"bytes"` // of its files
-	// Queued and QueuedBytes are what waits to be written, of all its workspaces.
+	// Queued and QueuedBytes are the waiting records of all the store's workspaces.
 	Queued      int   `json:"queued"`
 	QueuedBytes int64 `json:"queued_bytes"`
 	// Dropped are the workspace's records that could not be kept.
 	Dropped uint64 `json:"dropped"`
 }
 
-// SinkState is what a sink does.
+// SinkState is the present state of a sink.
 type SinkState struct {
 	Name string `json:"name"`
-	// State is up, failing, or trying: nothing has worked yet, or a failure is too
-	// young to be said.
+	// State is up, failing or trying. A sink is trying before its first delivery, and while
+	// a failure is too recent to report.
 	State      string    `json:"state"`
-	Since      time.Time `json:"since,omitzero"`  // when its failures began; zero where it is not failing
+	Since      time.Time `json:"since,omitzero"`  // when its failures began; zero unless failing
 	Error      string    `json:"error,omitempty"` // the last one
 	Pending    int64     `json:"pending"`         // about how many rows wait
 	LagSeconds float64   `json:"lag_seconds"`     // age of the oldest of them
@@ -60,8 +60,8 @@ type KeyState struct {
 // expiresSoon is how long before its end a key is expiring.
 const expiresSoon = 30 * 24 * time.Hour
 
-// Status returns what the workspace does at the moment. It asks the system for the
-// size of the store's files.
+// Status returns the present state of the workspace. It asks the system for the sizes of
+// the store's files.
 func (w *Workspace) Status() Status {
 	s := Status{
 		Degraded: append([]Condition{}, w.Conditions()...), Targets: w.Targets(), Store: w.storeStatus(),

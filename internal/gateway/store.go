@@ -28,15 +28,14 @@ type Store struct {
 	sinks    activeSinks
 	commits  commits
 	limiter  atomic.Pointer[limit.Limiter] // nil: no workspace has had limits yet
-	limited  sync.Map                      // the running workspaces with limits by their names
 
-	// Where the configuration gives no key, trace ids are made under kept, the key
-	// that the store keeps, or, as long as the store can't be read, under temporary.
-	// Ids made under temporary are known until the process ends.
+	// kept is the key that the store keeps. Trace ids are made under it if the configuration
+	// has no key. As long as the store can't be read they are made under temporary, and
+	// are valid until the process ends.
 	mu        sync.Mutex
 	kept      []byte
 	temporary []byte
-	// unsaved is since when the limits' file is known to fail; zero: it does not.
+	// unsaved is the time since when the limits' file fails; zero: it does not.
 	unsaved time.Time
 }
 
@@ -46,9 +45,9 @@ type StoreLimits struct {
 	MaxSize   int64 // bytes
 }
 
-// activeLimits are the limits of the configurations that run: one, and two for the
-// moment of a reload, when the newest counts. A configuration that is refused adds
-// none: it must not decide what a running one deletes.
+// activeLimits are the limits of the running configurations: one, or two during a reload,
+// when the newest counts. A refused configuration is never added, so it can't make a
+// running one delete anything.
 type activeLimits struct {
 	mu  sync.Mutex
 	all []*StoreLimits
@@ -121,9 +120,8 @@ func (s *Store) Close() error {
 // keeps.
 const keyTimeout = 3 * time.Second
 
-// traceKeys returns the key that the store keeps, nil if it can't be read within
-// keyTimeout, and the temporary key that is or was used in its place, nil if there
-// was none.
+// traceKeys returns the key that the store keeps, or nil if it can't be read within
+// keyTimeout. temporary is the key that is or was used in its place, or nil.
 func (s *Store) traceKeys(ctx context.Context) (kept, temporary []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

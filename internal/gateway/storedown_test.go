@@ -8,8 +8,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
-// TestStoreIsDown takes the store as down once its opening failed or takes longer
-// than usual.
+// TestStoreIsDown checks that the store is down after it failed to open, or if opening
+// takes longer than usual.
 func TestStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stats := func(availability recorder.Availability, problem string) *recorder.Stats {
@@ -19,7 +19,7 @@ func TestStoreIsDown(t *testing.T) {
 			stats       *recorder.Stats
 			now, slowly bool // down at once, and after slowOpening
 		}{
-			{&recorder.Stats{}, false, false}, // not to be opened yet
+			{&recorder.Stats{}, false, false}, // not opening yet
 			{stats(recorder.Opening, ""), false, true},
 			{stats(recorder.Opening, "permission denied"), true, true},
 			{stats(recorder.Failing, "disk full"), true, true},

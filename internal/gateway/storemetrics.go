@@ -8,8 +8,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
-// recorderCollector exports the counts of all recorders. They are read when metrics
-// are scraped, so they add no cost to recording.
+// recorderCollector exports the counts of all recorders. It reads them when Prometheus
+// scrapes the metrics, so recording costs nothing more.
 type recorderCollector struct {
 	mu   sync.Mutex
 	open map[string]*recorder.Recorder // by path
@@ -19,29 +19,28 @@ type recorderCollector struct {
 	// table.
 	evicted map[string]map[string]int64
 
+	described
 	queue, up, commits, commitSeconds, failures, stored, dropped, rejected, setAside, evictions, leftOut *prometheus.Desc
 }
 
 func newRecorderCollector() *recorderCollector {
-	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("cadenza_store_"+name, help, append([]string{"store"}, labels...), nil)
+	c := &recorderCollector{
+		open:    make(map[string]*recorder.Recorder),
+		aside:   make(map[string]uint64),
+		evicted: make(map[string]map[string]int64),
 	}
-	return &recorderCollector{
-		open:          make(map[string]*recorder.Recorder),
-		aside:         make(map[string]uint64),
-		evicted:       make(map[string]map[string]int64),
-		queue:         describe("queue_records", "Records that wait to be written."),
-		up:            describe("up", "1 while the store accepts writes."),
-		commits:       describe("commits_total", "Commits that succeeded."),
-		commitSeconds: describe("commit_seconds_total", "Time that the commits took."),
-		failures:      describe("commit_failures_total", "Commits that failed."),
-		stored:        describe("records_total", "Records that were written."),
-		dropped:       describe("dropped_total", "Records that could not be kept.", "workspace", "reason"),
-		rejected:      describe("metrics_rejected_total", "Metrics answered store_unavailable."),
-		setAside:      describe("set_aside_total", "Files that were found to be damaged, and set aside."),
-		evictions:     describe("evicted_total", "Rows that were deleted because they took more than they may.", "table"),
-		leftOut:       describe("content_left_out_total", "Records that were kept without their content, which was too large."),
-	}
+	c.queue = c.describe("cadenza_store_queue_records", "Records that wait to be written.", "store")
+	c.up = c.describe("cadenza_store_up", "1 while the store accepts writes.", "store")
+	c.commits = c.describe("cadenza_store_commits_total", "Commits that succeeded.", "store")
+	c.commitSeconds = c.describe("cadenza_store_commit_seconds_total", "Time that the commits took.", "store")
+	c.failures = c.describe("cadenza_store_commit_failures_total", "Commits that failed.", "store")
+	c.stored = c.describe("cadenza_store_records_total", "Records that were written.", "store")
+	c.dropped = c.describe("cadenza_store_dropped_total", "Records that could not be kept.", "store", "workspace", "reason")
+	c.rejected = c.describe("cadenza_store_metrics_rejected_total", "Metrics answered store_unavailable.", "store")
+	c.setAside = c.describe("cadenza_store_set_aside_total", "Files that were found to be damaged, and set aside.", "store")
+	c.evictions = c.describe("cadenza_store_evicted_total", "Rows that were deleted because they took more than they may.", "store", "table")
+	c.leftOut = c.describe("cadenza_store_content_left_out_total", "Records that were kept without their content, which was too large.", "store")
+	return c
 }
 
 func (c *recorderCollector) add(path string, r *recorder.Recorder) {
@@ -76,47 +75,29 @@ func (c *recorderCollector) remove(path string, r *recorder.Recorder) {
 	}
 }
 
-// Describe describes the metrics.
-func (c *recorderCollector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{
-		c.queue, c.up, c.commits, c.commitSeconds, c.failures, c.stored, c.dropped, c.rejected, c.setAside, c.evictions, c.leftOut,
-	} {
-		descs <- desc
-	}
-}
-
 // Collect reads the recorders' counts.
 func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for path, r := range c.open {
 		stats := r.Stats()
-		gauge := func(desc *prometheus.Desc, value float64) {
-			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, path)
-		}
-		counter := func(desc *prometheus.Desc, value float64, labels ...string) {
-			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, append([]string{path}, labels...)...)
-		}
-		gauge(c.queue, float64(stats.Queued))
-		gauge(c.up, oneIf(stats.Availability == recorder.Available))
-		counter(c.commits, float64(stats.Commits))
-		counter(c.commitSeconds, stats.CommitTime.Seconds())
-		counter(c.failures, float64(stats.CommitFailures))
-		counter(c.stored, float64(stats.Stored))
+		gauge(out, c.queue, float64(stats.Queued), path)
+		gauge(out, c.up, oneIf(stats.Availability == recorder.Available), path)
+		counter(out, c.commits, float64(stats.Commits), path)
+		counter(out, c.commitSeconds, stats.CommitTime.Seconds(), path)
+		counter(out, c.failures, float64(stats.CommitFailures), path)
+		counter(out, c.stored, float64(stats.Stored), path)
 		for workspace, drops := range stats.Workspaces {
-			counter(c.dropped, float64(drops.QueueFull), workspace, "queue_full")
-			counter(c.dropped, float64(drops.TooLarge), workspace, "too_large")
-			counter(c.dropped, float64(drops.Failed), workspace, "failed")
-			counter(c.dropped, float64(drops.Closed), workspace, "closed")
+			counter(out, c.dropped, float64(drops.QueueFull), path, workspace, "queue_full")
+			counter(out, c.dropped, float64(drops.TooLarge), path, workspace, "too_large")
+			counter(out, c.dropped, float64(drops.Failed), path, workspace, "failed")
+			counter(out, c.dropped, float64(drops.Closed), path, workspace, "closed")
 		}
-		counter(c.leftOut, float64(stats.ContentLeftOut))
-		counter(c.rejected, float64(stats.MetricsRejected))
-		counter(c.setAside, float64(c.aside[path]))
+		counter(out, c.leftOut, float64(stats.ContentLeftOut), path)
+		counter(out, c.rejected, float64(stats.MetricsRejected), path)
+		counter(out, c.setAside, float64(c.aside[path]), path)
 		for _, table := range []string{"traces", "metrics", "replies"} {
-			counter(c.evictions, float64(c.evicted[path][table]), table)
+			counter(out, c.evictions, float64(c.evicted[path][table]), path, table)
 		}
 	}
 }
-
-// Interface guard
-var _ prometheus.Collector = (*recorderCollector)(nil)

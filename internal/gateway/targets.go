@@ -7,21 +7,20 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/price"
 )
 
-// The states of a target beside those of invoke.TargetState.
+// The states of a target, in addition to invoke.TargetState.
 const (
 	TargetUntried       = "untried"        // no call has tried it
 	TargetNotConfigured = "not_configured" // its provider is not in the configuration: it is skipped
 	TargetUnavailable   = "unavailable"    // its provider has no key, for example: it is skipped
 )
 
-// targetStates are all of them.
+// targetStates lists all states.
 var targetStates = []string{
 	TargetUntried, string(invoke.TargetOK), string(invoke.TargetFailing), string(invoke.TargetCooling), string(invoke.TargetEjected),
 	TargetNotConfigured, TargetUnavailable,
 }
 
-// Target is a target of the definitions that are served, with what is known of
-// it.
+// Target is a target of the served definitions, with its health.
 type Target struct {
 	// Target is PROVIDER/MODEL.
 	Target   string `json:"target"`
@@ -31,24 +30,24 @@ type Target struct {
 	Endpoints []string `json:"endpoints"`
 	// State is one of invoke.TargetState, or of the states above.
 	State string `json:"state"`
-	// Down reports that the target is left alone, or was and has not answered
-	// since, or that several attempts in a row failed.
+	// Down reports whether the target is left alone, or has not answered since it was, or
+	// whether several attempts in a row failed.
 	Down bool `json:"down"`
-	// Since is when the target was left alone, or the first of its failures since
-	// its last answer was; zero where neither is.
+	// Since is when the target was left alone, or else the time of its first failure after
+	// its last answer. Zero: it has had no failure since.
 	Since time.Time `json:"since,omitzero"`
-	// Until is how long the target is left alone.
+	// Until is when the target may be called again.
 	Until time.Time `json:"until,omitzero"`
 	// Failures counts the failed attempts since the last answer.
 	Failures int `json:"failures"`
-	// Reason is why the target is skipped, or the failure for which it is left
-	// alone, else, where its last attempt failed, that failure.
+	// Reason is why the target is skipped, or the failure because of which it is left alone,
+	// or the failure of its last attempt.
 	Reason string `json:"reason,omitempty"`
-	// Shutdown is the first day on which the provider does not serve the model, as far as
-	// it is known, and Successor the model that it recommends instead.
+	// Shutdown is the first day on which the provider does not serve the model, if that is
+	// known. Successor is the model that the provider recommends instead.
 	Shutdown  price.Day `json:"shutdown,omitzero"`
 	Successor string    `json:"successor,omitempty"`
-	// LastFailure is the last failure of all; nil: none is known.
+	// LastFailure is the latest failure; nil: no failure is known.
 	LastFailure *TargetFailure `json:"last_failure,omitempty"`
 }
 
@@ -56,13 +55,12 @@ type Target struct {
 type TargetFailure struct {
 	Time  time.Time `json:"time"`
 	Class string    `json:"class"`
-	Error string    `json:"error"` // without secrets, and without words that may quote a prompt
+	Error string    `json:"error"` // without secrets and without text that may quote a prompt
 }
 
-// Targets returns the targets of the definitions that are served, by provider and
-// model.
+// Targets returns the targets of the served definitions, sorted by provider and model.
 func (w *Workspace) Targets() []Target {
-	named := w.namedTargets(w.Source.Snapshot())
+	named := w.callTargets(w.Source.Snapshot()).named
 	health := make(map[[2]string]*invoke.TargetHealth)
 	known := w.Memory.engine.Targets()
 	for i := range known {
@@ -86,7 +84,7 @@ func (w *Workspace) Targets() []Target {
 	return targets
 }
 
-// shownTime returns a time as it is shown, in milliseconds.
+// shownTime returns a time in UTC and milliseconds.
 func shownTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func (w *Workspace) addHealth(t *Target, h *invoke.TargetHealth) {

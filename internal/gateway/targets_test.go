@@ -21,9 +21,8 @@ type noKey struct{ failing }
 
 func (noKey) Unavailable() error { return errors.New("its key {env.NONE} is empty") }
 
-// TestTargets follows a target that limits the rate: it is left alone and comes
-// back, and the log, the metrics and the list of targets say so, each for its
-// workspace.
+// TestTargets has a target that limits the rate: it cools down and is used again. The log, the
+// metrics and the list of targets say so, each for its workspace.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	limited := newUpstream(t, func(n int64, w http.ResponseWriter, _ *http.Request) {

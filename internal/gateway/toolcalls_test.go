@@ -11,11 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers/openai"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// agent is an endpoint with tools, whose fallback lacks a parameter of its
-// prompt.
+// agent returns an endpoint with tools, whose fallback lacks a parameter of its prompt.
 func agent() map[string]string {
 	files := single()
 	files["definitions/prompts/agent.yaml"] = `provider: fake
@@ -65,18 +63,6 @@ func callTools(w http.ResponseWriter, content string, stream bool) {
 	}
 	whole := `{"id":"call_a","type":"function","function":{"name":"find","arguments":"{\"id\": \"\\u00fc\\n\"}"}},{"id":"call_b","type":"function","function":{"name":"hand_over","arguments":"{}"}}`
 	fmt.Fprintf(w, `{"model":"small-1","choices":[{"index":0,"message":{"role":"assistant","content":%s,"tool_calls":[%s]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":1},"completion_tokens_details":{"reasoning_tokens":1}}}`, said, whole)
-}
-
-// ended waits for the trace of an answer.
-func ended(t *testing.T, g *gateway, id string) *trace.Record {
-	t.Helper()
-	var record *trace.Record
-	eventually(t, "the answer's trace is stored", func() bool {
-		var ok bool
-		record, ok = g.trace("data/cadenza.db", id)
-		return ok && record.State == trace.StateEnded
-	})
-	return record
 }
 
 func TestToolCallsThroughTheGateway(t *testing.T) {
@@ -129,7 +115,7 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 			if served := a.header.Get("Cadenza-Served-By"); served != "fake/small" {
 				t.Errorf("Cadenza-Served-By %q", served)
 			}
-			record := ended(t, g, id)
+			record := g.ended(t, id)
 			if got := string(record.ToolCalls); got != list || string(record.Response) != content {
 				t.Errorf("the trace has the tool calls %s and the response %q", got, record.Response)
 			}
@@ -139,7 +125,7 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 		t.Errorf("%d upstream calls", u.Calls.Load())
 	}
 
-	// The definition's parameters, schemas in the order of the file.
+	// The definition's parameters, with schemas in the order of the file.
 	body := <-bodies
 	for _, want := range []string{
 		`"seed":7`, `"stop":["END","FIN"]`, `"reasoning_effort":"low"`,
@@ -176,8 +162,8 @@ func TestBrokenToolCallsAreNoAnswer(t *testing.T) {
 	}
 }
 
-// A fallback without a parameter answers without it, and the trace says so. One
-// without tools does not answer at all.
+// A fallback that lacks a parameter answers without it, and the trace says so. A fallback
+// that lacks tools does not answer.
 func TestWhatAFallbackLacks(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { callTools(w, "", false) })
@@ -192,7 +178,7 @@ func TestWhatAFallbackLacks(t *testing.T) {
 	if a.status != http.StatusOK || a.header.Get("Cadenza-Served-By") != "seedless/m" || u.Calls.Load() != 1 {
 		t.Fatalf("%d, served by %q after %d upstream calls: %s", a.status, a.header.Get("Cadenza-Served-By"), u.Calls.Load(), a.body)
 	}
-	record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))
+	record := g.ended(t, a.header.Get("Cadenza-Trace-Id"))
 	if notes := strings.Join(record.Notes, "\n"); !strings.Contains(notes, "seedless has no seed: left out") {
 		t.Errorf("notes %q", notes)
 	}

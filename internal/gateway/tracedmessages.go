@@ -9,10 +9,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// addMessages adds the messages of a call to a record, as JSON. The content of a
-// message with parts is a list. A trace never has inline media, nor a provider's opaque
-// data: their sizes take their places. size is about how many bytes that is, where it is
-// known.
+// addMessages adds the messages of a call to a record, as JSON. The content of a message
+// with parts is a list. Inline media and opaque data of providers are replaced by their
+// sizes. size is the approximate length of the JSON in bytes, or 0.
 func addMessages(record *trace.Record, messages []providers.Message, size int) {
 	// Memory that grows with a text takes a multiple of it.
 	dst := slices.Grow(record.Messages[:0], size)
@@ -83,7 +82,7 @@ func appendSize(dst []byte, name string, bytes int) []byte {
 	return strconv.AppendInt(dst, int64(bytes), 10)
 }
 
-// decodedSize returns how many bytes data in base64 with padding has.
+// decodedSize returns the number of bytes that padded base64 data decodes to.
 func decodedSize(data string) int {
 	size := len(data) / 4 * 3
 	for n := len(data); n > 0 && data[n-1] == '='; n-- {

@@ -7,10 +7,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// minTraceKeyBits is how many bits of a trace key must be unguessable, as
-// unguessableBits estimates them. An attacker with a few ids can try keys on them
-// without asking the gateway, and a try costs little. 16 random bytes are far
-// above this bound in every notation.
+// minTraceKeyBits is the number of bits of a trace key that must be unguessable, by the
+// estimate of unguessableBits. An attacker with a few ids can test keys offline, and each
+// test is cheap. 16 random bytes are far above this bound in every notation.
 const minTraceKeyBits = 40
 
 // checkTraceKey refuses a key that can be guessed. The error does not quote it.
@@ -27,9 +26,8 @@ func checkTraceKey(key string) error {
 
 // unguessableBits returns a low estimate of how many bits of a text are
 // unguessable. Lower-case letters that may form a word, four or more in a row,
-// count 2 bits each, as letters of words do. A character that continues a sequence
-// or repeats an earlier part counts nothing: of "abcdef" only the first two letters
-// count.
+// count 2 bits each. A character that continues a sequence or repeats an earlier part
+// counts nothing: in "abcdef" only the first two letters count.
 func unguessableBits(text string) (bits float64) {
 	for start := 0; start < len(text); {
 		kind := kindOfChar(text[start])

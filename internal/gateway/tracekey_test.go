@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRandomTraceKeys accepts what 16 random bytes may be written as.
+// TestRandomTraceKeys checks that all usual encodings of 16 random bytes are accepted.
 func TestRandomTraceKeys(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{1})
 	bytes := make([]byte, 16)

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -12,17 +11,18 @@ import (
 )
 
 const (
-	// A caller that is refused because the gateway is full waits that long for its answer
-	// over HTTP/1, so that one that asks again at once leaves the processor to the calls
-	// that were let in. maxSlowed wait at a time; others are answered at once.
+	// A caller over HTTP/1 that is refused because the gateway is full waits for its answer
+	// between leastSlowed and mostSlowed. So callers that ask again at once leave the
+	// processor to the admitted calls. At most maxSlowed callers wait at a time; the gateway
+	// answers others at once.
 	leastSlowed, mostSlowed       = 700 * time.Millisecond, time.Second
 	maxSlowed               int64 = 8192
 
-	// retrySpread is how many seconds Retry-After differs by.
+	// retrySpread is the number of different values of Retry-After, in seconds.
 	retrySpread = 3
 )
 
-// slow has a refused caller wait for its answer, unless it leaves or the process exits.
+// slow makes a refused caller wait for its answer, until it leaves or the process exits.
 func (g *Gateway) slow(caller context.Context) {
 	slowed := &g.process.slowed
 	defer slowed.Add(-1)
@@ -38,17 +38,8 @@ func (g *Gateway) slow(caller context.Context) {
 	}
 }
 
-// refusals are a workspace's refusals by the ceilings of calls in flight.
-type refusals [len(inflight.Ceilings) + 1]refusal
-
-// refusal is an error with its answers, which are made once.
-type refusal struct {
-	err     wire.Error
-	answers []prepared // by the index of the route; empty where it calls nothing
-}
-
-// prepared is an error's body, in two parts where it repeats the id of its header.
-type prepared struct{ body, rest []byte }
+// refusals are a workspace's errors of the ceilings of calls in flight, by the ceiling.
+type refusals [len(inflight.Ceilings) + 1]wire.Error
 
 // newRefusals makes the refusals of a workspace.
 func newRefusals(limits *inflight.Limits) (r refusals) {
@@ -64,49 +55,23 @@ func newRefusals(limits *inflight.Limits) (r refusals) {
 		inflight.OfShare:     wire.Errorf(wire.Overloaded, "", "The API key has its share of the calls that the gateway, the workspace or the model provider's host bears at present: other keys need theirs (in_flight). Send the request again."),
 	} {
 		err.RetryAfter = retryInFlight
-		r[by] = refusal{err: *err, answers: make([]prepared, len(routes))}
-		for i := range routes {
-			if routes[i].calls {
-				r[by].answers[i] = routes[i].prepare(*err)
-			}
-		}
+		r[by] = *err
 	}
 	return r
 }
 
-// prepare makes the answer of an error.
-func (to *route) prepare(err wire.Error) prepared {
-	if to.requestID != "" {
-		err.RequestID = newRequestID()
-	}
-	p := prepared{body: to.appendError(nil, &err)}
-	if err.RequestID != "" {
-		p.body, p.rest, _ = bytes.Cut(p.body, []byte(err.RequestID))
-	}
-	return p
+// error returns the error of a ceiling, with another Retry-After each time: nobody knows
+// when one of the calls in flight ends, and those that were refused together should not
+// come back together.
+func (r *refusals) error(by inflight.Ceiling) *wire.Error {
+	err := r[by]
+	err.RetryAfter += time.Duration(rand.IntN(retrySpread)) * time.Second
+	return &err
 }
 
-// writePrepared answers with a refusal as writeErrorOnly does, with another Retry-After
-// each time: when one of the calls in flight ends is unknown, and those that were refused
-// together should not come back together.
-func (to *route) writePrepared(w http.ResponseWriter, by *refusal) {
-	p := &by.answers[to.index]
-	body := p.body
-	if to.requestID != "" {
-		id := newRequestID()
-		w.Header()[to.requestID] = []string{id}
-		if len(p.rest) > 0 {
-			body = append(append(append(make([]byte, 0, 512), body...), id...), p.rest...)
-		}
-	}
-	told := by.err
-	told.RetryAfter += time.Duration(rand.IntN(retrySpread)) * time.Second
-	wire.WriteErrorBody(w, &told, body)
-}
-
-// turnedAway is a call's refusal by a ceiling that needs nothing of its body, nil where it
-// may be let in: so it is where the answer may be one that needs no call.
-func (g *Gateway) turnedAway(r *http.Request, to *route, key *principal, info *requestInfo) *wire.Error {
+// turnedAway returns the error of a call that a ceiling refuses before its body is read. It
+// returns nil if the call may be admitted, or if it may be answered without a provider.
+func (g *Gateway) turnedAway(r *http.Request, to *route, key *principal) *wire.Error {
 	w := key.workspace
 	if !to.calls || len(r.Header[wire.HeaderIdempotencyKey]) > 0 || w.Source.Snapshot().Remembers {
 		return nil
@@ -115,14 +80,13 @@ func (g *Gateway) turnedAway(r *http.Request, to *route, key *principal, info *r
 	if by == inflight.None {
 		return nil
 	}
-	return w.refuse(by, info)
+	return w.refuse(by)
 }
 
-// refuse counts and returns a refusal.
-func (w *Workspace) refuse(by inflight.Ceiling, info *requestInfo) *wire.Error {
+// refuse counts a refusal and returns its error.
+func (w *Workspace) refuse(by inflight.Ceiling) *wire.Error {
 	if w.counting() != nil {
 		w.gateway.metrics.refused.WithLabelValues(w.Name, by.String()).Inc()
 	}
-	info.refusal = &w.refusals[by]
-	return &info.refusal.err
+	return w.refusals.error(by)
 }

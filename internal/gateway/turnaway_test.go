@@ -14,25 +14,25 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// slowing is a gateway that refuses, and so many wait for that.
-func slowing(most int64) *Gateway {
-	g := &Gateway{process: &Process{maxSlowed: most}, scarce: func() bool { return false }}
+// slowing returns a gateway that delays up to maximum refusals.
+func slowing(maximum int64) *Gateway {
+	g := &Gateway{process: &Process{maxSlowed: maximum}, scarce: func() bool { return false }}
 	g.exiting, g.cancelExit = context.WithCancelCause(context.Background())
 	return g
 }
 
-// TestRefusedCallersAreSlowed: over HTTP/1 the answer comes between leastSlowed and
-// mostSlowed later, each time another one, and over HTTP/2 at once.
+// TestRefusedCallersAreSlowed checks that an answer over HTTP/1 is delayed by a varying
+// time between leastSlowed and mostSlowed, and that over HTTP/2 it is not delayed.
 func TestRefusedCallersAreSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := slowing(100)
 		refusals := newRefusals(&inflight.Limits{Process: 1})
-		by := &refusals[inflight.OfProcess]
+		full := refusals.error(inflight.OfProcess)
 		to, _ := find("/v1/endpoints")
 		took := func(r *http.Request, err *wire.Error) time.Duration {
 			began := time.Now()
 			w := httptest.NewRecorder()
-			g.writeError(w, r, to, outcome{err, unread}, by)
+			g.writeError(w, r, to, outcome{err, unread})
 			if w.Code != err.Status || w.Header().Get("Connection") != "" {
 				t.Errorf("%d %v", w.Code, w.Header())
 			}
@@ -40,7 +40,7 @@ func TestRefusedCallersAreSlowed(t *testing.T) {
 		}
 		seen := make(map[time.Duration]bool)
 		for range 50 {
-			waited := took(httptest.NewRequest(http.MethodPost, "/v1/endpoints", strings.NewReader("{}")), &by.err)
+			waited := took(httptest.NewRequest(http.MethodPost, "/v1/endpoints", strings.NewReader("{}")), full)
 			if waited < leastSlowed || waited >= mostSlowed {
 				t.Fatalf("it took %v", waited)
 			}
@@ -49,7 +49,7 @@ func TestRefusedCallersAreSlowed(t *testing.T) {
 		if len(seen) < 40 {
 			t.Errorf("50 waits have %d lengths", len(seen))
 		}
-		// Who waits for the end of a window, or has made a mistake, is told at once.
+		// A caller that must wait for a window to end, or made a mistake, is answered at once.
 		for _, code := range []wire.Code{wire.RateLimited, wire.InvalidRequest} {
 			err := wire.Errorf(code, "", "No.")
 			err.Limit = "fair"
@@ -59,20 +59,20 @@ func TestRefusedCallersAreSlowed(t *testing.T) {
 		}
 		g.scarce = func() bool { return true }
 		w, began := httptest.NewRecorder(), time.Now()
-		g.writeError(w, httptest.NewRequest(http.MethodPost, "/v1/endpoints", nil), to, outcome{&by.err, unread}, by)
+		g.writeError(w, httptest.NewRequest(http.MethodPost, "/v1/endpoints", nil), to, outcome{full, unread})
 		if waited := time.Since(began); w.Header().Get("Connection") != "close" || waited > 0 {
 			t.Errorf("where connections are scarce it took %v: %v", waited, w.Header())
 		}
 		r := httptest.NewRequest(http.MethodPost, "/v1/endpoints", nil)
 		r.ProtoMajor = 2
-		if waited := took(r, &by.err); waited > 0 {
+		if waited := took(r, full); waited > 0 {
 			t.Errorf("over HTTP/2 it took %v", waited)
 		}
 	})
 }
 
-// TestSlowedCallersAreBounded: one more than may wait is answered at once, and so are all
-// who leave, and all when the process exits.
+// TestSlowedCallersAreBounded checks that callers above the maximum are answered at once,
+// and so are callers that leave, and all callers when the process exits.
 func TestSlowedCallersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := slowing(3)
@@ -104,59 +104,23 @@ func TestSlowedCallersAreBounded(t *testing.T) {
 	})
 }
 
-// TestPreparedRefusals compares what is sent with what an error's own writer sends, for
-// each ceiling in each API.
-func TestPreparedRefusals(t *testing.T) {
-	for _, adaptive := range []bool{false, true} {
-		refusals := newRefusals(&inflight.Limits{Process: 7, Workspace: 5, Key: 3, Host: 4, Adaptive: adaptive})
-		for _, by := range inflight.Ceilings {
-			for i := range routes {
-				to := &routes[i]
-				if !to.calls {
-					continue
-				}
-				own, got := httptest.NewRecorder(), httptest.NewRecorder()
-				retries := make(map[string]bool)
-				to.writeErrorOnly(own, &refusals[by].err)
-				for range 100 {
-					got = httptest.NewRecorder()
-					got.Header().Set("Etag", "of the answer that there is not")
-					to.writePrepared(got, &refusals[by])
-					retries[got.Header().Get("Retry-After")] = true
-				}
-				if len(retries) != 3 || !retries["1"] || !retries["2"] || !retries["3"] {
-					t.Errorf("%s, %v: Retry-After %v", to.path, by, retries)
-				}
-				got.Header().Set("Retry-After", own.Header().Get("Retry-After"))
-				body, want := got.Body.String(), own.Body.String()
-				if to.requestID != "" {
-					id, other := got.Header().Get(to.requestID), own.Header().Get(to.requestID)
-					if len(id) != 36 || id == other {
-						t.Errorf("%s, %v: the ids are %q and %q", to.path, by, id, other)
-					}
-					body = strings.ReplaceAll(body, id, other)
-					got.Header().Set(to.requestID, other)
-				}
-				if body != want || got.Code != own.Code {
-					t.Errorf("%s, %v: %d %s\nwant %d %s", to.path, by, got.Code, body, own.Code, want)
-				}
-				if len(got.Header()) != len(own.Header()) {
-					t.Errorf("%s, %v: headers %v, want %v", to.path, by, got.Header(), own.Header())
-				}
-				for name := range own.Header() {
-					if got.Header().Get(name) != own.Header().Get(name) {
-						t.Errorf("%s, %v: %s: %q, want %q", to.path, by, name, got.Header().Get(name), own.Header().Get(name))
-					}
-				}
-			}
+// TestRetryAfterOfRefusals checks that callers refused together get different times.
+func TestRetryAfterOfRefusals(t *testing.T) {
+	refusals := newRefusals(&inflight.Limits{Process: 7, Workspace: 5, Key: 3, Host: 4})
+	for _, by := range inflight.Ceilings {
+		waits := make(map[time.Duration]bool)
+		for range 100 {
+			waits[refusals.error(by).RetryAfter] = true
+		}
+		if len(waits) != 3 || !waits[time.Second] || !waits[2*time.Second] || !waits[3*time.Second] {
+			t.Errorf("%v: Retry-After %v", by, waits)
 		}
 	}
 }
 
-// BenchmarkRefusal is what writing a refusal takes beside net/http.
+// BenchmarkRefusal measures writing a refusal without net/http.
 func BenchmarkRefusal(b *testing.B) {
 	refusals := newRefusals(&inflight.Limits{Process: 7})
-	by := &refusals[inflight.OfProcess]
 	for _, path := range []string{"/v1/endpoints", "/v1/messages"} {
 		to, _ := find(path)
 		b.Run(to.name, func(b *testing.B) {
@@ -164,7 +128,7 @@ func BenchmarkRefusal(b *testing.B) {
 			w := httptest.NewRecorder()
 			for b.Loop() {
 				w.Body.Reset()
-				to.writePrepared(w, by)
+				to.writeErrorOnly(w, refusals.error(inflight.OfProcess))
 			}
 		})
 	}

@@ -11,17 +11,16 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/providers"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// told are the placeholders of the last request.
-type told struct {
+// described records the placeholders of the last request.
+type described struct {
 	mu   sync.Mutex
 	last func(string) (any, bool)
 }
 
-// describing has the placeholders of requests told.
-func (d *told) describing(_ *gateway, c *gw.Config) {
+// describing is a setting that records the placeholders of requests in d.
+func (d *described) describing(_ *gateway, c *gw.Config) {
 	c.Describe = func(_ *http.Request, placeholder func(string) (any, bool)) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -30,7 +29,7 @@ func (d *told) describing(_ *gateway, c *gw.Config) {
 }
 
 // check compares placeholders of the last request, as texts.
-func (d *told) check(t *testing.T, want map[string]string) {
+func (d *described) check(t *testing.T, want map[string]string) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -41,8 +40,8 @@ func (d *told) check(t *testing.T, want map[string]string) {
 	}
 }
 
-// twoTries are files of an endpoint whose first target gives half of the JSON that it is
-// asked for, so that the second one answers.
+// twoTries returns files of an endpoint whose first target returns half of the requested
+// JSON, so that the second one answers.
 func twoTries() map[string]string {
 	files := single()
 	files["definitions/prompts/reply.yaml"] = `
@@ -72,22 +71,22 @@ rules:
 
 const askPro = `{"key":"chat","context":{"plan":"pro"},"variables":{"question":"Why?"}}`
 
-// TestEachAttemptCounts follows what two attempts of a call used to each place where it
-// is shown. All numbers are different.
+// TestEachAttemptCounts checks each output that shows the use of a call's two attempts. All
+// numbers are different.
 func TestEachAttemptCounts(t *testing.T) {
 	t.Parallel()
 	half := &scripted{content: `{"a":`, result: providers.Result{Model: "small-as-served", FinishReason: providers.FinishLength, Usage: allUsage}}
-	// It gives no sum of its tokens.
+	// It reports no total of its tokens.
 	whole := &scripted{content: `{"a":1}`, result: providers.Result{
 		Model: "large-as-served", FinishReason: providers.FinishStop,
 		Usage: providers.Usage{PromptTokens: 700, CompletionTokens: 9, CachedTokens: 200, CacheWriteTokens: 80, ReasoningTokens: 3, WebSearches: 2, FileSearches: 3},
 	}}
-	budget := &limit.Limit{Name: "budget", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{most(limit.Tokens, 1_000_000), most(limit.Money, limit.Dollar)}}
+	budget := &limit.Limit{Name: "budget", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{yearly(limit.Tokens, 1_000_000), yearly(limit.Money, limit.Dollar)}}
 	const first, second = 100*2e-6 + 20*10e-6, 700*5e-6 + 9*20e-6
-	var d told
+	var d described
 	g := startGateway(t, twoTries(), withProvider("first", public{half, "first.example:443"}), withProvider("second", public{whole, "second.example:443"}), d.describing, with(func(c *gw.WorkspaceConfig) {
 		c.CallLimits = []*limit.Limit{budget}
-		// The name that the second one says it served has a price of its own.
+		// The model name in the second one's answer has its own price.
 		c.Prices = map[string]*price.Price{"small": {Prompt: 2, Completion: 10}, "large": {Prompt: 900}, "large-as-served": {Prompt: 5, Completion: 20}}
 	}))
 	a := g.post("/v1/endpoints", askPro)
@@ -109,23 +108,17 @@ func TestEachAttemptCounts(t *testing.T) {
 		`cadenza_provider_tool_uses_total{model="large",provider="second",tool="file_search"}`: 3,
 		`cadenza_answers_total{definition="chat",kind="endpoint",variant="only"}`:              1,
 	})
-	var record *trace.Record
-	eventually(t, "the call's end is stored", func() (ok bool) {
-		record, ok = g.trace("data/cadenza.db", a.header.Get("Cadenza-Trace-Id"))
-		return ok && record.HasUsage
-	})
+	record := g.ended(t, a.header.Get("Cadenza-Trace-Id"))
 	if len(record.Attempts) != 2 || math.Abs(record.Attempts[0].Cost-first) > 1e-12 || math.Abs(record.Attempts[1].Cost-second) > 1e-12 || math.Abs(record.Cost-first-second) > 1e-12 {
 		t.Errorf("attempts %+v of %v", record.Attempts, record.Cost)
 	}
 
-	// What one of the attempts does not say is estimated.
+	// Usage that an attempt does not report is estimated.
 	half.result.Usage = providers.Usage{}
-	if a := g.post("/v1/endpoints", askPro); a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
+	g.post("/v1/endpoints", askPro).ok(t)
 	d.check(t, map[string]string{"tokens.estimated": "true", "tokens.cached": "200"})
 
-	// A call that fails has no answer to count, and its last attempt to show.
+	// A call that fails has no answer to count, but shows its last attempt.
 	half.mu.Lock()
 	half.fail = true
 	half.mu.Unlock()
@@ -136,17 +129,14 @@ func TestEachAttemptCounts(t *testing.T) {
 	g.expect(map[string]float64{`cadenza_answers_total{definition="chat",kind="endpoint",variant="only"}`: 2})
 }
 
-// TestPlaceholdersOfKeys: the arm of a split, and whether a cache has answered, are told.
+// TestPlaceholdersOfKeys checks the arm of a split, and whether a cache has answered.
 func TestPlaceholdersOfKeys(t *testing.T) {
 	t.Parallel()
 	files := single()
 	files["definitions/remoteconfigs/half.yaml"] = "type: string\ndefault: one\nrules:\n  - { id: half, split: { by: plan, of: [ { value: two, share: 100% } ] } }\n"
-	var d told
+	var d described
 	g := startGateway(t, files, d.describing)
-	a := g.post("/v1/remoteconfigs", `{"keys":["half"],"context":{"plan":"pro"}}`)
-	if a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
+	a := g.post("/v1/remoteconfigs", `{"keys":["half"],"context":{"plan":"pro"}}`).ok(t)
 	d.check(t, map[string]string{"row": "half", "variant": "", "arm": "1", "revision": a.header.Get("Cadenza-Revision")})
 
 	g = startGateway(t, decidingFiles(), d.describing)

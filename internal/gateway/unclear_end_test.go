@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestAnUnclearEndIsNoAnswer calls a service whose answer ends for a reason that
-// the gateway does not know: a whole answer is a failure, and a stream ends with
-// the event that says that it is not all.
+// TestAnUnclearEndIsNoAnswer calls a service whose answer ends for a reason unknown
+// to the gateway: a whole answer is a failure, and a stream ends with an event that
+// says that it is incomplete.
 func TestAnUnclearEndIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {

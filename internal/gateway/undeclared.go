@@ -9,17 +9,17 @@ import (
 const (
 	// shownUndeclared is how many undeclared variables a note names.
 	shownUndeclared = 5
-	// triedUndeclared is how many are looked at for names that it may have. A
-	// request may have thousands, for each of its keys.
+	// triedUndeclared is how many of them the search for such names looks at. A request
+	// may have thousands of undeclared variables for each key.
 	triedUndeclared = 16
 	// shownName bounds a name in a note, in bytes.
 	shownName = 64
 )
 
 // undeclaredNote returns the note of n variables that a prompt does not declare,
-// with the first names: "3 undeclared variables: compny, qestion, …". It has those
-// alone that a variable may have. Others may be anything that a caller sent, such
-// as a customer's address.
+// with the first names: "3 undeclared variables: compny, qestion, …". It leaves out names
+// that no variable may have: they may be anything that a caller sent, such as a
+// customer's address.
 func undeclaredNote(n int, names [][]byte) string {
 	var room [128]byte
 	note := strconv.AppendInt(room[:0], int64(n), 10)

@@ -10,7 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/limit"
 )
 
-// absentLedger is a ledger whose database is away.
+// absentLedger is a ledger whose database is unavailable.
 type absentLedger struct{}
 
 func (absentLedger) Exchange(context.Context, limit.ExchangeID, []limit.Claim) ([]limit.Answer, error) {
@@ -19,8 +19,8 @@ func (absentLedger) Exchange(context.Context, limit.ExchangeID, []limit.Claim) (
 
 func (absentLedger) Close() error { return nil }
 
-// A database of the limits that is away is a condition after a minute, since its first
-// failure.
+// An unavailable database of the limits is a condition after a minute, with the time of
+// the first failure.
 func TestLimitsAreNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Open(limit.Options{})
@@ -29,7 +29,7 @@ func TestLimitsAreNotShared(t *testing.T) {
 		l.SetLedger("w", absentLedger{})
 		began := time.Now()
 		ask := limit.Ask{Limit: &limit.Limit{Name: "few", Ceilings: []limit.Ceiling{{Measure: limit.Requests, Most: 10, Window: limit.Month}}}}
-		if _, refusal := l.Reserve("w", began, []limit.Ask{ask}, limit.Amounts{Requests: 1}); refusal != nil {
+		if _, refusal := l.Reserve("w", began, []limit.Ask{ask}, limit.Amounts{limit.Requests: 1}); refusal != nil {
 			t.Fatal(refusal)
 		}
 		synctest.Wait()
@@ -37,7 +37,7 @@ func TestLimitsAreNotShared(t *testing.T) {
 		if since, err := unshared(l, "w"); err != nil {
 			t.Errorf("a condition since %v: %v", since, err)
 		}
-		time.Sleep(10 * time.Second) // it is tried again meanwhile
+		time.Sleep(10 * time.Second) // the limiter tries again in this time
 		if since, err := unshared(l, "w"); err == nil || !since.Equal(began) {
 			t.Errorf("%v since %v, want %v", err, since, began)
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWarningsAreLoggedInFields: the message is the same for all of them.
+// TestWarningsAreLoggedInFields checks that all warnings have the same message.
 func TestWarningsAreLoggedInFields(t *testing.T) {
 	t.Parallel()
 	files := maps.Clone(workspace)

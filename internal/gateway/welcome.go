@@ -21,8 +21,8 @@ func isBrowserAtRoot(r *http.Request) bool {
 		strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// writeWelcome says in HTML what runs here. It tells nothing of the configuration: there
-// is no key.
+// writeWelcome answers with a page that names the product and its routes. The page shows
+// nothing of the configuration, because the request has no key.
 func writeWelcome(w http.ResponseWriter, r *http.Request) {
 	type listed struct{ Method, Path string }
 	page := struct {

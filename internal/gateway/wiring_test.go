@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// What follows is done by other packages and tested there. These tests see that
-// the gateway has it done.
+// Other packages do the following work, and test it. These tests check that the
+// gateway uses them.
 
 func TestIdleTimeoutIsPassedOn(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client leaves
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, chunk("and then", ""))
 		w.(http.Flusher).Flush()
@@ -48,7 +48,7 @@ func TestOnCodesArePassedOn(t *testing.T) {
 	}
 }
 
-// TestBindErrorNamesTheField has an error of the context name the field, as
+// TestBindErrorNamesTheField checks that an error of the context names the field, like
 // errors of the body name the member.
 func TestBindErrorNamesTheField(t *testing.T) {
 	t.Parallel()
@@ -61,8 +61,8 @@ func TestBindErrorNamesTheField(t *testing.T) {
 		"/v1/endpoints":     `{"key":"chat","context":{"plan":"pro"},` + question + `}`,
 	} {
 		a := g.post(path, body)
-		var told struct{ Error struct{ Code, Param string } }
-		if err := json.Unmarshal(a.body, &told); err != nil || a.status != http.StatusBadRequest || told.Error.Param != "context.country" {
+		var got struct{ Error struct{ Code, Param string } }
+		if err := json.Unmarshal(a.body, &got); err != nil || a.status != http.StatusBadRequest || got.Error.Param != "context.country" {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
@@ -82,8 +82,8 @@ func (b *brokenWriter) WriteHeader(status int) {
 	b.ResponseRecorder.WriteHeader(status)
 }
 
-// TestPanicIsAnError has a request that panics answered, counted and logged
-// without what it panicked with, and hold nothing afterwards.
+// TestPanicIsAnError checks that a request that panics is answered, counted and logged
+// without the panic's value, and that it keeps no resources.
 func TestPanicIsAnError(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)

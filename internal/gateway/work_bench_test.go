@@ -13,7 +13,7 @@ import (
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
-// workFiles are the definitions of works.
+// workFiles returns the definitions of works.
 func workFiles() map[string]string {
 	files := make(map[string]string)
 	files["definitions/context.yaml"] = `
@@ -55,8 +55,8 @@ var works = []work{
 	{"prompt", "/v1/prompts", `{"keys":["long"],"context":{"environment":"production"},"variables":{"company":"Cadenza Ltd","question":"How do I reset the password of my account, please?"}}`},
 }
 
-// workServer returns a function that has a gateway answer requests of a kind, without
-// a server around it and without a store, whose writer would be measured too.
+// workServer returns a function that makes a gateway answer requests of a kind. It has no
+// server and no store, whose writer would be measured, too.
 func workServer(t testing.TB, files map[string]string, policy definition.LogPolicy, more ...setting) func(work) (serve func()) {
 	files["data"] = "no directory"
 	g := startGateway(t, files, append([]setting{withTraceKey, with(func(c *gw.WorkspaceConfig) { c.Log = policy })}, more...)...)
@@ -74,7 +74,7 @@ func workServer(t testing.TB, files map[string]string, policy definition.LogPoli
 				t.Fatal(w.status)
 			}
 		}
-		for n := 0; policy != definition.LogNone && g.store.Recorder.Stats().Drops.QueueFull == 0; n++ { // then records are used again
+		for n := 0; policy != definition.LogNone && g.store.Recorder.Stats().Drops.QueueFull == 0; n++ { // until records are reused
 			if serve(); n > 1_000_000 {
 				t.Fatal("the queue of records does not fill")
 			}
@@ -83,8 +83,7 @@ func workServer(t testing.TB, files map[string]string, policy definition.LogPoli
 	}
 }
 
-// BenchmarkWork is the gateway's part of these requests, by what is recorded of
-// them.
+// BenchmarkWork measures the gateway's part of these requests, by log policy.
 func BenchmarkWork(b *testing.B) {
 	for _, work := range works {
 		for _, policy := range []definition.LogPolicy{definition.LogNone, definition.LogMetadata, definition.LogContent} {

@@ -33,8 +33,8 @@ type WorkspaceConfig struct {
 	Logger *zap.Logger
 
 	Source *definition.Source
-	// Strict makes a start with invalid definitions fail, where it would serve those
-	// that the store holds.
+	// Strict makes a start with invalid definitions fail. Otherwise the workspace serves the
+	// definitions that the store holds.
 	Strict bool
 	Store  *Store
 	Limits StoreLimits // of the store, while the workspace runs
@@ -54,13 +54,13 @@ type WorkspaceConfig struct {
 	Prices    map[string]*price.Price // by the model's name or by PROVIDER/MODEL
 	// NoShippedPrices leaves out the prices that ship.
 	NoShippedPrices bool
-	// CallLimits bound what callers use. They have different names.
+	// CallLimits bound the use by callers. They have different names.
 	CallLimits []*limit.Limit
 
-	// Log is what is recorded of an answer whose definition does not set it.
+	// Log is the log policy of answers whose definition does not set one.
 	// Default: LogMetadata.
 	Log definition.LogPolicy
-	// Redact is what is redacted from records, beside secrets.
+	// Redact is the data to redact from records, in addition to secrets.
 	Redact redact.Detectors
 
 	MaxBodySize     int64         // in bytes; 0: wire.DefaultBodyLimit
@@ -75,9 +75,9 @@ type APIKey struct {
 	Name string `json:"name"`
 	// The key as {env.NAME} or {file.PATH}: 16 to 512 visible ASCII characters.
 	Key secret.Reference `json:"key"`
-	// What the key is bound to, by fields of the data model: a field that the
+	// The values that the key is bound to, by fields of the data model: a field that the
 	// context of a request lacks is filled in, and another value is refused.
-	// Default: nothing.
+	// Default: no values.
 	Context map[string]string `json:"context,omitempty"`
 }
 
@@ -85,37 +85,30 @@ type APIKey struct {
 type Workspace struct {
 	WorkspaceConfig
 	gateway *Gateway
-	calls   *workspaceSeries // since start
+	calls   *workspaceSeries // nil before start
 	series  atomic.Pointer[servedSeries]
 
 	prices      *price.Table
 	hosts       map[string]string // the hosts that providers call, by the provider's name
 	redactor    *redact.Redactor
-	inline      []*principal // of APIKeys
+	inline      []*principal // the keys of APIKeys
 	fileKeys    *keysFile
-	listed      []fileKey // what fileKeys listed at first
-	refusedKeys []string  // why some of listed were refused
+	listed      []fileKey // the entries of fileKeys at the start
+	refusedKeys []string  // why some of listed are refused
 	callLimits  callLimits
 	refusals    refusals
 	keyOfIDs    []byte // the configured trace key
 	ids         atomic.Pointer[authorities]
-	served      atomic.Pointer[served] // nil: not looked at yet
 	called      atomic.Pointer[callTargets]
 
-	// start begins what these hold, and end ends it.
+	// start sets these, and end uses them.
 	background  sync.WaitGroup
 	stop        context.CancelFunc // nil: the workspace was not started
 	unsubscribe func()
-	warned      map[string][]string  // endpoints by the missing provider that they name
-	lacks       map[lack][]string    // endpoints by what a target of theirs lacks
-	unlimited   map[lack][]string    // the same, of what limits need
-	last        *definition.Snapshot // that was served; nil: none yet
-}
-
-// served is what the endpoints of a snapshot name.
-type served struct {
-	snapshot *definition.Snapshot
-	targets  []servedTarget
+	warned      map[string][]string  // the endpoints that name a missing provider, by its name
+	lacks       map[lack][]string    // the endpoints of a target that lacks something
+	unlimited   map[lack][]string    // the endpoints of a target that limits can't bound
+	last        *definition.Snapshot // the last one that was served; nil: none yet
 }
 
 func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {

@@ -8,12 +8,16 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +26,16 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
+
+// RunWaiting runs the tests of a package whose parallel tests mostly wait: twice as
+// many of them run at once as without it.
+func RunWaiting(m *testing.M) int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+	return m.Run()
+}
 
 // Key is the API key of the tests.
 const Key = "cadenza-test-key-0001"
@@ -212,19 +226,31 @@ func UniqueMembers(text []byte) error {
 	return nil
 }
 
-// patience is how long Eventually waits: a busy machine takes long for a little.
-const patience = time.Minute
+// Patience is how long tests wait for what others do: a busy machine takes long for a
+// little. A test that passes does not wait that long.
+const Patience = time.Minute
 
-// Eventually waits until a condition holds, for at most patience.
-func Eventually(t testing.TB, what string, holds func() bool) {
+// Eventually waits until a condition holds, for at most Patience. If it never does, the
+// failure shows logs.
+func Eventually(t testing.TB, what string, holds func() bool, logs ...any) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !holds() {
+	for deadline := time.Now().Add(Patience); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", patience, what)
+			t.Fatalf("not within %s: %s\n%s", Patience, what, fmt.Sprint(logs...))
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// Random returns a source of random numbers for one goroutine. A test that fails shows
+// the seed, and draws the same again with it in CADENZA_SEED.
+func Random(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed, err := strconv.ParseUint(os.Getenv("CADENZA_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("CADENZA_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // Trace reads a trace from a store's file, and reports whether it is there.

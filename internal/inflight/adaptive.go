@@ -4,9 +4,9 @@ import "time"
 
 // HostLimit is the ceiling of calls at a host.
 type HostLimit struct {
-	Most int
-	// Adaptive has the ceiling fall below Most while the host is overloaded. It is the
-	// workspace's own then, and counts the workspace's calls. Key is the caller's.
+	Max int
+	// Adaptive lowers the ceiling below Max while the host is overloaded. The ceiling
+	// is the workspace's own then, and counts the workspace's calls. Key is the caller's.
 	Adaptive  bool
 	Workspace string
 	Key       Key
@@ -14,11 +14,12 @@ type HostLimit struct {
 
 // Outcome is how one try at a host went.
 type Outcome struct {
-	// Overloaded says that the host did not bear the try: it limited the rate, failed,
-	// could not be reached or did not answer in time.
+	// Overloaded reports that the host limited the rate, failed, could not be
+	// reached or did not answer in time.
 	Overloaded bool
-	// Began is when the try began. Model is what was asked, and Waited the time until
-	// its first content; they are of tries that are comparable.
+	// Began is the start of the try. Model is the model that was asked, and Waited
+	// the time until its first content; waits are compared between tries of one
+	// model.
 	Began  time.Time
 	Model  string
 	Waited time.Duration
@@ -31,16 +32,16 @@ const (
 	staleAfter  = 30 * time.Second
 	minOutcomes = 10
 
-	// cut is what an overload leaves of the calls that were in flight, and steepest what
-	// it leaves of the ceiling at least. lowest is the part of HostLimit.Most that the
-	// ceiling never falls below.
+	// cut is the factor by which an overload reduces the number of calls in flight, and
+	// steepest the least factor for the ceiling. lowest is the part of HostLimit.Max
+	// that the ceiling never falls below.
 	cut      = 0.7
 	steepest = 0.5
 	lowest   = 0.1
 	// bearable is the share of tries that may fail in a window.
 	bearable = 0.1
-	// slower is how many times the usual wait for a first content shows that a host is
-	// overloaded, and settles by how much a window moves what is usual.
+	// slower is the multiple of the usual wait for a first content at which a host
+	// counts as overloaded. settles is the weight of a window in the usual wait.
 	slower  = 1.5
 	settles = 0.02
 	// grows is by how much a window raises a ceiling that was borne, beyond the one that
@@ -54,16 +55,19 @@ const (
 // at is a host as a workspace sees it.
 type at struct{ workspace, host string }
 
-// watched is a host whose ceiling follows how its calls go: multiplicative decrease and,
-// near the last overload, additive increase (Chiu and Jain, 1989), with waits that grow as
-// a sign beside failures, as TCP Vegas has it (Brakmo and Peterson, 1995). What is judged
-// is a window, by callers: more than half of the API keys in it must have found the host
-// overloaded, so that one whose prompts are slow closes it for nobody else.
+// watched is a host whose ceiling follows the outcomes of its calls: multiplicative
+// decrease and, near the last overload, additive increase (AIMD: Chiu and Jain, 1989,
+// https://doi.org/10.1016/0169-7552(89)90019-6). Growing waits are a sign like failures,
+// as in TCP Vegas (Brakmo and Peterson, 1995, https://doi.org/10.1109/49.464716). The
+// verdict is by window and by callers: more than half of the API keys in it must have
+// found the host overloaded, so that a key with slow prompts closes it only for itself. A
+// key with few of the calls does not outvote an overload: it keeps its share of a lower
+// ceiling.
 //
 // Example: a host with a ceiling of 200 bears 40 calls and answers 503 beyond. Windows of
-// a second, with all 200 in use: 200 → 140 → 98 → 69 → 48 → 34. That is borne, so the
-// ceiling rises as fast as it fell, up to 85 % of what was not borne last: 34 → 41, and
-// then by one a window until it is 42, with a tenth of failures again: → 29.
+// a second, with all 200 in use: 200 → 140 → 98 → 69 → 48 → 34. The host bears that, so
+// the ceiling rises as fast as it fell, up to 85 % of the last ceiling that was too high:
+// 34 → 41, and then by one a window until it is 42, with a tenth of failures again: → 29.
 type watched struct {
 	ceiling float64
 	knee    float64 // up to which the ceiling rises as fast as it fell
@@ -79,7 +83,7 @@ type watched struct {
 	}
 }
 
-// tally is what one API key found in a window.
+// tally holds the outcomes of one API key in a window.
 type tally struct {
 	tries, failed int
 	waits         map[string]*mean // by model
@@ -94,10 +98,10 @@ type mean struct {
 func (c *Calls) ceiling(host string, limit *HostLimit) int {
 	if limit.Adaptive {
 		if w := c.watched[at{limit.Workspace, host}]; w != nil {
-			return max(1, min(int(w.ceiling), limit.Most))
+			return max(1, min(int(w.ceiling), limit.Max))
 		}
 	}
-	return limit.Most
+	return limit.Max
 }
 
 // HostCeiling returns how many calls a workspace may have at a host at present.
@@ -107,23 +111,23 @@ func (c *Calls) HostCeiling(host string, limit HostLimit) int {
 	return c.ceiling(host, &limit)
 }
 
-// HostShared returns how many calls the keys share at a host that does not bear those of
-// all, 0 where they do not.
+// HostShared returns how many calls the keys share at a host that can't serve all of
+// them, or 0 if they do not share.
 func (c *Calls) HostShared(host string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return int(named(&c.hosts, host).strain.places)
 }
 
-// Tell has an adaptive ceiling, and the sharing of an overloaded host, follow how a try at
-// the host went, of a call that has not left yet. A try that began before the ceiling fell
-// last changes nothing: it says nothing of the new ceiling.
-func (c *Calls) Tell(host string, limit HostLimit, o Outcome) {
+// Report adjusts an adaptive ceiling, and the sharing of an overloaded host, to the
+// outcome of a try at the host by a call that has not left yet. A try that began before
+// the ceiling last fell changes nothing: it says nothing about the new ceiling.
+func (c *Calls) Report(host string, limit HostLimit, o Outcome) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := named(&c.hosts, host)
-	h.tell(&h.places, limit.Key, &o, now)
+	h.report(&h.places, limit.Key, &o, now)
 	if !limit.Adaptive {
 		return
 	}
@@ -133,7 +137,7 @@ func (c *Calls) Tell(host string, limit HostLimit, o Outcome) {
 		if c.watched == nil {
 			c.watched = make(map[at]*watched)
 		}
-		w = &watched{ceiling: float64(limit.Most), knee: float64(limit.Most), usual: make(map[string]float64)}
+		w = &watched{ceiling: float64(limit.Max), knee: float64(limit.Max), usual: make(map[string]float64)}
 		c.watched[name] = w
 	}
 	if !o.Began.After(w.since) {
@@ -145,7 +149,7 @@ func (c *Calls) Tell(host string, limit HostLimit, o Outcome) {
 	w.window.peak = max(w.window.peak, named(&c.own, name).calls)
 	w.note(limit.Key, &o)
 	if w.window.outcomes >= minOutcomes && now.Sub(w.window.began) >= minWindow {
-		w.judge(float64(limit.Most), now)
+		w.judge(named(&c.own, name), float64(limit.Max), now)
 		w.begin(now)
 	}
 }
@@ -181,13 +185,17 @@ func (w *watched) note(key Key, o *Outcome) {
 	m.n++
 }
 
-// judge changes the ceiling by what the window has shown.
-func (w *watched) judge(most float64, now time.Time) {
-	overloaded := 0
+// judge changes the ceiling by the outcomes of the window.
+func (w *watched) judge(calls *places, limit float64, now time.Time) {
+	votes, overloaded := 0, 0
 	models := make(map[string]mean)
-	for _, t := range w.window.keys {
-		if w.finds(t) {
+	for key, t := range w.window.keys {
+		switch {
+		case w.finds(t):
+			votes++
 			overloaded++
+		case !calls.light(key):
+			votes++
 		}
 		for model, m := range t.waits {
 			all := models[model]
@@ -196,12 +204,12 @@ func (w *watched) judge(most float64, now time.Time) {
 	}
 	w.learn(models)
 	peak := float64(w.window.peak)
-	w.ceiling = min(w.ceiling, most)
-	if 2*overloaded > len(w.window.keys) {
-		if !w.fell && 2*peak >= w.ceiling { // fewer calls show nothing of what is too many
+	w.ceiling = min(w.ceiling, limit)
+	if 2*overloaded > votes {
+		if !w.fell && 2*peak >= w.ceiling { // fewer calls don't show how many are too many
 			w.knee = 0.85 * min(w.ceiling, peak)
 		}
-		w.ceiling = max(cut*min(w.ceiling, peak), steepest*w.ceiling, lowest*most)
+		w.ceiling = max(cut*min(w.ceiling, peak), steepest*w.ceiling, lowest*limit)
 		w.fell, w.since = true, now
 		return
 	}
@@ -209,7 +217,7 @@ func (w *watched) judge(most float64, now time.Time) {
 	if 2*peak < w.ceiling {
 		return // answers to few calls do not show that the host bears more
 	}
-	w.ceiling = min(most, max(w.ceiling+max(1, grows*w.ceiling), min(w.ceiling/cut, w.knee)))
+	w.ceiling = min(limit, max(w.ceiling+max(1, grows*w.ceiling), min(w.ceiling/cut, w.knee)))
 }
 
 // finds reports whether an API key found the host overloaded.
@@ -225,8 +233,8 @@ func (w *watched) finds(t *tally) bool {
 	return false
 }
 
-// learn has what is usual follow the windows: down at once, up slowly, so that a model
-// that stays slower is not taken for an overload for ever.
+// learn moves the usual waits towards the window's: down at once, up slowly, so that a
+// model that stays slower does not count as overloaded forever.
 func (w *watched) learn(models map[string]mean) {
 	for model, m := range models {
 		if m.n < minOutcomes {

@@ -13,7 +13,7 @@ import (
 const testHost = "h:443"
 
 func adaptive(most int, key byte) HostLimit {
-	return HostLimit{Most: most, Adaptive: true, Workspace: "w", Key: Key{key}}
+	return HostLimit{Max: most, Adaptive: true, Workspace: "w", Key: Key{key}}
 }
 
 // upstream is a provider that bears so many calls, each of a time. serve answers one: how
@@ -59,7 +59,7 @@ func load(c *Calls, u *upstream, limit HostLimit, rate float64, last, patience t
 			began := time.Now()
 			refused := u.serve()
 			waited := time.Since(began)
-			c.Tell(testHost, limit, Outcome{Overloaded: refused || waited > patience, Began: began, Model: "m", Waited: waited})
+			c.Report(testHost, limit, Outcome{Overloaded: refused || waited > patience, Began: began, Model: "m", Waited: waited})
 			if !refused && waited <= patience {
 				answered()
 			}
@@ -68,9 +68,9 @@ func load(c *Calls, u *upstream, limit HostLimit, rate float64, last, patience t
 	group.Wait()
 }
 
-// TestCeilingFindsWhatAHostBears offers three times what a host bears. The host answers
-// 200 calls a second at most; the figure is what of that is answered once the ceiling has
-// settled.
+// TestCeilingFindsWhatAHostBears offers three times the calls that a host bears. The host
+// answers 200 calls a second at most; the figure is the part of them that is answered
+// once the ceiling has settled.
 func TestCeilingFindsWhatAHostBears(t *testing.T) {
 	for name, test := range map[string]struct {
 		u     *upstream
@@ -85,7 +85,7 @@ func TestCeilingFindsWhatAHostBears(t *testing.T) {
 				var c Calls
 				u := test.u
 				limit := adaptive(100, 1)
-				load(&c, u, limit, 100, 10*time.Second, 2*time.Second, func() {}) // half of what it bears
+				load(&c, u, limit, 100, 10*time.Second, 2*time.Second, func() {}) // half of its capacity
 				if got := c.HostCeiling(testHost, limit); got != 100 {
 					t.Errorf("the ceiling is %d without an overload", got)
 				}
@@ -122,7 +122,7 @@ func TestOneCallerClosesNoHost(t *testing.T) {
 			}
 			began := time.Now()
 			time.Sleep(took)
-			c.Tell(testHost, limit, Outcome{Overloaded: overloaded, Began: began, Model: "m", Waited: took})
+			c.Report(testHost, limit, Outcome{Overloaded: overloaded, Began: began, Model: "m", Waited: took})
 			c.LeaveHost(testHost, limit)
 		}
 		for range 3 {
@@ -155,14 +155,14 @@ func TestOneCallerClosesNoHost(t *testing.T) {
 					}
 					from := time.Now()
 					time.Sleep(500 * time.Millisecond)
-					c.Tell(testHost, other, Outcome{Began: from, Model: "m", Waited: 500 * time.Millisecond})
+					c.Report(testHost, other, Outcome{Began: from, Model: "m", Waited: 500 * time.Millisecond})
 					c.LeaveHost(testHost, other)
 				}
 			})
 		}
 		for time.Since(began) < 10*time.Second {
 			time.Sleep(100 * time.Millisecond)
-			c.Tell(testHost, slow, Outcome{Overloaded: true, Began: time.Now(), Model: "m"})
+			c.Report(testHost, slow, Outcome{Overloaded: true, Began: time.Now(), Model: "m"})
 		}
 		if got := c.HostCeiling(testHost, other); got < 20 {
 			t.Errorf("%d after ten seconds in which others were answered", got)
@@ -179,7 +179,7 @@ func TestCeilingsOfWorkspaces(t *testing.T) {
 		two.Workspace = "v"
 		for range 2 * minOutcomes {
 			time.Sleep(time.Second)
-			c.Tell(testHost, one, Outcome{Overloaded: true, Began: time.Now()})
+			c.Report(testHost, one, Outcome{Overloaded: true, Began: time.Now()})
 		}
 		if a, b := c.HostCeiling(testHost, one), c.HostCeiling(testHost, two); a >= 10 || b != 10 {
 			t.Errorf("ceilings %d and %d", a, b)
@@ -196,11 +196,11 @@ func TestCeilingsOfWorkspaces(t *testing.T) {
 		if got := c.Host(testHost); got != 10 {
 			t.Errorf("%d calls of all workspaces, want 10", got)
 		}
-		fixed := HostLimit{Most: 12, Workspace: "w"}
+		fixed := HostLimit{Max: 12, Workspace: "w"}
 		if c.HostRefuses(testHost, fixed) != None || c.HostCeiling(testHost, fixed) != 12 {
 			t.Error("a ceiling that is not adaptive has changed")
 		}
-		c.Tell(testHost, fixed, Outcome{Overloaded: true})
+		c.Report(testHost, fixed, Outcome{Overloaded: true})
 		for range 3 {
 			c.LeaveHost(testHost, one)
 		}
@@ -210,7 +210,7 @@ func TestCeilingsOfWorkspaces(t *testing.T) {
 	})
 }
 
-// TestLateOutcomes: tries that began before the ceiling fell say nothing of the new one.
+// TestLateOutcomes: tries that began before the ceiling fell don't change the new one.
 func TestLateOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Calls
@@ -221,16 +221,16 @@ func TestLateOutcomes(t *testing.T) {
 		began := time.Now()
 		time.Sleep(time.Second)
 		for range minOutcomes {
-			c.Tell(testHost, limit, Outcome{Overloaded: true, Began: began})
+			c.Report(testHost, limit, Outcome{Overloaded: true, Began: began})
 		}
 		time.Sleep(minWindow)
-		c.Tell(testHost, limit, Outcome{Overloaded: true, Began: began})
+		c.Report(testHost, limit, Outcome{Overloaded: true, Began: began})
 		if got := c.HostCeiling(testHost, limit); got != 70 {
 			t.Fatalf("%d after an overload, want 70", got)
 		}
 		for range 5 * minOutcomes {
 			time.Sleep(minWindow / 5)
-			c.Tell(testHost, limit, Outcome{Overloaded: true, Began: began})
+			c.Report(testHost, limit, Outcome{Overloaded: true, Began: began})
 		}
 		if got := c.HostCeiling(testHost, limit); got != 70 {
 			t.Errorf("%d after failures of calls from before", got)
@@ -245,16 +245,16 @@ func judged() *Calls {
 	for range 100 {
 		c.EnterHost(testHost, adaptive(100, 1))
 	}
-	c.Tell(testHost, adaptive(100, 1), Outcome{Began: time.Now()})
+	c.Report(testHost, adaptive(100, 1), Outcome{Began: time.Now()})
 	return c
 }
 
-// window tells of twenty tries within a second, of which so many failed and the others waited
-// for so long, and returns the ceiling after it.
+// window reports twenty tries within a second, of which failed failed and the others waited
+// for waited, and returns the ceiling after it.
 func window(c *Calls, failed int, model string, waited time.Duration) int {
 	for n := range 20 {
 		time.Sleep(minWindow / 20)
-		c.Tell(testHost, adaptive(100, 1), Outcome{Overloaded: n < failed, Began: time.Now(), Model: model, Waited: waited})
+		c.Report(testHost, adaptive(100, 1), Outcome{Overloaded: n < failed, Began: time.Now(), Model: model, Waited: waited})
 	}
 	return c.HostCeiling(testHost, adaptive(100, 1))
 }
@@ -264,7 +264,7 @@ func window(c *Calls, failed int, model string, waited time.Duration) int {
 func TestAWindowIsJudged(t *testing.T) {
 	fails := func(c *Calls, n int) int {
 		for range n {
-			c.Tell(testHost, adaptive(100, 1), Outcome{Overloaded: true, Began: time.Now()})
+			c.Report(testHost, adaptive(100, 1), Outcome{Overloaded: true, Began: time.Now()})
 		}
 		return c.HostCeiling(testHost, adaptive(100, 1))
 	}
@@ -326,7 +326,7 @@ func TestCeilingRisesAsItFell(t *testing.T) {
 	})
 }
 
-// TestSlowForGood: a model that stays slower is not taken for an overload for ever.
+// TestSlowForGood: a model that stays slower does not count as overloaded forever.
 func TestSlowForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := judged()
@@ -345,4 +345,37 @@ func TestSlowForGood(t *testing.T) {
 			t.Errorf("%d once that is usual", got)
 		}
 	})
+}
+
+// TestLightKeyDoesNotOutvoteAnOverload: a key that has most calls finds the host
+// overloaded, and one with few calls, which has its share, does not.
+func TestLightKeyDoesNotOutvoteAnOverload(t *testing.T) {
+	for name, test := range map[string]struct {
+		light int
+		falls bool
+	}{
+		"few calls":  {4, true},
+		"many calls": {40, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var c Calls
+				heavy, light := adaptive(100, 1), adaptive(100, 2)
+				for range 40 {
+					c.EnterHost(testHost, heavy)
+				}
+				for range test.light {
+					c.EnterHost(testHost, light)
+				}
+				for range 2 * minOutcomes {
+					time.Sleep(minWindow / 5)
+					c.Report(testHost, heavy, Outcome{Overloaded: true, Began: time.Now(), Model: "m"})
+					c.Report(testHost, light, Outcome{Began: time.Now(), Model: "m", Waited: time.Second})
+				}
+				if got := c.HostCeiling(testHost, light); got < 100 != test.falls {
+					t.Errorf("a ceiling of %d", got)
+				}
+			})
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package inflight
 
 import (
+	"container/list"
 	"net"
 	"net/http"
 	"sync"
@@ -19,17 +20,19 @@ const (
 
 // Connections bounds the connections of callers, so that enough descriptors remain
 // for upstreams and files. A server reports its connections by State. At the
-// ceiling a new connection replaces the one that has idled longest. Where none
-// idles, the server accepts no other connection until one is closed, and callers
-// wait in the system's queue; after three seconds the new connection is closed.
+// ceiling a new connection replaces the one that has idled longest. If none idles,
+// the server accepts no other connection until one is closed, and callers wait in
+// the system's queue; after three seconds the new connection is closed.
+// A netutil.LimitListener would have callers wait until an idle connection times out,
+// which may be minutes.
 // Connections is safe for concurrent use; the zero value has no ceiling.
 type Connections struct {
 	limit atomic.Int64 // 0 for none
 
 	mu     sync.Mutex
 	open   map[net.Conn]*connection
-	idle   queue         // of those between two requests
-	silent queue         // of those without a first byte
+	idle   list.List     // connections between two requests, the one that idles longest first
+	silent list.List     // connections without a first byte, the oldest first
 	change chan struct{} // closed when a connection is closed or idles; nil while no goroutine waits
 
 	closedIdle, closedSilent, refused atomic.Uint64
@@ -37,15 +40,11 @@ type Connections struct {
 
 // connection is one of the open connections.
 type connection struct {
-	conn         net.Conn
-	in           *queue    // nil for none
-	since        time.Time // when it was let in
-	before, next *connection
+	conn  net.Conn
+	since time.Time     // when it was let in
+	in    *list.List    // nil for none
+	place *list.Element // of in
 }
-
-// queue holds connections in the order in which they came to it. It links them
-// itself, so that no request allocates.
-type queue struct{ first, last *connection }
 
 // SetLimit sets how many connections may be open, and returns how many might before.
 // It closes none.
@@ -92,7 +91,7 @@ func (c *Connections) add(conn net.Conn) {
 	if c.open == nil {
 		c.open = make(map[net.Conn]*connection)
 	}
-	if !c.room() && !c.wait() {
+	if !c.free() && !c.wait() {
 		c.refused.Add(1)
 		// Its server finds out when it reads.
 		go conn.Close()
@@ -102,20 +101,20 @@ func (c *Connections) add(conn net.Conn) {
 	added.moveTo(&c.silent)
 }
 
-// room reports whether there is a place. It holds c.mu.
-func (c *Connections) room() bool {
+// free reports whether there is a place. It holds c.mu.
+func (c *Connections) free() bool {
 	limit := c.limit.Load()
 	return limit <= 0 || int64(len(c.open)) < limit
 }
 
-// wait waits for a place. Where a connection can be closed it closes that. It
-// returns false when there is no place in time. It holds c.mu, except while it
+// wait waits for a place. If a connection can be closed it closes that one. It
+// returns false if there is no place in time. It holds c.mu, except while it
 // waits.
 func (c *Connections) wait() bool {
 	timer := time.NewTimer(acceptWait)
 	defer timer.Stop()
 	var evicted *connection
-	for late := false; !c.room(); {
+	for late := false; !c.free(); {
 		if late {
 			return false
 		}
@@ -138,15 +137,16 @@ func (c *Connections) wait() bool {
 }
 
 // evict closes and returns the connection that has idled longest, else one that
-// has been silent for long; nil where there is neither. It holds c.mu.
+// has been silent for long, else nil. It holds c.mu.
 func (c *Connections) evict() *connection {
-	victim, count := c.idle.first, &c.closedIdle
-	if victim == nil {
-		victim, count = c.silent.first, &c.closedSilent
-		if victim == nil || time.Since(victim.since) < silence {
+	first, count := c.idle.Front(), &c.closedIdle
+	if first == nil {
+		first, count = c.silent.Front(), &c.closedSilent
+		if first == nil || time.Since(first.Value.(*connection).since) < silence {
 			return nil
 		}
 	}
+	victim := first.Value.(*connection)
 	victim.moveTo(nil)
 	count.Add(1)
 	// In the background, because TLS sends a last message, which may take long.
@@ -162,11 +162,11 @@ func (c *Connections) changed() {
 	}
 }
 
-func (c *Connections) move(conn net.Conn, to *queue) {
+func (c *Connections) move(conn net.Conn, to *list.List) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.open[conn]; known != nil {
-		known.moveTo(to)
+	if tracked := c.open[conn]; tracked != nil {
+		tracked.moveTo(to)
 		if to != nil {
 			c.changed()
 		}
@@ -176,38 +176,21 @@ func (c *Connections) move(conn net.Conn, to *queue) {
 func (c *Connections) remove(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.open[conn]
-	if known == nil {
+	tracked := c.open[conn]
+	if tracked == nil {
 		return
 	}
-	known.moveTo(nil)
+	tracked.moveTo(nil)
 	delete(c.open, conn)
 	c.changed()
 }
 
-// moveTo moves the connection to the end of a queue, or out of its queue where to
-// is nil.
-func (c *connection) moveTo(to *queue) {
-	if from := c.in; from != nil {
-		if c.before == nil {
-			from.first = c.next
-		} else {
-			c.before.next = c.next
-		}
-		if c.next == nil {
-			from.last = c.before
-		} else {
-			c.next.before = c.before
-		}
+// moveTo moves the connection to the end of a list, or out of its list if to is nil.
+func (c *connection) moveTo(to *list.List) {
+	if c.in != nil {
+		c.in.Remove(c.place)
 	}
-	c.in, c.before, c.next = to, nil, nil
-	if to == nil {
-		return
+	if c.in = to; to != nil {
+		c.place = to.PushBack(c)
 	}
-	if c.before = to.last; c.before == nil {
-		to.first = c
-	} else {
-		c.before.next = c
-	}
-	to.last = c
 }

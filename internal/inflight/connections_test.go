@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// fakeConn tells the connections that it is closed, as a server does that reads
-// from it.
+// fakeConn reports to the connections that it is closed, as a server does that
+// reads from it.
 type fakeConn struct {
 	net.Conn
 	of   *Connections
@@ -67,6 +67,9 @@ func TestNewConnectionTakesThePlaceOfTheLongestIdle(t *testing.T) {
 		c.State(first, http.StateIdle)
 		began := time.Now()
 		fifth := opened(&c, http.StateNew, http.StateActive)
+		if c.has(second) || !c.has(first) {
+			t.Error("another was closed than the one that idled longest")
+		}
 		sixth := opened(&c, http.StateNew, http.StateActive)
 		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("they waited %s", took)
@@ -129,7 +132,7 @@ func TestNoCeilingOfConnections(t *testing.T) {
 	if c.Open() != 100 {
 		t.Errorf("%d are open", c.Open())
 	}
-	// What it does not know, from before a reload, say, is none of its business.
+	// It ignores an unknown connection, for example from before a reload.
 	c.State(&fakeConn{of: &c}, http.StateIdle)
 	c.State(&fakeConn{of: &c}, http.StateClosed)
 	if c.Open() != 100 {

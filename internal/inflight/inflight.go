@@ -1,7 +1,6 @@
 // Package inflight bounds the calls of endpoints that are in flight at a time:
-// those of the process, of each workspace and API key, and those at each host
-// that providers call. No call waits for a place: it gets one at once or is
-// refused.
+// in the process, of each workspace and API key, and at each host that
+// providers call. No call waits for a place: it gets one at once or is refused.
 package inflight
 
 import "sync"
@@ -42,7 +41,7 @@ type Limits struct {
 
 // AtHost returns the ceiling of calls at a host for a workspace's API key.
 func (l *Limits) AtHost(workspace string, key Key) HostLimit {
-	return HostLimit{Most: l.Host, Adaptive: l.Adaptive, Workspace: workspace, Key: key}
+	return HostLimit{Max: l.Host, Adaptive: l.Adaptive, Workspace: workspace, Key: key}
 }
 
 // Calls counts calls in flight. It keeps no limits: each call brings its own. So the
@@ -65,8 +64,8 @@ type host struct {
 	strain
 }
 
-// Enter lets a call in and returns None, or returns the ceiling that refuses it.
-// For a call that was let in, Leave must be called once.
+// Enter admits a call and returns None, or returns the ceiling that refuses it.
+// Leave must be called once for each admitted call.
 func (c *Calls) Enter(workspace string, key Key, limits *Limits) Ceiling {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +131,7 @@ func (c *Calls) LeaveHost(name string, limit HostLimit) {
 // hostRefuses holds c.mu.
 func (c *Calls) hostRefuses(name string, limit *HostLimit) Ceiling {
 	h := named(&c.hosts, name)
-	if by := h.places.refuses(limit.Key, limit.Most, OfHost); by != None {
+	if by := h.places.refuses(limit.Key, limit.Max, OfHost); by != None {
 		return by
 	}
 	if limit.Adaptive {
@@ -147,8 +146,8 @@ func (c *Calls) hostRefuses(name string, limit *HostLimit) Ceiling {
 	return None
 }
 
-// HostRefuses returns the ceiling by which EnterHost would refuse a call now, None where
-// it would let it in.
+// HostRefuses returns the ceiling by which EnterHost would refuse a call now, or None if
+// it would admit it.
 func (c *Calls) HostRefuses(name string, limit HostLimit) Ceiling {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,15 +184,15 @@ func (c *Calls) Process() int {
 	return c.process.calls
 }
 
-// named returns what a map has for a name. It makes it where there is none.
-func named[K comparable, V any](of *map[K]*V, name K) *V {
-	v := (*of)[name]
+// named returns the value for a name, which it adds if it is missing.
+func named[K comparable, V any](m *map[K]*V, name K) *V {
+	v := (*m)[name]
 	if v == nil {
-		if *of == nil {
-			*of = make(map[K]*V)
+		if *m == nil {
+			*m = make(map[K]*V)
 		}
 		v = new(V)
-		(*of)[name] = v
+		(*m)[name] = v
 	}
 	return v
 }

@@ -54,7 +54,7 @@ func TestEachCeilingRefusesByItsName(t *testing.T) {
 					}
 				}
 				c.Leave("w", Key{1})
-				time.Sleep(sharedFor) // before, the place is for those that were refused
+				time.Sleep(sharedFor) // before, the place is for the keys that were refused
 				if got := c.Enter("w", Key{1}, &test.limits); got != None {
 					t.Errorf("after one has left: refused by that of the %s", got)
 				}
@@ -65,14 +65,14 @@ func TestEachCeilingRefusesByItsName(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	var c Calls
-	if !c.EnterHost("a:443", HostLimit{Most: 1}) || c.EnterHost("a:443", HostLimit{Most: 1}) || !c.EnterHost("b:443", HostLimit{Most: 1}) {
+	if !c.EnterHost("a:443", HostLimit{Max: 1}) || c.EnterHost("a:443", HostLimit{Max: 1}) || !c.EnterHost("b:443", HostLimit{Max: 1}) {
 		t.Error("each host has its own count")
 	}
 	// The next configuration allows more.
-	if c.HostRefuses("a:443", HostLimit{Most: 2}) != None || !c.EnterHost("a:443", HostLimit{Most: 2}) {
+	if c.HostRefuses("a:443", HostLimit{Max: 2}) != None || !c.EnterHost("a:443", HostLimit{Max: 2}) {
 		t.Error("a higher limit does not apply to the calls under way")
 	}
-	if c.HostRefuses("a:443", HostLimit{Most: 1}) != OfHost {
+	if c.HostRefuses("a:443", HostLimit{Max: 1}) != OfHost {
 		t.Error("a lower limit does not apply to the calls under way")
 	}
 	if c.Host("a:443") != 2 {

@@ -12,13 +12,13 @@ const (
 	// perCall is how many descriptors a call takes: its caller's connection and
 	// the one to its provider.
 	perCall = 2
-	// unlimited is the number of descriptors where the system has no limit, or
-	// does not report it. Memory bounds the calls there.
+	// unlimited is the number of descriptors if the system has no limit, or does
+	// not report it. Memory bounds the calls there.
 	unlimited = 1 << 16
 )
 
-// DefaultProcess is how many calls may be in flight by default in a process that
-// may hold so many descriptors: half of what remains when a quarter of them is
+// DefaultProcess returns the default number of calls in flight in a process that
+// may hold so many descriptors: half of the remainder when a quarter of them is
 // left alone, because each call takes two.
 func DefaultProcess(descriptors int) int {
 	return min(max((descriptors-reserve(descriptors))/perCall, 1), MaxDefault)
@@ -26,20 +26,20 @@ func DefaultProcess(descriptors int) int {
 
 func reserve(descriptors int) int { return max(descriptors/4, min(minReserve, descriptors/2)) }
 
-// MaxConnections is how many connections of callers may be open in a process
-// that may hold so many descriptors: what is left beside the connections that
-// its calls have to providers, and half of the reserve. That half is for files
-// and for connections to providers that idle; the other half is for callers
-// that are no calls.
+// MaxConnections returns the number of connections of callers that may be open
+// in a process that may hold so many descriptors: all but its calls'
+// connections to providers, and half of the reserve. That half is for files and
+// for idle connections to providers; the other half is for callers that make no
+// call.
 func MaxConnections(descriptors, process int) int {
 	return max(descriptors-process-reserve(descriptors)/2, descriptors/4, 1)
 }
 
-// WithDefaults gives the limits that are zero their defaults, by that of the
-// process: a workspace gets three quarters of it and a key half, so that neither
-// can shut the others out. A host gets three eighths, fewer than a key: where
-// one hangs, the calls of the very key that waits for it still have a place at
-// the next target.
+// WithDefaults replaces zero limits by their defaults, which follow from the
+// process's: a workspace gets three quarters of it and a key half, so that
+// neither can shut the others out. A host gets three eighths, fewer than a key:
+// if one host hangs, the calls of the very key that waits for it still have a
+// place at the next target.
 func (l Limits) WithDefaults(descriptors int) Limits {
 	def := func(limit *int, n int) {
 		if *limit == 0 {

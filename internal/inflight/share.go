@@ -2,16 +2,17 @@ package inflight
 
 import "time"
 
-// places are the calls below one ceiling: that of the process, of a workspace, or of a
-// host. Any key may use all of them until one that has less than its share is refused.
-// From then on the keys share them: one that has its share gets none of the last sixteenth,
-// which is for those that have less. A share is max-min fair: what a key does not use is
-// for the others.
+// places are the calls below one ceiling: of the process, of a workspace, or of a host. Any
+// key may use all of them until another that has less than its share is refused. From then
+// on the keys share them: a key that has its share gets none of the last sixteenth, which
+// is for the keys that have less. A share is max-min fair
+// (https://en.wikipedia.org/wiki/Max-min_fairness): the others get the places that a key
+// does not use.
 //
 // Example: of 80 places key A has 80 when B asks, and is refused. As A's calls end A gets
-// no new one while it has more than 75, less what B has, so B's next call is let in. With
-// calls enough A has 38 and B 37; where B wants 10 at most, A has 65. Ten seconds after A has
-// last been held back beside another key's calls, A may have all again.
+// no new one while it has more than 75, less B's number, so B's next call is admitted. With
+// calls enough A has 38 and B 37; if B wants 10 at most, A has 65. Ten seconds after A has
+// last been held back for another key's calls, A may have all again.
 type places struct {
 	calls   int
 	keys    map[Key]int
@@ -36,13 +37,13 @@ func (p *places) leave(key Key) {
 	}
 }
 
-// refuses returns None where a call of the key gets one of so many places, OfShare where
-// the key has its share of them, and full where there is none.
-func (p *places) refuses(key Key, most int, full Ceiling) Ceiling {
-	spare := most - max(1, most/16)
+// refuses returns None if a call of the key gets one of limit places, OfShare if the key
+// has its share of them, and full if all are taken.
+func (p *places) refuses(key Key, limit int, full Ceiling) Ceiling {
+	spare := limit - max(1, limit/16)
 	switch {
-	case p.calls >= most:
-		if p.fair(key, most, nil) {
+	case p.calls >= limit:
+		if p.fair(key, limit, nil) {
 			p.pressed = time.Now()
 		}
 		return full
@@ -60,18 +61,18 @@ func (p *places) refuses(key Key, most int, full Ceiling) Ceiling {
 	return OfShare
 }
 
-// fair reports whether one more call of the key is within its share of so many places: all
+// fair reports whether one more call of the key is within its share of limit places: all
 // keys of among, nil for any, fit in them if none has more than this one then. A key
 // without a call may always have one.
-func (p *places) fair(key Key, most int, among map[Key]bool) bool {
-	mine := p.keys[key] + 1
-	if mine == 1 {
+func (p *places) fair(key Key, limit int, among map[Key]bool) bool {
+	own := p.keys[key] + 1
+	if own == 1 {
 		return true
 	}
-	left := most - 1
+	left := limit - 1
 	for k, n := range p.keys {
 		if among == nil || among[k] {
-			if left -= min(n, mine); left < 0 {
+			if left -= min(n, own); left < 0 {
 				return false
 			}
 		}
@@ -85,37 +86,38 @@ func (p *places) light(key Key) bool {
 }
 
 const (
-	// starving is the part of a key's tries that fail where it is strained.
+	// starving is the part of a strained key's tries that fail.
 	starving = 0.5
 	// headroom is the part of the calls that a host bears which the keys get at first.
 	headroom = 0.9
 	// drained is how many calls, of the places, are so few that the places show.
 	drained = 1.25
-	// lasting is what a window leaves of the seconds that answers took before it, which are
-	// forgotten once they are so few.
+	// lasting is the factor by which a window reduces the seconds that answers took before
+	// it, which are dropped below forgotten.
 	lasting   = 0.95
 	forgotten = 0.01
 )
 
-// strain has the keys share a host that does not bear their calls, whatever its ceiling
-// is. Where it answers some tries, and more than half of those of two keys or more fail,
-// these keys share as many places as it bears, by what it has answered. Their number
-// falls while over a tenth still fails, by half at most, and rises while a key is
-// refused. The sharing ends once no key is refused for it, or one alone is left, and for
-// 30 s where most tries still fail. So a key that is answered, or one that is alone, is
-// never held back, and nobody is by an outage.
+// strain makes the keys share a host that can't serve all their calls, whatever its
+// ceiling is. If it answers some tries, and more than half of the tries of two keys or
+// more fail, these keys share as many places as the host bears, by its answers. Their
+// number falls while over a tenth still fails, by half at most, and rises while a key is
+// refused. The sharing ends once no key is refused for it, or only one key is left, and
+// for 30 s if most tries still fail. So a key that is answered, or one that is alone, is
+// never held back, and an outage holds no key back.
 //
-// What a host bears is the time that its answers took in a second (Little, 1961).
+// The capacity of a host is the time that its answers took in a second (Little's law,
+// https://doi.org/10.1287/opre.9.3.383).
 //
 // Example: 200 callers of one key and four of another ask a host that answers 503 beyond
 // 80 calls of 1.6 s, which is 50 a second. 50 × 1.6 = 80, so the two share 72 places, and
-// the four get each that they ask for.
+// each of the four gets a place whenever it asks.
 type strain struct {
 	places   float64 // 0: not shared
 	least    float64 // that they fall to
 	strained map[Key]bool
 	refused  bool      // a key, in this window
-	since    time.Time // tries that began before then say nothing of the places
+	since    time.Time // tries that began before don't count
 	began    time.Time // of the window
 	outcomes int
 	failed   int
@@ -123,10 +125,10 @@ type strain struct {
 	seconds  float64 // that found.busy is of
 }
 
-// found is what a key found in a window.
+// found holds the outcomes of a key in a window.
 type found struct {
 	tries, failed int
-	busy          float64 // seconds that its answers took, those of the windows before decayed
+	busy          float64 // seconds that its answers took, decayed by window
 }
 
 // refuses reports whether a key has its share of the places of a host already.
@@ -138,8 +140,8 @@ func (s *strain) refuses(h *places, key Key) bool {
 	return true
 }
 
-// tell notes how a try of a key went.
-func (s *strain) tell(h *places, key Key, o *Outcome, now time.Time) {
+// report counts a try of a key.
+func (s *strain) report(h *places, key Key, o *Outcome, now time.Time) {
 	if s.keys == nil || now.Sub(s.began) > staleAfter {
 		s.places, s.seconds, s.keys = 0, 0, make(map[Key]found)
 		s.begin(now)
@@ -180,7 +182,7 @@ func (s *strain) begin(now time.Time) {
 	}
 }
 
-// judge changes the places by what a window has shown.
+// judge changes the places by the outcomes of a window.
 func (s *strain) judge(h *places, now time.Time) {
 	if s.places == 0 {
 		s.strained = make(map[Key]bool)
@@ -210,7 +212,7 @@ func (s *strain) judge(h *places, now time.Time) {
 			s.least, s.since = max(1, s.places/2), now
 		}
 	case float64(calls) > drained*s.places+float64(active):
-		s.since = now // the calls from before say nothing of the places
+		s.since = now // earlier calls don't count for the new places
 	case failed > starving && s.places == s.least:
 		s.places, s.since = 0, now.Add(staleAfter)
 	case failed > bearable:

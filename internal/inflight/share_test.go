@@ -132,8 +132,8 @@ func TestCeilingsAreShared(t *testing.T) {
 	}
 }
 
-// hear has keys find at a host, for so many windows, that of twenty tries a window so many
-// fail, and others are answered after so long.
+// hear reports twenty tries of each key in each of so many windows: the given number of
+// them fail, and the others are answered after took.
 func hear(c *Calls, windows int, failing map[byte]int, took time.Duration) {
 	for n := range 20 * windows {
 		time.Sleep(minWindow / 20)
@@ -142,7 +142,7 @@ func hear(c *Calls, windows int, failing map[byte]int, took time.Duration) {
 			if !o.Overloaded {
 				o.Began = o.Began.Add(-took)
 			}
-			c.Tell(testHost, HostLimit{Most: 100, Key: Key{key}}, o)
+			c.Report(testHost, HostLimit{Max: 100, Key: Key{key}}, o)
 		}
 	}
 }
@@ -163,24 +163,24 @@ func TestAnOverloadedHostIsShared(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var c Calls
 				for range 60 {
-					c.EnterHost(testHost, HostLimit{Most: 100, Key: Key{1}})
+					c.EnterHost(testHost, HostLimit{Max: 100, Key: Key{1}})
 				}
 				for range 30 {
-					c.EnterHost(testHost, HostLimit{Most: 100, Key: Key{3}})
+					c.EnterHost(testHost, HostLimit{Max: 100, Key: Key{3}})
 				}
 				hear(&c, 3, test.failing, 5*time.Second)
 				if got := c.HostShared(testHost) > 0; got != test.shared {
 					t.Errorf("shared: %v", got)
 				}
-				refuses := func(key byte) bool { return c.HostRefuses(testHost, HostLimit{Most: 100, Key: Key{key}}) != None }
+				refuses := func(key byte) bool { return c.HostRefuses(testHost, HostLimit{Max: 100, Key: Key{key}}) != None }
 				if refuses(1) != test.shared || refuses(2) || refuses(3) {
 					t.Errorf("refused: %v, %v, and one that is answered %v", refuses(1), refuses(2), refuses(3))
 				}
-				if full, light := c.Standing(testHost, HostLimit{Most: 100, Key: Key{1}}); full != test.shared || light {
+				if full, light := c.Standing(testHost, HostLimit{Max: 100, Key: Key{1}}); full != test.shared || light {
 					t.Errorf("the heavy key: full %v, light %v", full, light)
 				}
-				c.EnterHost(testHost, HostLimit{Most: 100, Key: Key{2}})
-				if full, light := c.Standing(testHost, HostLimit{Most: 100, Key: Key{2}}); full || !light {
+				c.EnterHost(testHost, HostLimit{Max: 100, Key: Key{2}})
+				if full, light := c.Standing(testHost, HostLimit{Max: 100, Key: Key{2}}); full || !light {
 					t.Errorf("the light key: full %v, light %v", full, light)
 				}
 			})
@@ -188,13 +188,13 @@ func TestAnOverloadedHostIsShared(t *testing.T) {
 	}
 }
 
-// TestSharingEnds where the host is no longer overloaded, where a key is alone, where it
-// does not help, and where nothing is heard of the host for long.
+// TestSharingEnds: sharing ends when the host is no longer overloaded, a key is alone,
+// it does not help, or no outcome was reported for long.
 func TestSharingEnds(t *testing.T) {
 	for name, then := range map[string]func(*Calls){
 		"the host answers": func(c *Calls) {
 			for range 59 {
-				c.LeaveHost(testHost, HostLimit{Most: 100, Key: Key{1}})
+				c.LeaveHost(testHost, HostLimit{Max: 100, Key: Key{1}})
 			}
 			hear(c, 2, map[byte]int{1: 0, 2: 0}, 0)
 		},
@@ -203,7 +203,7 @@ func TestSharingEnds(t *testing.T) {
 		},
 		"it does not help": func(c *Calls) {
 			for range 59 {
-				c.LeaveHost(testHost, HostLimit{Most: 100, Key: Key{1}})
+				c.LeaveHost(testHost, HostLimit{Max: 100, Key: Key{1}})
 			}
 			hear(c, 6, map[byte]int{1: 18, 2: 18}, 0)
 		},
@@ -216,7 +216,7 @@ func TestSharingEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var c Calls
 				for range 60 {
-					c.EnterHost(testHost, HostLimit{Most: 100, Key: Key{1}})
+					c.EnterHost(testHost, HostLimit{Max: 100, Key: Key{1}})
 				}
 				hear(&c, 3, map[byte]int{1: 18, 2: 18}, 5*time.Second)
 				if c.HostShared(testHost) == 0 {
@@ -226,7 +226,7 @@ func TestSharingEnds(t *testing.T) {
 				if got := c.HostShared(testHost); got != 0 {
 					t.Errorf("%d calls are shared", got)
 				}
-				if by := c.HostRefuses(testHost, HostLimit{Most: 100, Key: Key{1}}); by != None {
+				if by := c.HostRefuses(testHost, HostLimit{Max: 100, Key: Key{1}}); by != None {
 					t.Errorf("the key is refused by that of the %s", by)
 				}
 			})
@@ -240,7 +240,7 @@ func BenchmarkTell(b *testing.B) {
 	began := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		c.Tell("api.example.com:443", limits.AtHost("w", Key{1}), Outcome{Began: began, Model: "m"})
+		c.Report("api.example.com:443", limits.AtHost("w", Key{1}), Outcome{Began: began, Model: "m"})
 	}
 }
 

@@ -9,12 +9,12 @@ import (
 )
 
 // changedConfigs returns the keys of the remote configurations from which the
-// prompt's variables get another text now, or may get one. changes are those of the
-// configurations, by key.
-func changedConfigs(p *definition.Prompt, changes map[string]*Change) (keys []string) {
+// prompt's variables get another text now, or may get one. changes are the changes of
+// the configurations, by key.
+func changedConfigs(p *definition.Prompt, changes map[string]Change) (keys []string) {
 	for _, name := range p.Variables().Names() {
 		from := p.Variables().Configured(name)
-		if from == nil || changes[from.Key] == nil || slices.Contains(keys, from.Key) {
+		if from == nil || slices.Contains(keys, from.Key) {
 			continue
 		}
 		change := changes[from.Key]
@@ -28,7 +28,7 @@ func changedConfigs(p *definition.Prompt, changes map[string]*Change) (keys []st
 	return keys
 }
 
-// valueAt returns the part of a value to which a path leads, null where there is none.
+// valueAt returns the part of a value at a path, or null if the value has no such part.
 func valueAt(value json.RawMessage, path string) json.RawMessage {
 	if path == "" {
 		return value

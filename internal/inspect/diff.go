@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
 
 // Comparison is the difference between two versions of a workspace.
@@ -39,11 +39,11 @@ type Change struct {
 	Change     string `json:"change"`
 	OldVersion string `json:"old_version,omitempty"`
 	NewVersion string `json:"new_version,omitempty"`
-	// NewAliases are names under which the definition answers now, too, and LostAliases
-	// those of its names under which nothing answers any more.
+	// NewAliases are names under which the definition now answers too. LostAliases are
+	// its earlier aliases under which nothing answers any more.
 	NewAliases  []string `json:"new_aliases,omitempty"`
 	LostAliases []string `json:"lost_aliases,omitempty"`
-	// AliasOf is the key of the definition that answers in the place of a removed one.
+	// AliasOf is the key of the definition that answers in place of a removed one.
 	AliasOf string `json:"alias_of,omitempty"`
 	// Members are the paths of the members that differ.
 	Members []string `json:"members,omitempty"`
@@ -57,19 +57,19 @@ type Change struct {
 	// Answers are contexts that get another answer. There is one example for
 	// each pair of the row that answered and the row that answers now. The
 	// answer of a prompt is the variant's name; its text is among the members.
-	// That of an endpoint with variants is the name of the one that calls.
+	// The answer of an endpoint with variants is the name of the variant that calls.
 	Answers []AnswerChange `json:"answers,omitempty"`
-	// Units is what becomes of the units of splits and ramps that changed.
+	// Units are the changes for the units of splits and ramps.
 	Units []UnitChange `json:"units,omitempty"`
-	// Undecided reports whether there may be other such contexts: the search
-	// ended at its bound, or found neither an example nor proof that there is
-	// none.
+	// Undecided reports whether there may be other such contexts. Then the search
+	// ended at its bound, or found neither an example nor a proof that no context
+	// gets another answer.
 	Undecided bool `json:"undecided,omitempty"`
 }
 
 // AnswerChange is a context that gets another answer.
 type AnswerChange struct {
-	// Context is the example, null where the request has none.
+	// Context is the example, null for a request without a context.
 	Context json.RawMessage `json:"context"`
 	// At is the instant of the request, if the answer depends on it.
 	At  *time.Time `json:"at,omitempty"`
@@ -86,47 +86,30 @@ type Side struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Compare compares two versions of a workspace, given by their directories, from
-// the instant now on: schedules that ended before it do not count. The error is
-// a *document.MultiError for a workspace that can't be loaded.
-func Compare(oldDir, newDir string, now time.Time) (*Comparison, error) {
-	before, err := definition.Load(oldDir)
+// Compare compares two versions of a workspace from the instant now on: schedules that
+// ended before it do not count. For a workspace that can't be loaded the error is a
+// *document.MultiError.
+func Compare(older, newer definition.Place, now time.Time) (*Comparison, error) {
+	before, after, err := definition.LoadVersions(older, newer)
 	if err != nil {
 		return nil, err
 	}
-	after, err := definition.Load(newDir)
-	if err != nil {
-		return nil, err
-	}
-	models, err := modelsDiffer(oldDir, newDir)
-	if err != nil {
-		return nil, err
-	}
-	return compare(before, after, models, now), nil
+	return compare(before, after, now), nil
 }
 
-// modelsDiffer compares the data models of two workspaces.
-func modelsDiffer(oldDir, newDir string) (changedModel, error) {
-	before, err := definition.ReadDataModel(oldDir)
-	if err != nil {
-		return changedModel{}, err
-	}
-	after, err := definition.ReadDataModel(newDir)
-	return modelChanges(before, after), err
-}
-
-func compare(before, after *definition.Snapshot, models changedModel, now time.Time) *Comparison {
+func compare(before, after *definition.Snapshot, now time.Time) *Comparison {
+	models := modelChanges(before.DataModel, after.DataModel)
 	c := &Comparison{Old: before.Revision, New: after.Revision, Model: models.any, Definitions: []Change{}}
 	configs := configsDiffer(before, after)
-	prompts := make(map[string]bool)    // that answer differently
-	changed := make(map[string]*Change) // configurations
-	byKind := make(map[trace.Kind][]Change)
-	for _, kind := range []trace.Kind{trace.KindRemoteConfig, trace.KindPrompt, trace.KindEndpoint} { // each after those that it reads
-		olds, news := definitions(before, kind), definitions(after, kind)
+	seen := make(map[*kind.Kind]map[string]Change)
+	byKind := make(map[*kind.Kind][]Change)
+	for _, k := range kind.Referring {
+		seen[k] = make(map[string]Change)
+		olds, news := definitions(before, k), definitions(after, k)
 		names := namesOf(news)
 		for _, key := range unionKeys(olds, news) {
 			o, n := olds[key], news[key]
-			change := Change{Kind: kind.String(), Key: key}
+			change := Change{Kind: k.String(), Key: key}
 			switch {
 			case o == nil:
 				change.Change, change.NewVersion = Added, n.Version
@@ -137,40 +120,28 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 				if o.Version != n.Version {
 					change.Change = Changed
 					change.Members, change.Texts = changedMembers(o.Content(), n.Content())
-					change.Units = unitChanges(before, after, o, n, models, now)
+					change.Units = unitChanges(o, n, models, now)
 				}
 				if o.Version != n.Version || models.any || configs {
-					d := newTableDiff(before, after, kind, key, models, configs, now)
+					d := newTableDiff(before, after, o, n, models, configs, now)
 					if d != nil {
 						change.Answers, change.Undecided = d.run()
 					}
 				}
-				if kind == trace.KindEndpoint {
-					if p := after.Endpoints[key].Prompt.Key; prompts[p] || before.Endpoints[key].Prompt.Key != p {
-						change.Prompt = p
-					}
-				}
-				if kind == trace.KindPrompt {
-					change.Configs = changedConfigs(after.Prompts[key], changed)
-				}
+				inspections[k].reads(&change, before, after, seen)
 				if change.Change == "" && (len(change.Answers) > 0 || change.Undecided || change.Prompt != "" || len(change.Configs) > 0) {
 					change.Change = Affected
 				}
 			}
-			if kind == trace.KindPrompt && change.Change != "" {
-				prompts[key] = true
-			}
+			seen[k][key] = change
 			change.addAliases(o, n, names)
 			if change.Change != "" {
-				byKind[kind] = append(byKind[kind], change)
-			}
-			if kind == trace.KindRemoteConfig {
-				changed[key] = &change
+				byKind[k] = append(byKind[k], change)
 			}
 		}
 	}
-	for _, kind := range kinds {
-		c.Definitions = append(c.Definitions, byKind[kind]...)
+	for _, k := range kind.All {
+		c.Definitions = append(c.Definitions, byKind[k]...)
 	}
 	return c
 }
@@ -179,10 +150,10 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 func (c *Comparison) Empty() bool { return !c.Model && len(c.Definitions) == 0 }
 
 // definitions returns the definitions of a kind by key.
-func definitions(s *definition.Snapshot, kind trace.Kind) map[string]*definition.Definition {
+func definitions(s *definition.Snapshot, k *kind.Kind) map[string]*definition.Definition {
 	m := make(map[string]*definition.Definition)
-	for d := range s.All() {
-		if d.Kind == kind {
+	for _, d := range s.Definitions {
+		if d.Kind == k {
 			m[d.Key] = d
 		}
 	}
@@ -201,9 +172,9 @@ func namesOf(definitions map[string]*definition.Definition) map[string]string {
 	return names
 }
 
-// addAliases adds how the names of a definition differ. One side may be nil, and names are
-// those of all later definitions. It comes last: an edit of nothing else affects no other
-// definition.
+// addAliases adds the differences in the names of a definition. One side may be nil.
+// names has the names of all later definitions. The caller adds them last, because an
+// edit of nothing but aliases affects no other definition.
 func (c *Change) addAliases(before, after *definition.Definition, names map[string]string) {
 	if after == nil {
 		c.AliasOf = names[c.Key]
@@ -243,9 +214,9 @@ func configsDiffer(before, after *definition.Snapshot) bool {
 // maxMembers bounds how many paths of members are listed.
 const maxMembers = 50
 
-// changedMembers lists the paths of the members that differ, and how messages
-// among them do. It compares lists as a whole: a row that moves moves all rows
-// below.
+// changedMembers lists the paths of the members that differ, and the differences of
+// the messages among them. It compares lists as a whole, because a row that moves
+// moves all rows below it.
 func changedMembers(before, after []byte) (paths []string, texts []TextChange) {
 	var a, b any
 	if json.Unmarshal(before, &a) != nil || json.Unmarshal(after, &b) != nil {

@@ -12,14 +12,13 @@ const (
 	// shownLines is how many lines of a changed text are shown.
 	shownLines = 40
 
-	// comparedLines bounds the work of comparing two texts: the product of the
-	// lines that are left after those that both begin and end with.
+	// comparedLines bounds the comparisons of lines of two texts.
 	comparedLines = 1_000_000
 )
 
-// TextChange is how the text of messages differs.
+// TextChange is a difference in the text of messages.
 type TextChange struct {
-	// Paths are the members that differ so: variants that extend another one
+	// Paths are the members with this difference: variants that extend another one
 	// have its messages.
 	Paths []string `json:"paths"`
 	// Lines are the lines that only one version has, after "-" or "+". The first
@@ -50,8 +49,8 @@ func addText(texts *[]TextChange, path string, before, after any) {
 	*texts = append(*texts, TextChange{Paths: []string{path}, Lines: diff})
 }
 
-// messageLines returns the lines of messages, each message after its role. A
-// value that is absent has none.
+// messageLines returns the lines of messages, each message after its role. An absent
+// value has no lines.
 func messageLines(value any) (lines []string, ok bool) {
 	list, ok := value.([]any)
 	if !ok {
@@ -92,7 +91,7 @@ func textLines(role, text string) []string {
 	return strings.Split(role+": "+strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// membersBut returns what a mapping has beside one member, in brackets.
+// membersBut returns the members of a mapping except one, in parentheses.
 func membersBut(m map[string]any, but string) string {
 	rest := maps.Clone(m)
 	delete(rest, but)
@@ -106,11 +105,11 @@ func membersBut(m map[string]any, but string) string {
 	return " (" + strings.Join(list, ", ") + ")"
 }
 
-// briefAddress returns a URL as it is, and of data so much that one can be told from
-// another.
+// briefAddress returns a short address as it is, and of a long one the beginning and a
+// hash, which tell it from others.
 func briefAddress(address string) string {
-	const most = 200
-	if len(address) <= most {
+	const longest = 200
+	if len(address) <= longest {
 		return address
 	}
 	sum := sha256.Sum256([]byte(address))
@@ -118,54 +117,65 @@ func briefAddress(address string) string {
 }
 
 // lineDiff returns the lines that only one of two texts has, after "-" or "+", in
-// the order of the texts. It keeps a longest common part:
+// the order of the texts.
+func lineDiff(before, after []string) (diff []string) {
+	for _, e := range diffLists(before, after, comparedLines) {
+		if e.old {
+			diff = append(diff, "-"+before[e.index])
+		} else {
+			diff = append(diff, "+"+after[e.index])
+		}
+	}
+	return diff
+}
+
+// edit is an element that only one of two lists has, by its index there.
+type edit struct {
+	old   bool // the list is the earlier one
+	index int
+}
+
+// diffLists returns the elements that only one of two lists has, in the order of the lists.
+// It keeps a longest common part:
 //
 //	a       a
 //	b       c      -b +c
 //	d       d
-func lineDiff(before, after []string) (diff []string) {
-	for len(before) > 0 && len(after) > 0 && before[0] == after[0] {
-		before, after = before[1:], after[1:]
+//
+// If the lists, without their common beginning and end, need more than bound
+// comparisons, it keeps nothing between these.
+func diffLists(before, after []string, bound int) (list []edit) {
+	first := 0
+	for first < min(len(before), len(after)) && before[first] == after[first] {
+		first++
 	}
-	for len(before) > 0 && len(after) > 0 && before[len(before)-1] == after[len(after)-1] {
-		before, after = before[:len(before)-1], after[:len(after)-1]
+	m, n := len(before), len(after)
+	for m > first && n > first && before[m-1] == after[n-1] {
+		m, n = m-1, n-1
 	}
-	if len(before)*len(after) > comparedLines {
-		return append(signed('-', before), signed('+', after)...)
-	}
-	// common[i][j] is the length of the common part of before[i:] and after[j:].
-	common := make([][]int, len(before)+1)
-	for i := range common {
-		common[i] = make([]int, len(after)+1)
-	}
-	for i := len(before) - 1; i >= 0; i-- {
-		for j := len(after) - 1; j >= 0; j-- {
-			if common[i][j] = max(common[i+1][j], common[i][j+1]); before[i] == after[j] {
+	a, b := before[first:m], after[first:n]
+	// common[i][j] is the length of the common part of a[i:] and b[j:].
+	common := make([][]int, len(a)+1)
+	matched := len(a)*len(b) <= bound
+	for i := len(a); i >= 0 && matched; i-- {
+		common[i] = make([]int, len(b)+1)
+		for j := len(b) - 1; j >= 0 && i < len(a); j-- {
+			if common[i][j] = max(common[i+1][j], common[i][j+1]); a[i] == b[j] {
 				common[i][j] = common[i+1][j+1] + 1
 			}
 		}
 	}
-	i, j := 0, 0
-	for i < len(before) && j < len(after) {
+	for i, j := 0, 0; i < len(a) || j < len(b); {
 		switch {
-		case before[i] == after[j]:
+		case matched && i < len(a) && j < len(b) && a[i] == b[j]:
 			i, j = i+1, j+1
-		case common[i+1][j] >= common[i][j+1]:
-			diff = append(diff, "-"+before[i])
+		case j == len(b) || i < len(a) && (!matched || common[i+1][j] >= common[i][j+1]):
+			list = append(list, edit{true, first + i})
 			i++
 		default:
-			diff = append(diff, "+"+after[j])
+			list = append(list, edit{false, first + j})
 			j++
 		}
 	}
-	return append(append(diff, signed('-', before[i:])...), signed('+', after[j:])...)
-}
-
-// signed returns lines after a sign.
-func signed(sign byte, lines []string) []string {
-	signed := make([]string, len(lines))
-	for i, line := range lines {
-		signed[i] = string(sign) + line
-	}
-	return signed
+	return list
 }

@@ -79,10 +79,8 @@ func TestTextOfMessages(t *testing.T) {
 		"a place": {"\n      - { role: system, content: \"One.\\nTwo.\" }\n      - { history: true, max_messages: 3, roles: [user, assistant] }", []string{"+the caller's messages (max_messages 3, roles [user assistant])"}},
 		"many":    {"\n      - { role: system, content: \"" + strings.Repeat(`Line.\n`, 50) + "\" }", nil},
 	} {
-		c, err := Compare(old, workspace(t, "prompts/p.yaml", prompt(test.messages)), now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, err := compareFolders(old, workspace(t, "prompts/p.yaml", prompt(test.messages)))
+		must(t, err)
 		texts := c.Definitions[0].Texts
 		if len(texts) != 1 || !slices.Equal(texts[0].Paths, []string{"variants.en.messages", "variants.nl.messages"}) {
 			t.Fatalf("%s: %+v", name, texts)

@@ -20,9 +20,7 @@ func TestEvaluateEndpointVariants(t *testing.T) {
 	evaluate := func(key, context string) *Answer {
 		t.Helper()
 		a, err := Evaluate(s, Query{Key: key, Context: object(t, context), At: now, Explain: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return a
 	}
 	for context, want := range map[string]string{
@@ -73,12 +71,10 @@ func TestCompareEndpointVariants(t *testing.T) {
 	const asking = "prompt: p\nvariants: { a: {}, b: { cache: { ttl: 1h } } }\ndefault: a\nrules: [ { when: { config: { c: true } }, value: b } ]\n"
 	compare := func(endpoint, config, endpointAfter, configAfter string) (got string) {
 		t.Helper()
-		c, err := Compare(
+		c, err := compareFolders(
 			workspace(t, "context.yaml", variedModel, "prompts/p.yaml", variedPrompt, "endpoints/e.yaml", endpoint, "remoteconfigs/c.yaml", config),
-			workspace(t, "context.yaml", variedModel, "prompts/p.yaml", variedPrompt, "endpoints/e.yaml", endpointAfter, "remoteconfigs/c.yaml", configAfter), now)
-		if err != nil {
-			t.Fatal(err)
-		}
+			workspace(t, "context.yaml", variedModel, "prompts/p.yaml", variedPrompt, "endpoints/e.yaml", endpointAfter, "remoteconfigs/c.yaml", configAfter))
+		must(t, err)
 		for _, d := range c.Definitions {
 			if d.Kind != "endpoint" {
 				continue
@@ -109,7 +105,7 @@ func TestCompareEndpointVariants(t *testing.T) {
 		{"prompt: p\nvariants: { a: {} }\n", "prompt: p\n", "", "changed default max_attempts timeout variants\n" + `null: "a" default ->  default` + "\n"},
 		{"prompt: p\n", "prompt: p\nhedge: { after: 1s }\n", "", "changed hedge\n"},
 		// A configuration that the table asks for.
-		{asking, asking, config("free"), "affected \n" + `{"plan":"free"}: "a" default -> "b" row 1` + "\n" + `{"plan":"pro"}: "b" row 1 -> "a" default` + "\nundecided\n"},
+		{asking, asking, config("free"), "affected \n" + `{"plan":"pro"}: "b" row 1 -> "a" default` + "\n" + `{"plan":"free"}: "a" default -> "b" row 1` + "\n"},
 	} {
 		if test.configAfter == "" {
 			test.configAfter = config("pro")

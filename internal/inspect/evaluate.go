@@ -11,9 +11,9 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/rules"
-	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
 )
 
@@ -21,7 +21,7 @@ import (
 type Query struct {
 	Key string
 	// Kind is required if definitions of several kinds have the key.
-	Kind trace.Kind
+	Kind *kind.Kind
 	// Context and Variables are objects, null or nil, as a request has them. Context
 	// may also have the gateway's fields, by their names.
 	Context, Variables *fastjson.Value
@@ -46,10 +46,9 @@ type Answer struct {
 	// endpoint would try, in order.
 	Variant string   `json:"variant,omitempty"`
 	Targets []Target `json:"targets,omitempty"`
-	// EndpointVariant is the variant of an endpoint that would call, and
-	// EndpointRow, EndpointReason and EndpointPosition are of the endpoint's own
-	// table what Row, Reason and Position are of its prompt's. They are empty
-	// for an endpoint without variants.
+	// EndpointVariant is the variant of an endpoint that would call. EndpointRow,
+	// EndpointReason and EndpointPosition are the Row, Reason and Position of the
+	// endpoint's own table. They are empty for an endpoint without variants.
 	EndpointVariant  string `json:"endpoint_variant,omitempty"`
 	EndpointRow      string `json:"endpoint_row,omitempty"`
 	EndpointReason   string `json:"endpoint_reason,omitempty"`
@@ -59,12 +58,12 @@ type Answer struct {
 	Row      string `json:"row"`
 	Reason   string `json:"reason"`
 	Position string `json:"position,omitempty"`
-	// Arm is the arm that a trace would have: of a configuration, the part of the
-	// split that answered, empty where none did.
+	// Arm is the arm that a trace would have. For a configuration it is the part of the
+	// split that answered, or empty if no split did.
 	Arm string `json:"arm,omitempty"`
-	// History says where the caller's messages go, and how many of them; empty: nowhere.
+	// History says where the caller's messages go, and how many. Empty: nowhere.
 	History string `json:"history,omitempty"`
-	// Accept is what callers may bring to an endpoint.
+	// Accept lists the members that callers may send to an endpoint.
 	Accept json.RawMessage `json:"accept,omitempty"`
 	// Read are the remote configurations from which variables were taken.
 	Read []Read `json:"read,omitempty"`
@@ -74,8 +73,8 @@ type Answer struct {
 	// Problem is the reason why the gateway would refuse the request although
 	// the definition exists, such as a missing variable.
 	Problem string `json:"problem,omitempty"`
-	// Rows explains for each row why it matches or does not, and EndpointRows for
-	// those of an endpoint's own table.
+	// Rows explains for each row why it matches or does not. EndpointRows does so for
+	// the rows of an endpoint's own table.
 	Rows         []Row `json:"rows,omitempty"`
 	EndpointRows []Row `json:"endpoint_rows,omitempty"`
 }
@@ -84,13 +83,13 @@ type Answer struct {
 type Target struct {
 	Provider string `json:"provider"`
 	Model    string `json:"model,omitempty"`
-	// Weight is the target's weight. Targets with one come first, in an order
+	// Weight is the target's weight. Targets with a weight come first, in an order
 	// that is drawn for each call.
 	Weight int `json:"weight,omitempty"`
 }
 
-// Read is a remote configuration from which variables were taken, with the members
-// of its own Answer.
+// Read is a remote configuration from which variables were taken. Its members are
+// those of an Answer.
 type Read struct {
 	Key      string `json:"key"`
 	Version  string `json:"version"`
@@ -112,7 +111,7 @@ type Row struct {
 	Value string `json:"value,omitempty"`
 }
 
-// KeyError is the error for a key that no definition has, or several have.
+// KeyError is the error for a key of no definition, or of several.
 type KeyError struct{ message string }
 
 // Error returns the message, with the nearest keys.
@@ -130,45 +129,8 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 		return nil, err
 	}
 	a := &Answer{Kind: def.Kind.String(), Key: def.Key, Version: def.Version, Revision: s.Revision}
-	var (
-		table    *rules.Table
-		decision rules.Decision
-	)
-	switch def.Kind {
-	case trace.KindRemoteConfig:
-		c := s.RemoteConfigs[def.Key]
-		table, a.Type = c.Table(), c.Type
-		a.Value, decision = c.Evaluate(&b)
-	case trace.KindPrompt:
-		p := s.Prompts[def.Key]
-		table = p.Table()
-		_, decision = a.render(s, p, &b, q.Variables)
-	case trace.KindEndpoint:
-		e := s.Endpoints[def.Key]
-		table = e.Prompt.Table()
-		a.Accept = e.Accept.JSON()
-		var variant *definition.Variant
-		variant, decision = a.render(s, e.Prompt, &b, q.Variables)
-		how := e.Default()
-		if own := e.Table(); own != nil {
-			d := own.Evaluate(&b)
-			how = e.Policy(d)
-			a.EndpointVariant, a.EndpointReason = how.Key, d.Reason.String()
-			a.EndpointRow, a.EndpointPosition = rowID(own, d), positionOf(own, d)
-			if q.Explain {
-				a.EndpointRows = explain(own.Explain(&b))
-			}
-		}
-		for i, t := range how.Targets(variant) {
-			target := Target{Provider: t.Provider, Model: t.Model}
-			if how.Weights != nil {
-				target.Weight = how.Weights[i]
-			}
-			a.Targets = append(a.Targets, target)
-		}
-		slices.SortStableFunc(a.Targets, func(a, b Target) int { return cmp.Compare(min(b.Weight, 1), min(a.Weight, 1)) })
-	}
-	if notes := b.Notes(); q.Explain { // also those of the evaluation
+	table, decision := inspections[def.Kind].evaluate(a, s, def.Key, &b, q)
+	if notes := b.Notes(); q.Explain { // the evaluation may have added some
 		a.explainNotes(s.Model, q.Context, notes)
 	} else {
 		for _, n := range notes {
@@ -209,16 +171,16 @@ func (a *Answer) render(s *definition.Snapshot, p *definition.Prompt, b *rules.B
 	return variant, decision
 }
 
-// noteSentences are the notes of an explanation that are not about one member of
-// the context, by their reason.
+// noteSentences are the sentences for notes about more than one member of the
+// context, by the reason of the note.
 var noteSentences = map[string]string{
 	rules.NoteRequiredMissing: "context.%s is required, and missing",
 	rules.NoteComputedFailed:  "%s: its expression failed, so it counts as missing",
 	rules.NoteTooLong:         "%s is longer than patterns look at, so it counts as missing for them",
 }
 
-// explainNotes adds notes of a context in sentences, also of what the data model
-// ignores.
+// explainNotes adds notes of a context as sentences, also for members that the data
+// model ignores.
 func (a *Answer) explainNotes(model *rules.Model, context *fastjson.Value, notes []rules.Note) {
 	var mistakes []*rules.BindError
 	if context != nil {
@@ -266,17 +228,19 @@ func positionOf(t *rules.Table, d rules.Decision) string {
 	return t.Rows()[d.Row].Pos.String()
 }
 
-// find finds the definition that a query names by its key or an alias. A folder may
-// precede its key, in place of its kind, unless some definition has such a name.
-func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Definition, error) {
-	if folder, rest, ok := strings.Cut(key, "/"); ok && kind == 0 && definition.KindOf(folder) != 0 &&
-		s.Prompt(key) == nil && s.Endpoint(key) == nil && s.RemoteConfig(key) == nil {
-		key, kind = rest, definition.KindOf(folder)
+// find finds the definition that a query names by its key or an alias. A folder before
+// the key stands for its kind, unless a definition has the whole name.
+func find(s *definition.Snapshot, key string, k *kind.Kind) (*definition.Definition, error) {
+	named := func(k *kind.Kind) bool { return s.Named(k, key) != nil }
+	if folder, rest, ok := strings.Cut(key, "/"); ok && k == nil && !slices.ContainsFunc(kind.All, named) {
+		if k = kind.InFolder(folder); k != nil {
+			key = rest
+		}
 	}
 	var found []*definition.Definition
 	var known []string
-	for d := range s.All() {
-		if kind != 0 && d.Kind != kind {
+	for _, d := range s.Definitions {
+		if k != nil && d.Kind != k {
 			continue
 		}
 		known = append(known, d.Key)
@@ -287,8 +251,8 @@ func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Defi
 	switch len(found) {
 	case 0:
 		what := "definition"
-		if kind != 0 {
-			what = kind.String()
+		if k != nil {
+			what = k.String()
 		}
 		slices.Sort(known)
 		return nil, &KeyError{fmt.Sprintf("there is no %s %q%s", what, key, document.DidYouMean(key, slices.Compact(known)))}
@@ -302,7 +266,7 @@ func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Defi
 	return nil, &KeyError{fmt.Sprintf("%q is the name of several definitions: give the kind, one of %s", key, strings.Join(words, ", "))}
 }
 
-// Summary is a definition in the list of those loaded.
+// Summary is a definition in the list of loaded definitions.
 type Summary struct {
 	Kind    string   `json:"kind"`
 	Key     string   `json:"key"`
@@ -314,34 +278,15 @@ type Summary struct {
 
 // Summaries lists the definitions of a workspace by kind and key.
 func Summaries(s *definition.Snapshot) []Summary {
-	list := make([]Summary, 0, len(s.Prompts)+len(s.Endpoints)+len(s.RemoteConfigs))
-	for d := range s.All() {
+	list := make([]Summary, 0, len(s.Definitions))
+	for _, d := range s.Definitions {
 		m := Summary{Kind: d.Kind.String(), Key: d.Key, Aliases: d.Aliases, Version: d.Version, File: d.Pos.File}
-		if t := tableOf(s, d.Kind, d.Key); t != nil {
+		if t := d.Table(); t != nil {
 			m.Rows = len(t.Rows())
 		}
 		list = append(list, m)
 	}
 	return list
-}
-
-// tableOf returns the table of a definition, or nil.
-func tableOf(s *definition.Snapshot, kind trace.Kind, key string) *rules.Table {
-	switch kind {
-	case trace.KindPrompt:
-		if p := s.Prompts[key]; p != nil {
-			return p.Table()
-		}
-	case trace.KindEndpoint:
-		if e := s.Endpoints[key]; e != nil {
-			return e.Table()
-		}
-	case trace.KindRemoteConfig:
-		if c := s.RemoteConfigs[key]; c != nil {
-			return c.Table()
-		}
-	}
-	return nil
 }
 
 // Counts holds the number of definitions of each kind.

@@ -22,7 +22,7 @@ type Finding struct {
 	// Suggestion is what to write instead, where the message asks whether that
 	// was meant, or names the successor of a model.
 	Suggestion string `json:"suggestion,omitempty"`
-	// More is how many findings of one kind this one sums up; 0: it is one.
+	// More is how many findings of one kind this one sums up; 0 for a single finding.
 	More int `json:"more,omitempty"`
 }
 

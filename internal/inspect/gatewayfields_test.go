@@ -62,7 +62,7 @@ func TestCompareGatewayFields(t *testing.T) {
 		{"bound", "  - { when: { budget.daily: 80.. }, value: 1 }\n", "  - { when: { budget.daily: 90.. }, value: 1 }\n",
 			"  {\"budget.daily\":80}: 1 (row 2) -> 0 (default)\n"},
 		{"another", "  - { when: { budget.daily: 80.. }, value: 1 }\n", "  - { when: { budget.weekly: 80.. }, value: 1 }\n",
-			"  {\"budget.weekly\":80}: 0 (default) -> 1 (row 2)\n  {\"budget.daily\":80}: 1 (row 2) -> 0 (default)\n"},
+			"  {\"budget.daily\":80}: 1 (row 2) -> 0 (default)\n  {\"budget.weekly\":80}: 0 (default) -> 1 (row 2)\n"},
 		{"segment", "  - { when: { segment: tight }, value: 1 }\n", "",
 			"  {\"budget.day\":80}: 1 (row 2) -> 0 (default)\n"},
 		{"nothing", "  - { when: { budget.daily: 80.. }, value: 1 }\n", "  - { when: { budget.daily: [80..] }, value: 1 }\n", ""},

@@ -11,26 +11,18 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/valyala/fastjson"
 )
 
-// kinds are the kinds of definitions in the order in which tools list them.
-var kinds = []trace.Kind{trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig}
-
-// ParseKind reads a kind of definition as tools spell it: prompt, endpoint or
-// remoteconfig. The empty word is no kind.
-func ParseKind(word string) (trace.Kind, error) {
-	if word == "" {
-		return 0, nil
+// ParseKind reads a kind of definition as tools spell it, such as remoteconfig. It
+// returns nil for the empty word.
+func ParseKind(word string) (*kind.Kind, error) {
+	k := kind.Named(word)
+	if k == nil && word != "" {
+		return nil, fmt.Errorf("unknown kind %q%s", word, document.DidYouMean(word, kind.Names()))
 	}
-	words := make([]string, len(kinds))
-	for i, k := range kinds {
-		if words[i] = k.String(); words[i] == word {
-			return k, nil
-		}
-	}
-	return 0, fmt.Errorf("unknown kind %q%s", word, document.DidYouMean(word, words))
+	return k, nil
 }
 
 // ParseObject reads a request's context or variables: JSON, or YAML, which is
@@ -66,8 +58,8 @@ func ParseObject(name string, text []byte) (*fastjson.Value, error) {
 	return fastjson.ParseBytes(raw)
 }
 
-// ParseInstant reads a time as RFC 3339 or a date, which is its midnight in UTC.
-// The empty text is the present.
+// ParseInstant reads a time as RFC 3339 or a date, which means midnight in UTC. The
+// empty text means the present.
 func ParseInstant(text string) (time.Time, error) {
 	if text == "" {
 		return time.Now(), nil

@@ -13,8 +13,8 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/rules"
-	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fastjson"
 )
@@ -27,22 +27,24 @@ func workspace(t testing.TB, files ...string) string {
 	dir := t.TempDir()
 	for i := 0; i < len(files); i += 2 {
 		path := filepath.Join(dir, files[i])
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(files[i+1]), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(files[i+1]), 0o644))
 	}
 	return dir
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func load(t testing.TB, dir string) *definition.Snapshot {
 	t.Helper()
 	s, err := definition.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -51,9 +53,7 @@ const examples = "../../examples/definitions"
 func object(t testing.TB, text string) *fastjson.Value {
 	t.Helper()
 	v, err := ParseObject("context", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
@@ -98,9 +98,7 @@ func TestEvaluate(t *testing.T) {
 				test.q.At = now
 			}
 			a, err := Evaluate(s, test.q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := want{string(a.Value), a.Variant, a.Row, a.Reason, a.Problem, a.Targets}
 			if strings.Contains(got.Value, test.want.Value) && test.want.Value != "" {
 				got.Value = test.want.Value
@@ -122,9 +120,7 @@ func TestEvaluateExplains(t *testing.T) {
 	a, err := Evaluate(load(t, examples), Query{
 		Key: "model_limits", Context: object(t, "{environment: production, plan: free, seats: 5}"), At: now, Explain: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(a.Rows) != 5 {
 		t.Fatalf("got %d rows", len(a.Rows))
 	}
@@ -149,11 +145,11 @@ func TestEvaluateErrors(t *testing.T) {
 	if e, ok := errors.AsType[*KeyError](err); !ok || !strings.Contains(e.Error(), "one of prompt, remoteconfig") {
 		t.Errorf("ambiguous key: %v", err)
 	}
-	_, err = Evaluate(s, Query{Key: "chat", Kind: trace.KindEndpoint})
+	_, err = Evaluate(s, Query{Key: "chat", Kind: kind.Endpoint})
 	if e, ok := errors.AsType[*KeyError](err); !ok || !strings.Contains(e.Error(), "no endpoint") {
 		t.Errorf("key of another kind: %v", err)
 	}
-	_, err = Evaluate(s, Query{Key: "chat", Kind: trace.KindPrompt, Context: object(t, "{plann: pro}")})
+	_, err = Evaluate(s, Query{Key: "chat", Kind: kind.Prompt, Context: object(t, "{plann: pro}")})
 	if e, ok := errors.AsType[*rules.BindError](err); !ok || !strings.Contains(e.Error(), "plan") {
 		t.Errorf("refused context: %v", err)
 	}
@@ -223,7 +219,7 @@ func FuzzParseObject(f *testing.F) {
 }
 
 func TestParseKind(t *testing.T) {
-	for _, k := range kinds {
+	for _, k := range kind.All {
 		if got, err := ParseKind(k.String()); got != k || err != nil {
 			t.Errorf("%s: got %v, %v", k, got, err)
 		}
@@ -246,20 +242,21 @@ segments:
   staff: [ { tags: { all: [a, b] } }, { locale: nl, beta: true } ]
 `
 
+// compareFolders compares two workspaces.
+func compareFolders(oldDir, newDir string) (*Comparison, error) {
+	return Compare(definition.Place{Dir: oldDir}, definition.Place{Dir: newDir}, now)
+}
+
 // compareDirs compares two workspaces and proves every example by evaluating
 // it on both sides.
 func compareDirs(t testing.TB, oldDir, newDir string) *Comparison {
 	t.Helper()
-	c, err := Compare(oldDir, newDir, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, err := compareFolders(oldDir, newDir)
+	must(t, err)
 	before, after := load(t, oldDir), load(t, newDir)
 	for _, change := range c.Definitions {
-		kind, err := ParseKind(change.Kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k, err := ParseKind(change.Kind)
+		must(t, err)
 		for _, a := range change.Answers {
 			at := now
 			if a.At != nil {
@@ -270,13 +267,13 @@ func compareDirs(t testing.TB, oldDir, newDir string) *Comparison {
 				snapshot *definition.Snapshot
 				want     Side
 			}{{before, a.Old}, {after, a.New}} {
-				got, err := Evaluate(side.snapshot, Query{Key: change.Key, Kind: kind, Context: context, At: at})
+				got, err := Evaluate(side.snapshot, Query{Key: change.Key, Kind: k, Context: context, At: at})
 				switch {
 				case err != nil && side.want.Refused != "":
 				case err != nil:
 					t.Errorf("%s: %v", a.Context, err)
-				case kind == trace.KindPrompt && quoteJSON(got.Variant) != string(side.want.Value),
-					kind != trace.KindPrompt && string(got.Value) != string(side.want.Value), got.Row != side.want.Row:
+				case k == kind.Prompt && quoteJSON(got.Variant) != string(side.want.Value),
+					k != kind.Prompt && string(got.Value) != string(side.want.Value), got.Row != side.want.Row:
 					t.Errorf("%s %s at %v: got %s by %s, the comparison says %s by %s",
 						change.Key, a.Context, at, got.Value, got.Row, side.want.Value, side.want.Row)
 				}
@@ -390,9 +387,7 @@ func TestEvaluateConfigured(t *testing.T) {
 		{`{"plan":"pro"}`, `{"a":1,"b":2}`, nil, nil},
 	} {
 		a, err := Evaluate(s, Query{Key: "p", Context: object(t, tt.context), Variables: object(t, tt.variables), At: now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range a.Read {
 			if at := strings.Index(a.Read[i].Position, "remoteconfigs/"); at > 0 {
 				a.Read[i].Position = a.Read[i].Position[at:]
@@ -475,7 +470,7 @@ func TestCompareErrors(t *testing.T) {
 	good := workspace(t, "remoteconfigs/c.yaml", "type: boolean\ndefault: true\n")
 	bad := workspace(t, "remoteconfigs/c.yaml", "type: bolean\n")
 	for _, dirs := range [][2]string{{good, bad}, {bad, good}, {good, good + "/nowhere"}} {
-		if _, err := Compare(dirs[0], dirs[1], now); err == nil {
+		if _, err := compareFolders(dirs[0], dirs[1]); err == nil {
 			t.Errorf("%v: no error", dirs)
 		} else if _, ok := errors.AsType[*document.MultiError](err); !ok {
 			t.Errorf("%v: %T", dirs, err)
@@ -486,8 +481,7 @@ func TestCompareErrors(t *testing.T) {
 // TestCompareRandom compares random tables and holds the result against all
 // contexts of a grid that is finer than the tables.
 func TestCompareRandom(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	pick := func(of ...string) string { return of[random.IntN(len(of))] }
+	random, pick := randomly(t)
 	row := func() string {
 		return fmt.Sprintf("- [ %s, %s, %s, %s, %s, %d ]\n",
 			pick("any", "any", "free", "[pro, team]", "not pro", "missing"),
@@ -529,6 +523,83 @@ func TestCompareRandom(t *testing.T) {
 	}
 	if differed == 0 {
 		t.Error("no pair of tables differed: the test proves nothing")
+	}
+}
+
+// randomly returns a source of random numbers, and what picks a text by it. It prints
+// the seed.
+func randomly(t *testing.T) (random *rand.Rand, pick func(of ...string) string) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random = rand.New(rand.NewPCG(seed, 0))
+	return random, func(of ...string) string { return of[random.IntN(len(of))] }
+}
+
+// TestCompareRandomIndirect compares random tables whose rows ask for segments, computed
+// fields and another configuration, or have splits, with edits of each. What no example
+// shows must be said not to be decided.
+func TestCompareRandomIndirect(t *testing.T) {
+	random, pick := randomly(t)
+	row := func() string {
+		cells := strings.Fields(strings.Join([]string{
+			pick("", "plan:free", "plan:[pro,team]", "plan:not_pro", "plan:missing"), pick("", "locale:nl", "locale:[de,fr]"), pick("", "seats:10..20", "seats:..6"),
+			pick("", "tags:a", "tags:{all:[a,b]}", "tags:{none:[a]}"), pick("", "segment:staff", "segment:not_staff"), pick("", "", "big:true", "big:false"),
+			pick("", "", "config:{base:true}", "config:{base:false}"),
+		}, " "))
+		random.Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
+		when := strings.NewReplacer(":", ": ", "_", " ").Replace(strings.Join(cells[:min(len(cells), 3)], ", "))
+		answer := fmt.Sprintf("value: %d", random.IntN(4))
+		if random.IntN(5) == 0 {
+			answer = fmt.Sprintf("split: { by: id, salt: %s, of: [ { value: %d, share: %s } ] }", pick("x", "y"), random.IntN(4), pick("20%", "100%"))
+		}
+		return fmt.Sprintf("- { id: r%d, when: { %s }, %s }\n", random.IntN(1e9), when, answer)
+	}
+	contexts := grid()
+	shown, decided, rounds := 0, 0, 100
+	if testing.Short() {
+		rounds = 20
+	}
+	for range rounds {
+		var rows []string
+		for range 1 + random.IntN(6) {
+			rows = append(rows, row())
+		}
+		edited, model, base := slices.Clone(rows), modelYAML, "plan: pro"
+		switch random.IntN(4) {
+		case 0:
+			base = pick("plan: team", "seats: 5..", "segment: staff")
+		case 1:
+			model = strings.Replace(model, pick("beta: true", "locale: nl, ", "all: [a, b]", ">= 100"), pick("beta: false", "plan: pro", "any: [b]", "< 9.0"), 1)
+		default:
+			edited[random.IntN(len(edited))] = row()
+		}
+		dir := func(model, base string, rows []string) string {
+			return workspace(t, "context.yaml", model, "remoteconfigs/base.yaml", "type: boolean\ndefault: false\nrules: [ { when: { "+base+" }, value: true } ]\n",
+				"remoteconfigs/c.yaml", "type: number\ndefault: 0\nrules:\n"+strings.Join(rows, ""))
+		}
+		oldDir, newDir := dir(modelYAML, "plan: pro", rows), dir(model, base, edited)
+		if _, err := definition.Load(newDir); err != nil {
+			continue // the edit of the data model is a mistake
+		}
+		var change Change
+		for _, d := range compareDirs(t, oldDir, newDir).Definitions {
+			if d.Key == "c" {
+				change = d
+			}
+		}
+		differs := answersDiffer(t, oldDir, newDir, contexts, (*rules.Model).Bind)
+		switch {
+		case len(change.Answers) > 0:
+			shown++
+		case differs != "" && !change.Undecided:
+			t.Errorf("%s differs, of which nothing is said:\n%s\n%s\n%s\n%s", differs, model, base, strings.Join(rows, ""), strings.Join(edited, ""))
+		}
+		if !change.Undecided {
+			decided++
+		}
+	}
+	if shown < rounds/4 || decided < rounds/8 {
+		t.Errorf("of %d edits, %d are shown and %d decided", rounds, shown, decided)
 	}
 }
 
@@ -589,14 +660,13 @@ func BenchmarkCompare(b *testing.B) {
 			"type: number\ndefault: 0\ncolumns: [ plan, seats, value ]\nmatrix:\n"+rows.String())
 	}
 	oldDir, newDir := table(-1), table(500)
-	before, after := load(b, oldDir), load(b, newDir)
-	model, err := definition.ReadDataModel(oldDir)
+	before, after, err := definition.LoadVersions(definition.Place{Dir: oldDir}, definition.Place{Dir: newDir})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		c := compare(before, after, modelChanges(model, model), now)
+		c := compare(before, after, now)
 		if len(c.Definitions) != 1 || len(c.Definitions[0].Answers) == 0 {
 			b.Fatal(summary(c))
 		}

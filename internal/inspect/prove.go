@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
 )
 
-// Traced is what a proof needs of a trace: members of its JSON.
+// Traced has the members of a trace's JSON that a proof needs.
 type Traced struct {
 	TraceID       string    `json:"trace_id"`
 	Time          time.Time `json:"time"`
@@ -28,20 +29,21 @@ type Traced struct {
 	PromptVersion string    `json:"prompt_version"`
 	Decided
 	Variant string            `json:"variant"`
-	Splits  []tracedSplit     `json:"splits"`
+	Splits  []TracedSplit     `json:"splits"`
 	Read    map[string]string `json:"read"`
 	Inputs  json.RawMessage   `json:"inputs"`
 	Context json.RawMessage   `json:"context"`
 	Notes   []string          `json:"notes"`
-	// Verification is what the gateway says of the trace's seal. It is empty where it was
-	// not asked.
+	// Verification is the gateway's verdict on the trace's seal. It is empty if the
+	// gateway was not asked.
 	Verification trace.Verification `json:"-"`
-	// Unreadable says which member is not as this version writes it; empty: none.
+	// Unreadable says which member has another type than this version writes; empty:
+	// all can be read.
 	Unreadable string `json:"-"`
 }
 
-// tracedSplit is a split or ramp that the decision consulted.
-type tracedSplit struct {
+// TracedSplit is a split or ramp that the decision consulted, as a trace has it.
+type TracedSplit struct {
 	Experiment struct {
 		Definition string `json:"definition"`
 		Rule       string `json:"rule"`
@@ -50,9 +52,10 @@ type tracedSplit struct {
 	Bucket *uint32 `json:"bucket"`
 	Arm    string  `json:"arm"`
 	Share  float64 `json:"share"`
+	Unit   string  `json:"unit"`
 }
 
-// Decided is what was decided: which row, and which arm.
+// Decided is the outcome of a decision: a row and an arm.
 type Decided struct {
 	Reason          string `json:"reason,omitempty"`
 	Row             string `json:"row,omitempty"` // empty: the default
@@ -63,12 +66,12 @@ type Decided struct {
 
 // Outcomes of a proof.
 const (
-	Same    = "same"    // the record is what the definitions decide
-	Differs = "differs" // it is not
-	Unknown = "unknown" // what the trace has does not suffice
+	Same    = "same"    // the definitions decide as recorded
+	Differs = "differs" // they decide otherwise
+	Unknown = "unknown" // the trace does not have enough for a proof
 )
 
-// Proof is the comparison of a trace with what the definitions of then decide.
+// Proof is the comparison of a trace with the decision of its definitions.
 type Proof struct {
 	TraceID  string    `json:"trace_id"`
 	Time     time.Time `json:"time"`
@@ -78,13 +81,13 @@ type Proof struct {
 	Revision string    `json:"revision"`
 	Result   string    `json:"result"` // one of Same, Differs and Unknown
 	Recorded Decided   `json:"recorded"`
-	// Verification is what the seal of the record says.
+	// Verification is the verdict on the record's seal.
 	Verification trace.Verification `json:"verification,omitzero"`
-	// Possible are the decisions by what the trace has: one where that suffices.
+	// Possible are the decisions that the trace permits: one if it has all inputs.
 	Possible []Decided `json:"possible,omitempty"`
-	// Differences are where the record is not what the definitions decide.
+	// Differences say how the record differs from the decision.
 	Differences []string `json:"differences,omitempty"`
-	// Missing is what the trace would need for a proof, and how to have it recorded.
+	// Missing says what a proof would need, and how to have it recorded.
 	Missing []string `json:"missing,omitempty"`
 	// Notes say what the proof rests on.
 	Notes []string `json:"notes,omitempty"`
@@ -98,7 +101,7 @@ type ProvedTable struct {
 	Rows       []ProvedRow `json:"rows"`
 }
 
-// ProvedRow says of a row whether it matched, and why not.
+// ProvedRow says whether a row matched, and why not.
 type ProvedRow struct {
 	Row     string `json:"row"`
 	Matched string `json:"matched"` // yes, no or unknown
@@ -125,25 +128,24 @@ type prover struct {
 	t      *Traced
 	s      *definition.Snapshot
 	replay *rules.Replay
-	// tables are those that answered: of an endpoint its prompt's and its own.
+	// tables are the tables that answered: of an endpoint its prompt's and its own.
 	tables []proved
-	read   []*rules.Table // those of the configurations that were read
-	// consulted are all of these: the inputs have what they read.
+	read   []*rules.Table // of the configurations that were read
+	// consulted are tables and read together. The inputs are the fields that these read.
 	consulted []*rules.Table
 }
 
-// proved is a table that answered, with what of the record is its.
+// proved is a table that answered, with the part of the record that it decided.
 type proved struct {
 	table *rules.Table
 	arm   func(rules.Decision) string
 	into  func(d *Decided, reason, row, arm string)
 }
 
-// Prove evaluates the definitions of a trace's revision by what the trace has of its
-// context, and compares the decision with the record. It holds what a change of the
-// record would change: reason, row and arm, versions, and the splits that were
-// consulted, each with its bucket, arm and share. Of any other member the record's seal
-// says whether it was changed.
+// Prove evaluates the definitions of a trace's revision by the inputs and the context
+// of the trace, and compares the decision with the record: reason, row and arm,
+// versions, and the splits that were consulted, each with its bucket, arm and share.
+// The record's seal says whether any other member was changed.
 func Prove(s *definition.Snapshot, t *Traced) *Proof {
 	p := newProver(t)
 	p.s = s
@@ -151,7 +153,7 @@ func Prove(s *definition.Snapshot, t *Traced) *Proof {
 	return p.conclude()
 }
 
-// conclude adds what the seal says, and returns the proof with its result.
+// conclude adds the verdict on the seal, and returns the proof with its result.
 func (p *prover) conclude() *Proof {
 	switch v := p.Verification; v.Result {
 	case trace.SealChanged:
@@ -163,7 +165,7 @@ func (p *prover) conclude() *Proof {
 	case trace.SealOtherKey:
 		p.miss("the record is sealed under the trace key %s, which the gateway does not have: it can't say whether the record was changed", v.Key)
 	case trace.SealNone:
-		p.miss("the record has no seal: an earlier version of Cadenza made it, or somebody removed the seal")
+		p.miss("the record has no seal: somebody removed it")
 	}
 	if removed := p.Verification.Removed; len(removed) > 0 {
 		p.Notes = append(p.Notes, "removed after the record was made: "+strings.Join(removed, ", "))
@@ -198,7 +200,7 @@ func (p *prover) prove() {
 		return
 	}
 	if t.Reason == "" {
-		p.miss("the trace has no reason: it was recorded by an earlier version of Cadenza, or before a decision was made")
+		p.miss("the trace has no reason: it was recorded before a decision was made")
 		return
 	}
 	if t.Revision != p.s.Revision {
@@ -227,7 +229,7 @@ func (p *prover) prove() {
 		p.Notes = append(p.Notes, "the context that was kept is no whole JSON, and was not used")
 	}
 	if e.Inputs == nil && e.Context == nil && slices.ContainsFunc(p.tables, func(t proved) bool { return len(t.table.Fields()) > 0 }) {
-		p.miss("the trace has no inputs: it was recorded by an earlier version of Cadenza")
+		p.miss("the trace has no inputs")
 		return
 	}
 	var err error
@@ -239,7 +241,7 @@ func (p *prover) prove() {
 	p.decide()
 }
 
-// parsed reads a member of a trace. It is nil where there is none.
+// parsed reads a member of a trace. It returns nil for an absent member.
 func parsed(text json.RawMessage) (v *fastjson.Value, ok bool) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, true
@@ -251,54 +253,33 @@ func parsed(text json.RawMessage) (v *fastjson.Value, ok bool) {
 // find finds the definitions and compares their versions.
 func (p *prover) find() bool {
 	t := p.t
-	kind, _ := trace.ParseKind(t.Kind)
-	into := func(d *Decided, reason, row, arm string) { d.Reason, d.Row, d.Arm = reason, row, arm }
-	var d *definition.Definition
-	switch kind {
-	case trace.KindRemoteConfig:
-		if c := p.s.RemoteConfigs[t.Key]; c != nil {
-			d = &c.Definition
-			p.tables = []proved{{c.Table(), c.Table().Arm, into}}
-		}
-	case trace.KindPrompt:
-		if prompt := p.s.Prompts[t.Key]; prompt != nil {
-			d = &prompt.Definition
-			p.tables = []proved{{prompt.Table(), armOf(prompt), into}}
-		}
-	case trace.KindEndpoint:
-		if e := p.s.Endpoints[t.Key]; e != nil {
-			d = &e.Definition
-			if t.Prompt != e.Prompt.Key || t.PromptVersion != e.Prompt.Version {
-				p.differ("the endpoint's prompt is %s, version %s, and recorded is %s, version %s", e.Prompt.Key, e.Prompt.Version, t.Prompt, t.PromptVersion)
-			}
-			p.tables = []proved{{e.Prompt.Table(), armOf(e.Prompt), into}}
-			if e.Table() != nil {
-				p.tables = append(p.tables, proved{e.Table(), func(d rules.Decision) string { return e.Policy(d).Key }, func(d *Decided, _, row, arm string) {
-					d.EndpointRow, d.EndpointVariant = row, arm
-				}})
-			}
-		}
-	}
+	k := kind.Named(t.Kind)
+	d := p.s.Find(k, t.Key)
 	if d == nil {
 		p.differ("revision %s has no %s %s", t.Revision, t.Kind, t.Key)
 		return false
 	}
+	inspections[k].prove(p, t.Key)
 	if d.Version != t.Version {
 		p.differ("the %s %s has version %s in revision %s, and recorded is %s", t.Kind, t.Key, d.Version, t.Revision, t.Version)
 	}
 	return true
 }
 
-// armOf returns the arm of a prompt's decision.
-func armOf(prompt *definition.Prompt) func(rules.Decision) string {
-	return func(d rules.Decision) string { return prompt.Variant(d).Key }
+// decidedBy adds the table of the prompt that answered.
+func (p *prover) decidedBy(prompt *definition.Prompt) {
+	arm := func(d rules.Decision) string { return prompt.Variant(d).Key }
+	p.tables = []proved{{prompt.Table(), arm, (*Decided).set}}
 }
+
+// set sets the decision of the table that picked the answer.
+func (d *Decided) set(reason, row, arm string) { d.Reason, d.Row, d.Arm = reason, row, arm }
 
 // readTables finds the tables of the configurations that were read, and compares
 // their versions.
 func (p *prover) readTables() {
 	for _, name := range slices.Sorted(maps.Keys(p.t.Read)) {
-		key, isConfig := strings.CutPrefix(name, trace.KindRemoteConfig.Folder()+"/")
+		key, isConfig := strings.CutPrefix(name, kind.RemoteConfig.Folder+"/")
 		c := p.s.RemoteConfigs[key]
 		if !isConfig || c == nil {
 			p.differ("%s was read, which revision %s does not have", name, p.t.Revision)
@@ -334,7 +315,7 @@ func (p *prover) proveDefault() {
 }
 
 // findSplit finds the row of a split by the names in the record.
-func (p *prover) findSplit(c *tracedSplit) (*rules.Table, int, bool) {
+func (p *prover) findSplit(c *TracedSplit) (*rules.Table, int, bool) {
 	for _, table := range p.consulted {
 		if table.Name() == c.Experiment.Definition {
 			row := slices.IndexFunc(table.Rows(), func(r rules.Row) bool { return r.ID == c.Experiment.Rule })
@@ -344,8 +325,8 @@ func (p *prover) findSplit(c *tracedSplit) (*rules.Table, int, bool) {
 	return nil, 0, false
 }
 
-// checkSplits compares the splits of the record with those of the definitions, and
-// takes over their buckets.
+// checkSplits compares the recorded splits with the splits of the definitions, and
+// takes over the recorded buckets.
 func (p *prover) checkSplits() {
 	for i := range p.t.Splits {
 		c := &p.t.Splits[i]
@@ -412,8 +393,8 @@ func (p *prover) decide() {
 	}
 }
 
-// checkConsulted compares which splits of a table's rows the record has with those
-// that its unit came to.
+// checkConsulted compares the recorded splits of a table with the splits that its unit
+// came to.
 func (p *prover) checkConsulted(t *rules.Table, v *rules.Verdict) {
 	recorded := make(map[int]bool)
 	for i := range p.t.Splits {

@@ -13,14 +13,12 @@ import (
 // provedTrace is a trace of the examples' ramp, by their revision and version.
 const provedTrace = `{"trace_id":"t","time":"2026-11-22T09:30:00.12Z","kind":"remoteconfig","key":"new_checkout","version":"VERSION","revision":"REVISION",` +
 	`"reason":"split","row":"ramp","arm":"1","splits":[{"experiment":{"definition":"remoteconfigs/new_checkout","rule":"ramp","salt":"ramp"},"bucket":12000,"arm":"1","share":0.2,"unit":"AAAAAAAAAAAAAAAA"}],` +
-	`"inputs":{"environment":"production","plan":"pro","beta":false,"seats":{"hash":"B"},"customer_id":{"hash":"A"}},"context":{"environment":"production","plan":"pro","beta":false,"seats":20,"customer_id":"[redacted:phone]"}}`
+	`"inputs":{"environment":"production","plan":"pro","beta":false,"seats":{"hash":"B"},"customer_id":{"hash":"A"}},"context":{"environment":"production","plan":"pro","beta":false,"seats":20,"customer_id":"[redacted:email]"}}`
 
 func tracedRamp(t testing.TB) (s *definition.Snapshot, traced string) {
 	t.Helper()
 	s, err := definition.Load(examples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s, strings.NewReplacer("VERSION", s.RemoteConfigs["new_checkout"].Version, "REVISION", s.Revision).Replace(provedTrace)
 }
 
@@ -47,9 +45,7 @@ func TestProve(t *testing.T) {
 	} {
 		text := strings.Replace(good, tt.old, tt.new, 1)
 		traced := new(Traced)
-		if err := json.Unmarshal([]byte(text), traced); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(text), traced))
 		p := Prove(s, traced)
 		if says := fmt.Sprint(p.Differences, p.Missing, p.Notes); p.Result != tt.result || !strings.Contains(says, tt.says) {
 			t.Errorf("%s for %s: %s %s, want %s %s", tt.new, tt.old, p.Result, says, tt.result, tt.says)
@@ -72,9 +68,7 @@ func TestProveSeals(t *testing.T) {
 		{trace.Verification{Result: trace.SealNone}, Unknown, "has no seal"},
 	} {
 		traced := &Traced{Verification: tt.v}
-		if err := json.Unmarshal([]byte(good), traced); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(good), traced))
 		p := Prove(s, traced)
 		if says := fmt.Sprint(p.Differences, p.Missing, p.Notes); p.Result != tt.result || !strings.Contains(says, tt.says) {
 			t.Errorf("%+v: %s %s, want %s %s", tt.v, p.Result, says, tt.result, tt.says)
@@ -124,11 +118,9 @@ func TestProveSplitsOfTwoTables(t *testing.T) {
 	for splits, result := range map[string]string{inner + "," + outer: Same, outer + "," + inner: Same, outer: Differs, inner + "," + outer + "," + outer: Differs} {
 		traced := new(Traced)
 		text := fmt.Sprintf(`{"trace_id":"t","time":"2026-11-22T09:30:00.12Z","kind":"remoteconfig","key":"outer","version":%q,"revision":%q,"reason":"split","row":"ramp","arm":"1",`+
-			`"splits":[%s],"read":{"remoteconfigs/inner":%q},"inputs":{"id":{"hash":"A"},"plan":"free"},"context":{"id":"[redacted:phone]","plan":"free"}}`,
+			`"splits":[%s],"read":{"remoteconfigs/inner":%q},"inputs":{"id":{"hash":"A"},"plan":"free"},"context":{"id":"[redacted:email]","plan":"free"}}`,
 			s.RemoteConfigs["outer"].Version, s.Revision, splits, s.RemoteConfigs["inner"].Version)
-		if err := json.Unmarshal([]byte(text), traced); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(text), traced))
 		if p := Prove(s, traced); p.Result != result {
 			t.Errorf("%s: %s, want %s: %v %v", splits, p.Result, result, p.Differences, p.Missing)
 		}

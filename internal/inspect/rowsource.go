@@ -2,11 +2,10 @@ package inspect
 
 import (
 	"regexp"
-	"strings"
+	"slices"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
-	"github.com/cadenza-gateway/cadenza/internal/regular"
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
@@ -22,17 +21,8 @@ type rowSource struct {
 	text string
 }
 
-// readRows reads the rows of a definition from its file.
-func readRows(d *definition.Definition) (def *document.Node, rows []rowSource, ok bool) {
-	data, err := regular.ReadFile(d.Pos.File, document.MaxFileBytes)
-	if err != nil {
-		return nil, nil, false
-	}
-	var errs document.Errors
-	def = document.Parse(d.Pos.File, data, &errs)
-	if def == nil {
-		return nil, nil, false
-	}
+// readRows reads the rows of a definition as its file has them.
+func readRows(def *document.Node) (rows []rowSource) {
 	if n := def.Get("rules"); n != nil {
 		for _, item := range n.Items {
 			var r rowSource
@@ -44,11 +34,11 @@ func readRows(d *definition.Definition) (def *document.Node, rows []rowSource, o
 			}
 			rows = append(rows, r)
 		}
-		return def, rows, true
+		return rows
 	}
 	columns, matrix := def.Get("columns"), def.Get("matrix")
 	if columns == nil || matrix == nil {
-		return def, nil, true
+		return nil
 	}
 	for _, item := range matrix.Items {
 		var r rowSource
@@ -78,7 +68,7 @@ func readRows(d *definition.Definition) (def *document.Node, rows []rowSource, o
 		}
 		rows = append(rows, r)
 	}
-	return def, rows, true
+	return rows
 }
 
 // take reads a member of a row. The id is part of the text of a row with a
@@ -132,6 +122,12 @@ func member(key string, value *document.Node) document.Member {
 	return document.Member{Key: scalar(key), Value: value}
 }
 
+// cellRow returns a row with one condition.
+func cellRow(field, cell string, quoted bool) rowSource {
+	value := &document.Node{Shape: document.Scalar, Text: cell, Quoted: quoted}
+	return rowSource{cells: []document.Member{member(field, value)}}
+}
+
 // moments returns rows that become active when a ramp begins and when it ends.
 func (r *rowSource) moments() []rowSource {
 	var rows []rowSource
@@ -143,30 +139,49 @@ func (r *rowSource) moments() []rowSource {
 	return rows
 }
 
-// segmentRows returns the rows of a data model's segments.
-func segmentRows(model *document.Node) []rowSource {
-	var rows []rowSource
-	segments := model.Get("segments")
-	if segments == nil {
-		return nil
+// auxiliaryRows returns rows for the values that the tables tell apart only
+// through computed fields and other configurations.
+func auxiliaryRows(before, after *definition.Snapshot, models changedModel, rows []rowSource) []rowSource {
+	var out []rowSource
+	indirect := false
+	asked := make(map[string]bool)
+	for queue := rows; len(queue) > 0; {
+		next := []rowSource{}
+		for _, r := range queue {
+			for _, cell := range r.cells {
+				if cell.Key.Text != "config" {
+					indirect = true // it may be a computed field
+					continue
+				}
+				for _, m := range cell.Value.Members {
+					if asked[m.Key.Text] {
+						continue
+					}
+					asked[m.Key.Text] = true
+					for _, s := range []*definition.Snapshot{before, after} {
+						if c := s.RemoteConfigs[m.Key.Text]; c != nil {
+							next = append(next, readRows(c.Node())...)
+						}
+					}
+				}
+			}
+		}
+		out = append(out, next...)
+		queue = next
 	}
-	for _, m := range segments.Members {
-		for _, item := range m.Value.Items {
-			rows = append(rows, rowSource{cells: item.Members})
+	if indirect {
+		out = append(out, computedRows(models.new)...)
+		if models.any {
+			out = append(out, computedRows(models.old)...)
 		}
 	}
-	return rows
+	return out
 }
 
 // boundaryRows returns rows that tell apart the values on which two data models
-// may differ: those within the bounds of a field in one version alone, and texts
-// that only differ by case.
-func boundaryRows(models changedModel, rows []rowSource) []rowSource {
+// may differ: the values within the bounds of a field in only one version.
+func boundaryRows(models changedModel) []rowSource {
 	var out []rowSource
-	add := func(field, cell string, quoted bool) {
-		value := &document.Node{Shape: document.Scalar, Text: cell, Quoted: quoted}
-		out = append(out, rowSource{cells: []document.Member{member(field, value)}})
-	}
 	for _, model := range []*document.Node{models.old, models.new} {
 		fields := model.Get("fields")
 		if !models.any || fields == nil {
@@ -177,33 +192,22 @@ func boundaryRows(models changedModel, rows []rowSource) []rowSource {
 				continue
 			}
 			if n := m.Value.Get("max"); n != nil {
-				add(m.Key.Text, ".."+n.Text, false)
+				out = append(out, cellRow(m.Key.Text, ".."+n.Text, false))
 			}
 			if n := m.Value.Get("min"); n != nil {
-				add(m.Key.Text, n.Text+"..", false)
+				out = append(out, cellRow(m.Key.Text, n.Text+"..", false))
 			}
 			if n := m.Value.Get("values"); n != nil {
 				for _, item := range n.Items {
-					add(m.Key.Text, item.Text, true)
+					out = append(out, cellRow(m.Key.Text, item.Text, true))
 				}
-			}
-		}
-	}
-	for _, r := range rows {
-		for _, cell := range r.cells {
-			if !models.any || !models.fields[cell.Key.Text] {
-				continue
-			}
-			for _, text := range appendElements(nil, cell.Value) {
-				add(cell.Key.Text, strings.ToUpper(text), true)
-				add(cell.Key.Text, strings.ToLower(text), true)
 			}
 		}
 	}
 	return out
 }
 
-// literal is a number or a text in an expression.
+// literal matches a number or a text in an expression.
 var literal = regexp.MustCompile(`-?\d+(?:\.\d+)?|"[^"\\]*"|'[^'\\]*'`)
 
 // computedRows returns rows that compare every field with every literal of the
@@ -214,26 +218,38 @@ func computedRows(model *document.Node) []rowSource {
 		return nil
 	}
 	var rows []rowSource
-	add := func(field, cell string, quoted bool) {
-		value := &document.Node{Shape: document.Scalar, Text: cell, Quoted: quoted}
-		rows = append(rows, rowSource{cells: []document.Member{member(field, value)}})
-	}
 	for _, m := range computed.Members {
 		for _, text := range literal.FindAllString(m.Value.Text, -1) {
+			quoted := text[0] == '"' || text[0] == '\''
+			if quoted {
+				text = text[1 : len(text)-1]
+			}
 			for _, field := range fields.Members {
-				if text[0] == '"' || text[0] == '\'' {
-					add(field.Key.Text, text[1:len(text)-1], true)
-					continue
-				}
-				add(field.Key.Text, text, false)
+				rows = append(rows, cellRow(field.Key.Text, text, quoted))
 			}
 		}
 	}
-	// An expression may ask for no more than the presence of a field.
+	// An expression may ask only for the presence of a field.
 	for _, field := range fields.Members {
-		add(field.Key.Text, "present", false)
+		rows = append(rows, cellRow(field.Key.Text, "present", false))
 	}
 	return rows
+}
+
+// jointModel returns a data model, as its file has it, that also knows the fields of
+// the gateway which the tables of the other version name.
+func jointModel(model, other *rules.Model, doc *document.Node) *rules.Model {
+	names := append(model.GatewayNames(), other.GatewayNames()...)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) == len(model.GatewayNames()) {
+		return model
+	}
+	nodes := make([]*document.Node, len(names))
+	for i, name := range names {
+		nodes[i] = scalar(name)
+	}
+	return rules.DecodeModel(doc, nodes, new(document.Errors)) // the model has no mistake
 }
 
 // jointTable compiles rows into one table. Its examples tell apart all values

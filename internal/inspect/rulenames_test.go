@@ -10,6 +10,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
@@ -28,9 +29,7 @@ func TestRulesAreInTheManual(t *testing.T) {
 				continue
 			}
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, m := range given.FindAllStringSubmatch(string(text), -1) {
 				names[m[1]+m[2]+m[3]] = true
 			}
@@ -39,10 +38,11 @@ func TestRulesAreInTheManual(t *testing.T) {
 	for k := rules.FindingKind(1); k.String() != "unknown"; k++ {
 		names[strings.ReplaceAll(k.String(), "_", "-")] = true
 	}
-	page, err := os.ReadFile("../../docs/tools.md")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range kind.Names() {
+		names[name] = true // of what is found when a definition is built
 	}
+	page, err := os.ReadFile("../../docs/tools.md")
+	must(t, err)
 	_, table, found := strings.Cut(string(page), "| rule | findings |\n")
 	table, _, ended := strings.Cut(table, "\n\n")
 	if !found || !ended {
@@ -88,12 +88,8 @@ func TestEveryFindingHasARule(t *testing.T) {
 		dir := t.TempDir()
 		for file, text := range files {
 			path := filepath.Join(dir, file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must(t, os.WriteFile(path, []byte(text), 0o644))
 		}
 		_, err := definition.Load(dir)
 		list, _ := Mistakes(err)

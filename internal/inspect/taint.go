@@ -8,11 +8,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// changedModel is the difference between two data models, and what it reaches.
+// changedModel is the difference between two data models, with the parts that it affects.
 type changedModel struct {
 	any bool
-	// all: a cell on any field may have another meaning. timezone: a cell on a
-	// date, and a schedule, may.
+	// all reports whether a cell on any field may have another meaning, and timezone
+	// whether a cell on a date, and a schedule, may.
 	all, timezone bool
 	// fields and segments may have other values for the same context. Computed
 	// fields are among the fields.
@@ -96,8 +96,8 @@ func differing(to map[string]bool, a, b *document.Node) {
 	}
 }
 
-// affects reports whether a cell may have another meaning. configs: the values
-// of other configurations may differ.
+// affects reports whether a cell may have another meaning. configs reports whether
+// the values of other configurations may differ.
 func (c *changedModel) affects(cell document.Member, configs bool) bool {
 	switch cell.Key.Text {
 	case "segment":
@@ -127,7 +127,7 @@ func (c *changedModel) reads(fields []string) bool {
 	return c.all || c.timezone || slices.ContainsFunc(fields, func(f string) bool { return c.fields[f] })
 }
 
-// nodeText returns a text that two nodes have in common only if they are equal.
+// nodeText returns a text that is equal for two nodes only if the nodes are.
 func nodeText(n *document.Node) string { return string(appendNode(nil, n)) }
 
 func appendNode(dst []byte, n *document.Node) []byte {

@@ -15,7 +15,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// UnitChange is what an edit of a split or ramp does to the units that meet its row.
+// UnitChange is the effect of an edit of a split or ramp on the units that meet its row.
 type UnitChange struct {
 	// Row is the row of the later version, and By the field whose values are the
 	// units.
@@ -23,17 +23,17 @@ type UnitChange struct {
 	By  string `json:"by"`
 	// Share is how many of the units get another arm, as a part of 1.
 	Share float64 `json:"share"`
-	// Anew is why the units are dealt anew, such as "salt a -> b"; Share is then
-	// what is to be expected. It is empty where the units keep their buckets, by
-	// which Moves are counted.
+	// Anew is why the units are dealt anew, such as "salt a -> b". Share is then the
+	// expected share. Anew is empty if the units keep their buckets, by which Moves are
+	// counted.
 	Anew  string     `json:"anew,omitempty"`
 	Moves []UnitMove `json:"moves,omitempty"`
 
 	pos document.Position // of the row
 }
 
-// UnitMove is a part of the units that has another arm. An arm is known by its name,
-// else by its value; it is empty for the units that a split leaves to the rows below.
+// UnitMove is a part of the units that gets another arm. An arm is known by its name,
+// or else by its value. It is empty for the units that a split leaves to the rows below.
 type UnitMove struct {
 	From  string  `json:"from,omitempty"`
 	To    string  `json:"to,omitempty"`
@@ -75,38 +75,29 @@ func percentText(share float64, decimals int) string {
 }
 
 // MovedUnits returns remarks on the splits of a workspace from which units get another
-// arm than in an earlier version of it, in oldDir, at an instant.
-func MovedUnits(oldDir, newDir string, after *definition.Snapshot, now time.Time) ([]Finding, error) {
-	before, err := definition.Load(oldDir)
-	if err != nil {
-		return nil, err
-	}
-	models, err := modelsDiffer(oldDir, newDir)
-	if err != nil {
-		return nil, err
-	}
+// arm than in an earlier version of it, at an instant.
+func MovedUnits(before, after *definition.Snapshot, now time.Time) []Finding {
+	models := modelChanges(before.DataModel, after.DataModel)
 	findings := []Finding{}
-	for _, kind := range kinds {
-		olds := definitions(before, kind)
-		for d := range after.All() {
-			if d.Kind != kind || olds[d.Key] == nil {
-				continue
-			}
-			for _, c := range unitChanges(before, after, olds[d.Key], d, models, now) {
-				if c.betweenArms() {
-					findings = append(findings, Finding{File: c.pos.File, Line: c.pos.Line, Column: c.pos.Column, Message: c.String(), Rule: "moved-units"})
-				}
+	for _, d := range after.Definitions {
+		old := before.Find(d.Kind, d.Key)
+		if old == nil {
+			continue
+		}
+		for _, c := range unitChanges(old, d, models, now) {
+			if c.betweenArms() {
+				findings = append(findings, Finding{File: c.pos.File, Line: c.pos.Line, Column: c.pos.Column, Message: c.String(), Rule: "moved-units"})
 			}
 		}
 	}
-	return findings, nil
+	return findings
 }
 
-// unitChanges returns what becomes of the units of the rows of a definition's table
-// that have a split in either version of it. It says nothing of rows that only one
-// version has, and of units that the data models read otherwise.
-func unitChanges(before, after *definition.Snapshot, oldDef, newDef *definition.Definition, models changedModel, now time.Time) []UnitChange {
-	old, next := tableOf(before, oldDef.Kind, oldDef.Key), tableOf(after, newDef.Kind, newDef.Key)
+// unitChanges returns the changes for the units of each row of a definition's table
+// that has a split in either version. It leaves out rows that only one version has, and
+// units that the data models read differently.
+func unitChanges(oldDef, newDef *definition.Definition, models changedModel, now time.Time) []UnitChange {
+	old, next := oldDef.Table(), newDef.Table()
 	if old == nil || next == nil {
 		return nil
 	}
@@ -147,7 +138,7 @@ type arm struct {
 }
 
 // armsOf returns the arms of a division, and between them, without a name, the buckets
-// that none has.
+// outside of all arms.
 func armsOf(t *rules.Table, d rules.Division) []arm {
 	var arms []arm
 	at := 0
@@ -176,8 +167,8 @@ func valueName(n *document.Node) string {
 	return visible.Clip(string(raw), 60)
 }
 
-// moves counts the buckets whose arm is another one: first those that had one and have
-// one, then the largest part. Of
+// moves counts the buckets that change their arm. Moves from one arm to another come
+// first, then the larger ones. With
 //
 //	0..<20000 a, 20000..<50000 b
 //	0..<30000 a, 30000..<60000 b
@@ -214,9 +205,8 @@ func moves(from, to []arm) []UnitMove {
 	return list
 }
 
-// dealtAnew returns the part of units that is to be expected to get another arm where
-// their buckets in both versions have nothing to do with each other: all but those that
-// get the same one by chance.
+// dealtAnew returns the expected part of units that get another arm if their buckets in
+// both versions are independent: all units but those that get the same arm by chance.
 func dealtAnew(from, to []arm) float64 {
 	same := 0.0
 	for _, a := range from {
@@ -229,8 +219,8 @@ func dealtAnew(from, to []arm) float64 {
 	return 1 - same
 }
 
-// sameRows pairs the rows of two versions of a table: by their ids, and of the others
-// those with a split in either version by their conditions.
+// sameRows pairs the rows of two versions of a table by their ids, and the remaining
+// rows by their conditions.
 func sameRows(old, new *rules.Table, oldDef, newDef *definition.Definition) (pairs [][2]int) {
 	left := make(map[string]int)
 	for i, r := range old.Rows() {
@@ -248,11 +238,7 @@ func sameRows(old, new *rules.Table, oldDef, newDef *definition.Definition) (pai
 	if len(rest) == 0 || len(left) == 0 {
 		return pairs
 	}
-	_, oldRows, ok := readRows(oldDef)
-	_, newRows, too := readRows(newDef)
-	if !ok || !too || len(oldRows) != len(old.Rows()) || len(newRows) != len(new.Rows()) {
-		return pairs // a file has changed since it was loaded
-	}
+	oldRows, newRows := readRows(oldDef.Node()), readRows(newDef.Node())
 	byConditions := make(map[string]int)
 	for _, i := range left {
 		text := nodeText(oldRows[i].rule())

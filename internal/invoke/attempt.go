@@ -29,9 +29,6 @@ type attempt struct {
 	clock      *clock
 	firstClock clock           // memory for the first try
 	ctx        context.Context // the clock's, with the budget
-	obeys      bool            // the provider returns when its context ends
-	own        work            // the work of this goroutine, where the provider obeys
-	abandoned  bool            // the provider runs on although its context has ended
 
 	reading
 }
@@ -74,7 +71,7 @@ func (a *attempt) start() {
 // open makes one attempt and returns once there is something to hand on: the
 // first content of a stream, or the end of a whole answer.
 func (a *attempt) open(req *providers.Request) (err error) {
-	a.reading, a.abandoned, a.tryAt = reading{}, false, time.Now()
+	a.reading, a.tryAt = reading{}, time.Now()
 	a.start()
 	opened := false
 	defer func() {
@@ -82,82 +79,36 @@ func (a *attempt) open(req *providers.Request) (err error) {
 			a.close()
 		}
 	}()
-	if a.obeys {
-		a.target.read(a.ctx, &a.reading, req, a.Stream, a.Pieces)
-	} else if !a.awaitRead(req) {
-		return a.cause(a.ctx, a.ctx.Err())
-	}
-	a.waited = time.Since(a.tryAt)
-	if a.err == nil && a.Stream && !a.done {
-		a.err = a.began()
-	}
-	if a.err != nil {
-		return a.cause(a.ctx, a.err)
-	}
-	opened = true
-	return nil
-}
-
-// awaitRead reads on a goroutine of its own. It returns false where it has abandoned
-// the provider.
-func (a *attempt) awaitRead(req *providers.Request) bool {
-	t, ctx, stream, pieces := a.target, a.ctx, a.Stream, a.Pieces
-	r, ok := await(a, func(*work) (r reading) {
-		t.read(ctx, &r, req, stream, pieces)
-		return r
-	}, func(r reading) { r.close() })
-	if ok {
-		a.reading = r
-	}
-	return ok
-}
-
-// read calls the provider and reads its answer until there is something to hand
-// on. It leaves the stream open where more is to come.
-func (t *Target) read(ctx context.Context, r *reading, req *providers.Request, stream, pieces bool) {
-	open := false
-	defer func() {
-		if !open { // also by a panic
-			r.close()
-		}
-	}()
-	if r.stream, r.err = t.Provider.Invoke(ctx, req); r.err == nil {
-		if stream {
-			t.readFirst(r, pieces)
+	r, t := &a.reading, a.target
+	if r.stream, r.err = t.Provider.Invoke(a.ctx, req); r.err == nil {
+		if a.Stream {
+			t.readFirst(r, a.Pieces)
 		} else {
 			t.readWhole(r)
 		}
 	}
-	open = r.err == nil && !r.done
-}
-
-// began records that a stream has its first content, and ends the limit for it.
-func (a *attempt) began() error {
-	if !a.clock.content() {
-		// The time was up while this piece arrived.
-		return a.ctx.Err()
+	if r.err != nil || r.done {
+		r.close()
 	}
-	a.hasContent()
+	a.waited = time.Since(a.tryAt)
+	switch {
+	case r.err != nil:
+		return a.cause(a.ctx, r.err)
+	case !a.Stream || r.done:
+	case a.clock.content():
+		a.hasContent()
+	default:
+		// The time was up while this piece arrived.
+		return a.cause(a.ctx, a.ctx.Err())
+	}
+	opened = true
 	return nil
 }
 
 // close releases the upstream. It may be called again.
 func (a *attempt) close() {
 	a.clock.stop()
-	switch {
-	case a.stream == nil:
-	case a.obeys:
-		a.reading.close()
-	default:
-		a.awaitClose()
-	}
-}
-
-// awaitClose closes the stream on a goroutine of its own.
-func (a *attempt) awaitClose() {
-	left := a.reading
-	left, _ = await(a, func(*work) reading { left.close(); return left }, func(reading) {})
-	a.result, a.stream = left.result, nil
+	a.reading.close()
 }
 
 // close closes the stream, if there is one.
@@ -189,7 +140,7 @@ func (t *Target) readWhole(r *reading) {
 			r.err = t.tooLarge("the answer")
 			return
 		case r.heard.tooMuch():
-			r.err = t.tooLarge(besideTheAnswer)
+			r.err = t.tooLarge(extraParts)
 			return
 		case r.first.Content == "":
 			r.first.Content = d.Content
@@ -213,8 +164,8 @@ func (t *Target) readWhole(r *reading) {
 	r.err = t.ended(r.stream)
 }
 
-// ended checks an answer at its end. JSON that was cut by a limit of tokens is no
-// answer, even where it happens to parse.
+// ended checks a complete answer. JSON that was cut by a limit of tokens is no
+// answer, even if it happens to parse.
 func (t *Target) ended(stream providers.Stream) error {
 	format := t.Parameters.ResponseFormat
 	if format == nil || format.Type == providers.FormatText || stream.Result().FinishReason != providers.FinishLength {
@@ -226,9 +177,9 @@ func (t *Target) ended(stream providers.Stream) error {
 	}
 }
 
-// readFirst reads a stream up to its first content, or to the first piece of a
-// tool call, even where the caller gets that with the end of the answer alone. A
-// caller that wants all pieces gets a thought as the first one, too.
+// readFirst reads a stream up to its first content or the first piece of a tool
+// call, even if the caller gets tool calls only with the end of the answer. For
+// a caller that wants all pieces, a thought counts as well.
 func (t *Target) readFirst(r *reading, pieces bool) {
 	for said := false; !said; {
 		d, err := r.stream.Next()
@@ -244,7 +195,7 @@ func (t *Target) readFirst(r *reading, pieces bool) {
 		r.first = d
 		r.heard.add(&d)
 		if r.heard.tooMuch() {
-			r.err = t.tooLarge(besideTheAnswer)
+			r.err = t.tooLarge(extraParts)
 			return
 		}
 		said = d.Content != "" || len(d.Calls) > 0 || pieces && speaks(&d)
@@ -262,7 +213,10 @@ func (k *call) cause(ctx context.Context, err error) error {
 		return errClientGone
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
+		if err == errSuperseded && !time.Now().Before(k.deadline) {
+			err = errTotal // the other lane ended at the same moment
+		}
 	}
 	return err
 }

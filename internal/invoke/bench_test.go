@@ -8,8 +8,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// ready is a provider that answers at once and costs nothing, so that what is
-// measured is the engine.
+// ready is a provider that answers at once and costs nothing, so that the
+// benchmark measures the engine.
 type ready struct {
 	pieces int
 	result providers.Result
@@ -24,7 +24,6 @@ func (p *ready) Invoke(context.Context, *providers.Request) (providers.Stream, e
 	return &readyStream{p, p.pieces}, nil
 }
 
-func (p *ready) ObeysContext() bool             { return true }
 func (s *readyStream) Close() error             { return nil }
 func (s *readyStream) Result() providers.Result { return s.result }
 func (s *readyStream) Next() (providers.Delta, error) {
@@ -38,7 +37,7 @@ func (s *readyStream) Next() (providers.Delta, error) {
 // readyCall is a call with a target that answers at once, of two.
 func readyCall(pieces int) *Call {
 	p := &ready{pieces: pieces, result: providers.Result{Model: "m", FinishReason: providers.FinishStop, Usage: providers.Usage{PromptTokens: 1, CompletionTokens: 1, TotalTokens: 2}}}
-	target := Target{Name: "p", Provider: p, Model: "m", Host: "host:443"}
+	target := Target{Name: "p", Provider: p, Model: "m"}
 	return &Call{
 		Targets: []Target{target, target}, Messages: []providers.Message{{Role: "user", Content: "hi"}},
 		Stream: pieces > 1,

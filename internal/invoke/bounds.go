@@ -12,11 +12,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Bounds are what a definition says of how much an attempt at its target may use at
-// most. Parameters of the provider's own, in extra, win over those that all have.
+// Bounds are a definition's limits on what an attempt at its target may use. The
+// provider's own parameters, in extra, win over the common ones.
 type Bounds struct {
-	// Beside are the tokens of all that the model reads beside the messages, as
-	// MostTokens has them; 0: nothing, or not known.
+	// Beside is the number of tokens, by MostTokens, that the model reads in
+	// addition to the messages; 0 if there are none or the number is unknown.
 	Beside int64
 	// Answer is the most tokens of an answer by extra, and HasAnswer whether it says
 	// any. It is 0, too, for 0 and below, which some servers take for no bound.
@@ -41,9 +41,9 @@ func BoundsOf(t *Target) Bounds {
 	return b
 }
 
-// Beside counts, by MostTokens or TightTokens, all that the model reads beside the
-// messages. Parameters of the provider's own may have parts of the prompt, such as tools
-// that it runs.
+// Beside counts, by MostTokens or TightTokens, the tokens that the model reads in
+// addition to the messages. The provider's own parameters may hold parts of the prompt,
+// such as tools that the provider runs.
 func (t *Target) Beside(tokens func([]providers.Message, []providers.Tool, ...json.RawMessage) int64) int64 {
 	beside := slices.AppendSeq(t.Parameters.Beside(), maps.Values(t.Extra))
 	if tools := t.Parameters.Tools; len(tools)+len(beside) > 0 {
@@ -52,15 +52,15 @@ func (t *Target) Beside(tokens func([]providers.Message, []providers.Tool, ...js
 	return 0
 }
 
-// Where the APIs have the most tokens of an answer, and how many answers they give at
-// once.
+// The paths at which the APIs take the limit of an answer's tokens, and the number of
+// answers to one request.
 var (
 	answerBounds  = [][]string{{"max_tokens"}, {"max_completion_tokens"}, {"max_output_tokens"}, {"generationConfig", "maxOutputTokens"}, {"inferenceConfig", "maxTokens"}}
 	answerNumbers = [][]string{{"n"}, {"best_of"}, {"generationConfig", "candidateCount"}}
 )
 
-// largest returns the largest number that a target's extra has at one of the paths, at
-// most MaxBound. It is false where there is none.
+// largest returns the largest number in a target's extra at one of the paths, at most
+// MaxBound, and reports whether it found one.
 func largest(extra map[string]json.RawMessage, paths [][]string) (n int64, found bool) {
 	for _, path := range paths {
 		if v := extraOf(extra, path); v != nil && v.Type() == fastjson.TypeNumber {
@@ -70,7 +70,7 @@ func largest(extra map[string]json.RawMessage, paths [][]string) (n int64, found
 	return n, found
 }
 
-// extraOf returns what a target's extra has at a path; nil: nothing.
+// extraOf returns the value in a target's extra at a path, or nil.
 func extraOf(extra map[string]json.RawMessage, path []string) *fastjson.Value {
 	text := extra[path[0]]
 	if text == nil {

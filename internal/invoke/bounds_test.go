@@ -7,7 +7,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// TestBoundsOf has the bounds of a target in every place where an API has them.
+// TestBoundsOf reads the bounds of a target from every place at which an API
+// takes them.
 func TestBoundsOf(t *testing.T) {
 	for extra, want := range map[string]Bounds{
 		`{}`:               {},
@@ -30,7 +31,7 @@ func TestBoundsOf(t *testing.T) {
 		}
 		got := BoundsOf(target)
 		if (got.Beside > 0) != (len(target.Extra) > 0) {
-			t.Errorf("%s: %d tokens beside the messages", extra, got.Beside)
+			t.Errorf("%s: %d tokens in addition to the messages", extra, got.Beside)
 		}
 		if got.Beside = 0; got != want {
 			t.Errorf("%s: %+v, want %+v", extra, got, want)

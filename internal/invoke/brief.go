@@ -11,10 +11,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Brief returns the text for a log that must hold nothing of prompts and answers:
-// the class of each failure with its status, the provider's codes and the
-// gateway's own explanation. Texts of providers are left out because they quote
-// prompts.
+// Brief returns the error's text for a log that must not contain prompts or
+// answers: the class of each failure with its status, the provider's codes and
+// the gateway's own explanation. Texts of providers are left out because they
+// quote prompts.
 func (e *Error) Brief() string {
 	if e.Attempts == 0 {
 		return e.Error() // no provider has answered
@@ -91,8 +91,8 @@ func brief(err error) string {
 	return fmt.Sprintf("an error of the type %T", err)
 }
 
-// unquoted returns the text of a connection's error without what the other side
-// sent: net/http repeats what it can't parse.
+// unquoted returns the text of a connection's error without the bytes that the
+// other side sent: net/http quotes input that it can't parse.
 func unquoted(err error) string {
 	text := err.Error()
 	if i := strings.Index(text, "malformed"); i >= 0 {
@@ -110,9 +110,9 @@ func full(err error) string {
 	return err.Error()
 }
 
-// explain returns why an attempt failed: brief, and the provider's words where
-// they are about the account or the model. These don't quote prompts; a proxy that
-// does so all the same is found out.
+// explain returns why an attempt failed: brief, and the provider's words if they
+// are about the account or the model. Such words don't quote prompts; explain
+// detects a proxy that does so all the same.
 func (k *call) explain(err error, class Class) string {
 	text := brief(err)
 	switch class {

@@ -50,8 +50,8 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// TestWordsOfAProvider holds which words of a provider are kept where those that
-// quote a prompt must not be.
+// TestWordsOfAProvider checks which words of a provider are kept, and that words
+// that quote a prompt are not.
 func TestWordsOfAProvider(t *testing.T) {
 	const said = "Where is order 4711 of Ada Lovelace?"
 	for name, test := range map[string]struct {

@@ -11,16 +11,16 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// The budget of a call is call.left: the attempts over all targets and both
-// lanes, with those that a provider's HTTP client makes by itself. The record
-// of an attempt is opened when the attempt is taken from the budget and closed
-// at its end. call.mu guards both.
+// The budget of a call is call.left: the number of attempts over all targets
+// and both lanes, including the repeats that a provider's HTTP client makes by
+// itself. The record of an attempt is opened when the attempt is taken from the
+// budget and closed at its end. call.mu guards both.
 
 // The waits between two tries at one target.
 const (
 	baseWait = 250 * time.Millisecond
-	// MaxWait is the longest wait. Where a provider asks for a longer one, the
-	// next target is tried at once.
+	// MaxWait is the longest wait. If a provider asks for a longer one, the next
+	// target is tried at once.
 	MaxWait = 8 * time.Second
 )
 
@@ -30,19 +30,16 @@ type Attempt struct {
 	trace.Attempt
 	// Target is the index in Call.Targets of the target that was tried.
 	Target int
-	// Usage is what the attempt used, of which trace.Attempt has a copy.
+	// Usage is the attempt's usage, which trace.Attempt copies.
 	Usage providers.Usage
-	// Err is why it failed; nil where it did not.
+	// Err is the reason of the failure, or nil.
 	Err error
-	// Abandoned reports that the provider ignored the end of its context. What
-	// it holds is held until it returns.
-	Abandoned bool
 	// Span is what Call.StartSpan returned for it.
 	Span oteltrace.Span
 }
 
-// take takes the first attempt at the target from the budget. It is false where
-// none is left.
+// take takes the first attempt at the target from the budget. It returns false
+// if none is left.
 func (a *attempt) take() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,15 +62,18 @@ func (a *attempt) begin(wait time.Duration) {
 		Provider: a.target.Name, Model: a.target.Model,
 		Started: a.beganAt.Sub(a.started), Wait: wait, Hedge: a.hedge,
 	}})
-	a.openSpan()
+	if a.StartSpan != nil {
+		r := &a.records[len(a.records)-1]
+		r.Span = a.StartSpan(a.index, r, a.beganAt)
+	}
 }
 
-// again takes another attempt at the same target and returns the wait before
-// it: a random part of a bound that doubles with each try, and no less than
-// hint, what the provider asked for. It is false where the target may not be
-// tried again: its retries, the attempts or its share of the time are used
-// up, its health does not permit it, the wait is too long or does not fit into ctx's
-// deadline, or the purse has too little.
+// again takes another attempt at the same target and returns the wait before it: a
+// random part of a bound that doubles with each try, and no less than hint, the wait
+// that the provider asked for. It returns false if the target must not be tried
+// again: its retries, the attempts or its share of the time are used up, its health
+// does not permit it, the wait is too long or does not fit into ctx's deadline, or
+// the purse does not cover it.
 func (a *attempt) again(ctx context.Context, hint time.Duration) (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,9 +84,9 @@ func (a *attempt) again(ctx context.Context, hint time.Duration) (time.Duration,
 	return wait, ok
 }
 
-// Repeat is again for the provider's HTTP client, which repeats what failed
-// before an answer began. It also records that failure. Where it is false the
-// record stays open: the failure is then the attempt's.
+// Repeat is again for the provider's HTTP client, which repeats a request that
+// failed before an answer began. Repeat also records that failure. If it
+// returns false the record stays open: the failure is then the attempt's.
 func (a *attempt) Repeat(ctx context.Context, failure error) (time.Duration, bool) {
 	wait, change, ok := a.repeatAfter(ctx, failure)
 	a.tell(change)
@@ -127,13 +127,13 @@ func (a *attempt) mayRepeat(ctx context.Context, hint time.Duration) (time.Durat
 // first attempt.
 func (a *attempt) reserve() int {
 	if a.hedged() {
-		return a.laterLocked(time.Now())
+		return a.call.later(time.Now())
 	}
 	return a.later
 }
 
-// repeat begins another attempt at the target, with its full time, or the rest of the
-// target's share: the clock runs on through the repeats of the HTTP client.
+// repeat begins another attempt at the target, with its full time or the remainder of
+// the target's share: the clock runs on through the repeats of the HTTP client.
 func (a *attempt) repeat(wait time.Duration) {
 	a.begin(wait)
 	if a.clock != nil && a.share.IsZero() {
@@ -141,11 +141,10 @@ func (a *attempt) repeat(wait time.Duration) {
 	}
 }
 
-// used is what an attempt used.
+// used is the usage of an attempt.
 type used struct {
 	usage     providers.Usage
 	estimated bool // because the provider did not count the tokens
-	abandoned bool // the provider goes on
 }
 
 // end closes the record of the attempt that runs, if one does.
@@ -174,18 +173,13 @@ func (l *lane) closeRecord(f failed, u used) {
 	}
 	r := &l.records[last]
 	r.Code, r.Status, r.Latency, r.Error, r.Err = string(f.class), f.status, took, f.brief, f.err
-	r.Usage, r.Estimated, r.Abandoned = u.usage, u.estimated, u.abandoned
+	r.Usage, r.Estimated = u.usage, u.estimated
 	r.PromptTokens, r.CompletionTokens = u.usage.PromptTokens, u.usage.CompletionTokens
-	r.UsageDetails = details(&u.usage)
-}
-
-// details returns the parts of a usage, as a trace has them.
-func details(u *providers.Usage) trace.UsageDetails {
-	return trace.UsageDetails{
-		CachedTokens: u.CachedTokens, CacheWriteTokens: u.CacheWriteTokens, CacheWriteHourTokens: u.CacheWriteHourTokens,
-		PromptAudioTokens: u.PromptAudioTokens, PromptImageTokens: u.PromptImageTokens,
-		ReasoningTokens: u.ReasoningTokens, CompletionAudioTokens: u.CompletionAudioTokens, CompletionImageTokens: u.CompletionImageTokens,
-		WebSearches: u.WebSearches, FileSearches: u.FileSearches, CodeExecutions: u.CodeExecutions, Tier: u.Tier,
+	r.UsageDetails = trace.UsageDetails{
+		CachedTokens: r.Usage.CachedTokens, CacheWriteTokens: r.Usage.CacheWriteTokens, CacheWriteHourTokens: r.Usage.CacheWriteHourTokens,
+		PromptAudioTokens: r.Usage.PromptAudioTokens, PromptImageTokens: r.Usage.PromptImageTokens,
+		ReasoningTokens: r.Usage.ReasoningTokens, CompletionAudioTokens: r.Usage.CompletionAudioTokens, CompletionImageTokens: r.Usage.CompletionImageTokens,
+		WebSearches: r.Usage.WebSearches, FileSearches: r.Usage.FileSearches, CodeExecutions: r.Usage.CodeExecutions, Tier: r.Usage.Tier,
 	}
 }
 
@@ -196,13 +190,14 @@ func (l *lane) hasContent() {
 	l.records[len(l.records)-1].FirstToken = time.Since(l.beganAt)
 }
 
-// retryWait is the wait before retry n (the first is 0): full jitter under a
-// bound that doubles from 250 ms to MaxWait. Where the provider asked for a
-// wait it is at least that and up to a tenth more, so that callers turned away
-// together do not come back together.
+// retryWait returns the wait before retry n (the first is 0): full jitter under
+// a bound that doubles from 250 ms to MaxWait
+// (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
+// If the provider asked for a wait, retryWait returns that and up to a tenth
+// more, so that callers turned away together do not come back together.
 //
-// The third retry (n = 2), for example, comes after 0 to 1 s; where the
-// provider asked for 5 s, after 5 to 5.5 s.
+// For example, the third retry (n = 2) comes after 0 to 1 s, or after 5 to 5.5
+// s if the provider asked for 5 s.
 func retryWait(n int, hint time.Duration) time.Duration {
 	bound := MaxWait
 	if n < 5 {
@@ -215,14 +210,14 @@ func retryWait(n int, hint time.Duration) time.Duration {
 	return wait
 }
 
-// fits reports whether a wait leaves time for the attempt after it: a second, or
-// half of what is left where that is little.
+// fits reports whether a wait leaves enough time for the attempt after it: a
+// second, or half of the time left if that is less.
 func (k *call) fits(ctx context.Context, wait time.Duration) bool {
 	left := k.timeLeft(ctx)
 	return ctx.Err() == nil && wait <= max(left-time.Second, left/2)
 }
 
-// timeLeft returns the time until the call's end, or ctx's where that is earlier.
+// timeLeft returns the time until the call's end or ctx's, whichever is earlier.
 func (k *call) timeLeft(ctx context.Context) time.Duration {
 	deadline := k.deadline
 	if earlier, ok := ctx.Deadline(); ok && earlier.Before(deadline) {
@@ -232,7 +227,7 @@ func (k *call) timeLeft(ctx context.Context) time.Duration {
 }
 
 // Text returns why the attempt failed, with all words of the provider: they may
-// quote the prompt. It is empty where the attempt did not fail.
+// quote the prompt. It is empty if the attempt did not fail.
 func (a *Attempt) Text() string {
 	if a.Err == nil {
 		return ""

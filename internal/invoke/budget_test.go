@@ -49,7 +49,7 @@ func newAttempt(policy Policy, targets int) *attempt {
 	k.left, k.deadline = k.policy.MaxAttempts, k.started.Add(k.policy.Total)
 	return &attempt{
 		lane: &lane{call: k}, target: &Target{Name: "p", Model: "m"}, later: targets - 1,
-		health: &admission{health: k.engine.health.of("p", "m")},
+		health: &admission{health: k.engine.health.get("p", "m")},
 	}
 }
 
@@ -114,7 +114,7 @@ func TestRecords(t *testing.T) {
 			told += a.health.slots[i].failed
 		}
 		if !ok || a.Tries() != 2 || told != 1 {
-			t.Fatalf("%v, %d tries, %d failures told", ok, a.Tries(), told)
+			t.Fatalf("%v, %d tries, %d failures reported", ok, a.Tries(), told)
 		}
 		time.Sleep(wait + 2*time.Second)
 		a.hasContent()
@@ -168,7 +168,7 @@ func TestTheBudgetIsNeverOverdrawn(t *testing.T) {
 			}
 			tried++
 			for {
-				a.beganAt = time.Now() // the wait is not what is tested
+				a.beganAt = time.Now() // the test is not about the wait
 				a.end(failed{class: Unknown, status: 0}, used{})
 				if _, ok := a.again(context.Background(), 0); !ok {
 					break

@@ -15,7 +15,7 @@ type call struct {
 	engine   *Engine
 	emit     func(providers.Delta) error
 	parent   context.Context // the caller's
-	ctx      context.Context // of a hedged call: that of its lanes; else parent
+	ctx      context.Context // the lanes' context if the call is hedged, else parent
 	policy   Policy
 	started  time.Time
 	deadline time.Time      // the total one
@@ -37,7 +37,7 @@ type call struct {
 	countPrompt sync.Once // the lanes may both count
 	promptCount int64     // tokens of the messages, an estimate
 
-	// Memory for what most calls need: one lane with one attempt at one of two
+	// Memory for most calls: one lane with one attempt at one of two
 	// targets.
 	first      lane
 	firstLanes [1]*lane
@@ -69,19 +69,14 @@ func (k *call) findUsable() {
 			k.result.Skipped = append(k.result.Skipped, Skip{i, fmt.Errorf("%w: %w", errUnavailable, err)})
 			continue
 		}
-		health := k.engine.health.of(t.Name, t.Model)
-		if health.stuck.Load() >= maxAbandoned {
-			k.result.Skipped = append(k.result.Skipped, Skip{i, errAbandoned})
-			continue
-		}
-		k.usable = append(k.usable, usable{index: i, health: admission{health: health}})
+		k.usable = append(k.usable, usable{index: i, health: admission{health: k.engine.health.get(t.Name, t.Model)}})
 	}
 }
 
-// next takes the next target that lets a call in, and returns its place in the
-// order, or -1 when there is none. Where no target has let this call in, next
-// takes the one that would soonest: not to try at all would turn a hiccup into an
-// outage. The target that it takes is paid for.
+// next takes the next target that admits a call and returns its place in the
+// order, or -1. If no target has admitted this call, next takes the one that
+// would do so soonest: not to try at all would turn a hiccup into an outage. next
+// also pays for the target.
 func (k *call) next() int {
 	now := time.Now()
 	k.mu.Lock()
@@ -126,8 +121,9 @@ func (k *call) next() int {
 	}
 }
 
-// soonest returns the usable target that will let a call in first, of those with
-// a place at their host that the purse has not refused, or -1. It takes that place.
+// soonest returns the usable target that will admit a call first, or -1. It skips a
+// target without a place at its host, and one that the purse has refused. It takes
+// the place.
 func (k *call) soonest(now time.Time) int {
 	best, when := -1, time.Time{}
 	for i := range k.usable {
@@ -153,25 +149,18 @@ func (k *call) dropSkip(index int) {
 	}
 }
 
-// later counts the targets not tried yet that would be let in at present.
-func (k *call) later() int {
-	now := time.Now()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.laterLocked(now)
-}
-
-func (k *call) laterLocked(now time.Time) int {
+// later counts the targets not tried yet that would be let in now. It holds k.mu.
+func (k *call) later(now time.Time) int {
 	n := 0
 	for i := range k.usable {
-		if u := &k.usable[i]; !u.taken && u.health.lets(now) && !k.hostFull(u) {
+		if u := &k.usable[i]; !u.taken && u.health.admits(now) && !k.hostFull(u) {
 			n++
 		}
 	}
 	return n
 }
 
-// tell calls Changed with a change of a target's health; nil is none.
+// tell calls Changed if c is not nil.
 func (k *call) tell(c *Change) {
 	if c != nil && k.Changed != nil {
 		k.Changed(c)

@@ -8,8 +8,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Class is a class of failure. It decides what is done next and which error
-// the caller gets.
+// Class is a class of failure. It decides the next step and the error that the
+// caller gets.
 type Class string
 
 // The classes of failure.
@@ -33,7 +33,7 @@ const (
 	Unknown       Class = "unknown"
 )
 
-// ClassRow says what a class of failure leads to.
+// ClassRow holds the consequences of a class of failure.
 type ClassRow struct {
 	Class Class
 	// Meaning is the class in a few words.
@@ -48,8 +48,8 @@ type ClassRow struct {
 	// the provider asks, else 5 seconds after a rate limit and a minute after
 	// another failure.
 	Cools bool
-	// Final reports whether another call would end in the same way: the request or
-	// the configuration is what the provider does not accept.
+	// Final reports whether another call would end in the same way: the provider
+	// does not accept the request or the configuration.
 	Final bool
 	// Code is the error callers get when this class decides it.
 	Code wire.Code

@@ -8,10 +8,10 @@ import (
 )
 
 // clock is the context of an attempt without its budget. It ends when the caller's
-// ends, or when one of the attempt's times is up: that of the whole call, that until
-// the first content, that between two pieces. One timer serves all of them. It is
-// not set for each piece: when it fires, it looks at what has happened since, and
-// is set for the rest.
+// ends, or when one of the attempt's times is up: for the whole call, until the
+// first content, or between two pieces. One timer serves all of them. It is not
+// reset for each piece: when it fires, the clock looks at the time of the last piece
+// and sets it again for the remainder.
 //
 // For example, a stream has 20 s until its first content and 30 s between pieces.
 // The timer is set for 0:20. The first piece comes at 0:01, the next ones until
@@ -29,15 +29,15 @@ type clock struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	rings   time.Time // what the timer is set for
+	rings   time.Time // when the timer fires
 	limit   time.Time // for the first content, or the whole answer; zero for none
 	cause   error     // with which the attempt ends at limit
 	pieces  bool      // idle counts
 	stopped bool      // the attempt has ended, or its time is up
 }
 
-// start begins an attempt, once for each clock. cause is with what it ends after
-// limit, unless that is zero.
+// start begins an attempt, once for each clock. The attempt ends with cause
+// after limit, unless limit is zero.
 func (c *clock) start(parent context.Context, total time.Time, limit time.Duration, cause error) {
 	c.began, c.total, c.cause = time.Now(), total, cause
 	c.Context, c.cancel = context.WithCancelCause(parent)
@@ -63,8 +63,8 @@ func (c *clock) Deadline() (time.Time, bool) {
 	return c.total, true
 }
 
-// next returns when the first of the attempt's times is up, and with what the
-// attempt ends then. It holds c.mu, as all that calls it does.
+// next returns when the first of the attempt's times is up, and the cause with
+// which the attempt ends then. The caller holds c.mu.
 func (c *clock) next(now time.Time) (time.Time, error) {
 	at, cause := c.total, errTotal
 	if !c.limit.IsZero() && c.limit.Before(at) {
@@ -82,7 +82,7 @@ func (c *clock) next(now time.Time) (time.Time, error) {
 	return at, cause
 }
 
-// ring ends the attempt, or sets the timer for what is left.
+// ring ends the attempt, or sets the timer for the remainder.
 func (c *clock) ring() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *clock) ring() {
 	}
 }
 
-// look ends the attempt where its time is up, and returns when it is.
+// look ends the attempt if its time is up, and returns when it is.
 func (c *clock) look(now time.Time) time.Time {
 	at, cause := c.next(now)
 	if !c.stopped && !now.Before(at) {
@@ -116,8 +116,8 @@ func (c *clock) extend(d time.Duration) {
 	}
 }
 
-// content ends the limit: the first content is here. It returns false where the time
-// is up.
+// content ends the limit: the first content is here. It returns false if the time is
+// up.
 func (c *clock) content() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,8 +75,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestClockOfALateAttempt: an attempt that begins when the call's time is up asks
-// nobody.
+// TestClockOfALateAttempt: an attempt that begins when the call's time is up
+// calls no provider.
 func TestClockOfALateAttempt(t *testing.T) {
 	c := startedClock(t.Context(), time.Now(), time.Minute, errFirstToken)
 	if context.Cause(c) != errTotal || c.content() {

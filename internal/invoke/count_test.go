@@ -34,7 +34,7 @@ func corpus(t testing.TB) map[string]string {
 	upper, signs := strings.ToUpper(lower), "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 	many := func(text string) string { return strings.Repeat(text, 3000/len(text)) }
 	return map[string]string{
-		"markdown":   read("../../docs/openai.md"),
+		"markdown":   read("../../docs/apis.md"),
 		"go":         read("engine.go"),
 		"json":       many(`{"city": "Den Haag", "days": [1, 2.5, null], "nested": {"a": true}}` + "\n"),
 		"yaml":       many("targets:\n  - { provider: openai, model: gpt-4o-mini }\n    retries: 3\n"),
@@ -73,8 +73,8 @@ func corpus(t testing.TB) map[string]string {
 	}
 }
 
-// TestMostTokensIsABound checks the bound with four tokenizers: those of GPT-4o, GPT-4,
-// GPT-3, and GPT-2.
+// TestMostTokensIsABound checks the bound with the tokenizers of GPT-4o, GPT-4, GPT-3,
+// and GPT-2.
 func TestMostTokensIsABound(t *testing.T) {
 	all := []*codec.Codec{codec.NewO200kBase(), codec.NewCl100kBase()}
 	older := []*codec.Codec{codec.NewP50kBase(), codec.NewR50kBase()}
@@ -122,7 +122,7 @@ func TestMostTokensIsABound(t *testing.T) {
 	}
 }
 
-// TestMostTokensCountsEverything adds what a request may have, one by one.
+// TestMostTokensCountsEverything adds the members of a request one by one.
 func TestMostTokensCountsEverything(t *testing.T) {
 	text := strings.Repeat("x1", 50) // a token a byte
 	for name, test := range map[string]struct {
@@ -146,7 +146,7 @@ func TestMostTokensCountsEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			most, count := MostTokens(test.messages, test.tools), CountTokens(test.messages, test.tools)
 			if most < test.most || most > test.most+100 {
-				t.Errorf("at most %d tokens, want %d and what is around them", most, test.most)
+				t.Errorf("at most %d tokens, want %d and the tokens around them", most, test.most)
 			}
 			if count != test.count || count > most {
 				t.Errorf("%d tokens, want %d", count, test.count)
@@ -216,15 +216,16 @@ func TestTightTokensHaveAMargin(t *testing.T) {
 			t.Errorf("%d tokens are no closer than the bound, %d", tight, most)
 		}
 	}
-	// What has no text is no less than in the bound.
+	// For parts without text the two bounds are the same.
 	media := []providers.Message{{Parts: []providers.Part{{Kind: providers.PartImage}, {Kind: providers.PartThinking, Opaque: strings.Repeat("x", 400)}}}}
 	tools := []providers.Tool{{Name: "a"}}
-	if tight, most := TightTokens(media, tools), MostTokens(media, tools); tight < most-4 || most < mostOfMedia+100+mostOfTools+mostOfTool {
+	if tight, most := TightTokens(media, tools), MostTokens(media, tools); tight < most-4 || most < tokensPerMedia+100+tokensForTools+tokensPerTool {
 		t.Errorf("%d tokens, the bound is %d", tight, most)
 	}
 }
 
-// TestSchemasCount is about JSON that the model reads beside messages and tools.
+// TestSchemasCount is about JSON that the model reads in addition to messages
+// and tools.
 func TestSchemasCount(t *testing.T) {
 	schema := json.RawMessage(`"` + strings.Repeat("x1", 50) + `"`)
 	for name, count := range map[string]func([]providers.Message, []providers.Tool, ...json.RawMessage) int64{
@@ -254,8 +255,8 @@ func FuzzMostTokens(f *testing.F) {
 	})
 }
 
-// benchmarkTokens counts the same text again and again, as that of a prompt of a
-// definition is, and an answer in words that were counted before.
+// benchmarkTokens counts the same text again and again, as calls with the prompt
+// of a definition do, and an answer whose words were counted before.
 func benchmarkTokens(b *testing.B, count func([]providers.Message, []providers.Tool, ...json.RawMessage) int64) {
 	for _, kind := range []string{"markdown", "chinese", "base64"} {
 		for name, size := range map[string]int{"1KB": 1000, "1MB": 1_000_000} {

@@ -1,7 +1,6 @@
 package invoke
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -62,68 +61,29 @@ func (k *call) handOn(a *attempt) error {
 	return k.giveRest(a)
 }
 
-// relay hands on the pieces after the first.
+// relay hands on the pieces after the first, and closes the stream.
 func (k *call) relay(a *attempt) error {
 	a.clock.follow(k.policy.Idle)
-	if !a.obeys {
-		return k.awaitRelay(a)
-	}
-	k.relayAll(&a.reading, &a.own, a)
-	return a.err
-}
-
-// awaitRelay relays on a goroutine of its own.
-func (k *call) awaitRelay(a *attempt) error {
-	stream := a.stream
-	a.stream = nil
-	r, ok := await(a, func(w *work) reading {
-		r := reading{stream: stream}
-		k.relayAll(&r, w, a)
-		return r
-	}, func(reading) {})
-	if !ok {
-		return k.cause(a.ctx, a.ctx.Err())
-	}
-	a.result = r.result
-	return r.err
-}
-
-// relayAll reads a stream to its end, and closes it.
-func (k *call) relayAll(r *reading, w *work, a *attempt) {
-	stream := r.stream
-	defer r.close()
-	for r.err == nil {
-		d, err := stream.Next()
+	defer a.reading.close()
+	for {
+		d, err := a.stream.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			r.err = a.target.ended(stream)
-			return
+			return a.target.ended(a.stream)
 		case err != nil:
-			r.err = k.cause(a.ctx, err)
-		default:
-			r.err = k.pass(w, a, &d)
+			return k.cause(a.ctx, err)
 		}
-	}
-}
-
-// pass hands on a piece of a stream, unless the work was abandoned.
-func (k *call) pass(w *work, a *attempt, d *providers.Delta) error {
-	w.lock()
-	defer w.unlock()
-	if w.abandoned {
-		return context.Canceled
-	}
-	if a.heard.add(d); a.heard.tooMuch() {
-		return a.target.tooLarge(besideTheAnswer)
-	}
-	if k.wants(d) {
-		a.clock.pause()
-		if err := k.give(a, d); err != nil {
-			return err
+		if a.heard.add(&d); a.heard.tooMuch() {
+			return a.target.tooLarge(extraParts)
 		}
+		if k.wants(&d) {
+			a.clock.pause()
+			if err := k.give(a, &d); err != nil {
+				return err
+			}
+		}
+		a.clock.resume()
 	}
-	a.clock.resume()
-	return nil
 }
 
 // give hands one piece to the caller.

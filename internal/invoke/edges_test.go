@@ -12,11 +12,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// unhurried is a provider that minds no context: what it was about to say when
-// it was cancelled, it says.
+// unhurried is a provider that ignores its context: it still sends the piece
+// that it had ready when it was cancelled.
 type unhurried struct {
 	after time.Duration // before its first piece
-	then  func()        // beside its first piece; may be nil
+	then  func()        // called with its first piece; may be nil
 	said  bool
 }
 
@@ -156,7 +156,7 @@ func TestTheBreakerForgetsAfterHalfAMinute(t *testing.T) {
 			time.Sleep(time.Duration(silence) * time.Second)
 			admissionTo(e, "a").failed(time.Now(), Transient, 0, "")
 			ejected := !admissionTo(e, "a").sound(time.Now())
-			// In between it depends on where the slots begin.
+			// In between, the result depends on the start of the slots.
 			if silence <= 25 && !ejected || silence >= 30 && ejected {
 				t.Errorf("after %d s: ejected=%v", silence, ejected)
 			}
@@ -179,7 +179,7 @@ func TestASuccessEndsACoolDown(t *testing.T) {
 				if err != nil || out.text() != "a" {
 					t.Errorf("error %v, answer %q", err, out.text())
 				}
-				if !e.health.of("a", "a-model").sound(time.Now()) {
+				if !e.health.get("a", "a-model").sound(time.Now()) {
 					t.Errorf("still cooling; skipped %v", r.Skipped)
 				}
 			}

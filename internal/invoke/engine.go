@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// The policy where a call gives none, and its limits.
+// The defaults of a policy, and its limits.
 const (
 	DefaultMaxAttempts = 4
 	MaxAttempts        = 10
@@ -24,10 +23,6 @@ const (
 )
 
 const (
-	// maxAbandoned bounds the calls of one target that run on after they have
-	// ended, because its provider ignores their contexts. Each holds a goroutine,
-	// and perhaps a connection. A target that has this many is skipped.
-	maxAbandoned = 64
 	// maxContent bounds the content of a whole answer, in bytes, and of any answer
 	// its thoughts and tool calls, which are held until its end.
 	maxContent = 16 << 20
@@ -41,23 +36,23 @@ type Target struct {
 	// skipped.
 	Provider providers.Provider
 	// Host is the host that Provider calls, for the ceiling of calls in flight
-	// there. It is empty where Provider calls none.
+	// there. It is empty if Provider calls none.
 	Host       string
 	Model      string
 	Parameters providers.Parameters
 	Extra      map[string]json.RawMessage
-	// Prepared is what the provider has prepared, see providers.Prepare.
+	// Prepared is the result of providers.Prepare.
 	Prepared any
-	// Bounds are those of the definition: see BoundsOf. The engine leaves them to
+	// Bounds are the definition's: see BoundsOf. The engine leaves them to
 	// Call.Purse.
 	Bounds Bounds
-	// Weight, where above zero, puts the target before those without a weight.
+	// Weight, if above zero, puts the target before the targets without a weight.
 	// The order of targets with a weight is drawn for each call: with the weights
 	// 3 and 1, the first target is tried first in three of four calls.
 	Weight int
 }
 
-// String returns PROVIDER/MODEL, or the provider's name where there is no model.
+// String returns PROVIDER/MODEL, or the provider's name if there is no model.
 func (t *Target) String() string {
 	if t.Model == "" {
 		return t.Name
@@ -71,11 +66,11 @@ type Policy struct {
 	// of targets, so that each can be tried, and is at most the constant
 	// MaxAttempts.
 	MaxAttempts int
-	// Retries are the extra tries of each target. Default: 1 where another
+	// Retries is the number of extra tries of each target. Default: 1 if another
 	// target follows, else 2.
 	Retries *int
 	// OnCodes, unless nil, are the only HTTP statuses after which a target is
-	// tried again; where it is empty there are none. It cannot allow what the
+	// tried again; an empty list allows none. It cannot allow a retry that the
 	// class of failure forbids, and has no effect on failures without a status or
 	// on whether the next target is tried.
 	OnCodes []int
@@ -83,10 +78,10 @@ type Policy struct {
 	// attempt until its first content, Idle the time between two later pieces of
 	// a stream.
 	Total, FirstToken, Idle time.Duration
-	// Hedge, where above zero, is how long after its start a call without an
-	// answer tries the next target beside the one that runs. This happens at most
-	// once in a call, and not with a target that is ejected or whose provider has
-	// no retries left.
+	// Hedge, if above zero, is the time after which a call without an answer tries
+	// the next target in parallel with the running one. This happens at most once
+	// in a call, and not with a target that is ejected or whose provider has no
+	// retries left.
 	Hedge time.Duration
 }
 
@@ -125,42 +120,43 @@ func (p *Policy) allowsStatus(status int) bool {
 type Call struct {
 	Targets  []Target
 	Messages []providers.Message
-	// Stream asks for the answer in pieces as they arrive. Pieces has emit get those
-	// of thoughts and of tool calls beside those of the content, and the first of
-	// them begins the answer: no other target is tried after it. Without Pieces they
-	// only show that the provider is at work, and what they come to is in the result.
-	// A whole answer has them in the result alone.
+	// Stream asks for the answer in pieces as they arrive. With Pieces, emit also
+	// gets the pieces of thoughts and of tool calls, and the first of them begins the
+	// answer: no other target is tried after it. Without Pieces they only show that
+	// the provider is at work, and the complete thoughts and tool calls are in the
+	// result. A whole answer has them in the result alone.
 	Stream, Pieces bool
 	Policy         Policy
-	// InFlight, where set, counts the calls at each target's host. A target
-	// whose host has as many as HostLimit allows is skipped.
+	// InFlight counts the calls at each target's host. A target whose host has as many
+	// as HostLimit allows is skipped. Calls of targets without a host need none.
 	InFlight  *inflight.Calls
 	HostLimit inflight.HostLimit
-	// Committed, where set, is called before emit gets the first piece of a stream:
-	// with the index of the target that answers, the number of attempts, and what the
-	// provider has left out of the request.
+	// Committed, if not nil, is called before emit gets the first piece of a stream:
+	// with the index of the target that answers, the number of attempts, and the
+	// parts that the provider has left out of the request.
 	Committed func(target, attempts int, leftOut []string)
-	// Purse, where set, is asked before each attempt, also one that a provider's HTTP
+	// Purse, if set, is asked before each attempt, also one that a provider's HTTP
 	// client makes by itself. A target that it refuses is skipped.
 	Purse Purse
 	// Terse has the reasons of failures kept without any words of the providers.
 	Terse bool
-	// Changed, where set, is called with each change of a target's health that the
+	// Changed, if set, is called with each change of a target's health that the
 	// call causes, before Invoke returns. The two lanes of a hedged call may call
 	// it at the same time.
 	Changed func(*Change)
-	// StartSpan, where set, is called as each attempt begins.
+	// StartSpan, if set, is called as each attempt begins.
 	StartSpan StartSpan
 }
 
 // Purse keeps calls within a budget. The two lanes of a hedged call may use it at the
 // same time.
 type Purse interface {
-	// Take sets aside what one attempt at the target, by its index in Call.Targets, may
-	// cost at most, and reports whether there is so much. Where there is not, the
-	// attempt is not made: another target may still be cheap enough.
+	// Take reserves the highest cost of one attempt at the target, by its index in
+	// Call.Targets, and reports whether the purse covers it. If not, the attempt is not
+	// made: another target may still be cheap enough.
 	Take(target int) bool
-	// Return gives back what was taken for an attempt that was not made after all.
+	// Return gives back the reservation for an attempt that was not made after
+	// all.
 	Return(target int)
 }
 
@@ -170,7 +166,7 @@ type Skip struct {
 	Reason error
 }
 
-// Result is what is known of a call, a failed one too.
+// Result describes a call, also one that failed.
 type Result struct {
 	providers.Result
 	Attempts []Attempt
@@ -218,14 +214,13 @@ type SkipReason string
 const (
 	SkipNotConfigured SkipReason = "not_configured"
 	SkipUnavailable   SkipReason = "unavailable"
-	SkipAbandoned     SkipReason = "abandoned"
 	SkipLeftAlone     SkipReason = "left_alone"
 	SkipHostFull      SkipReason = "host_full"
 	SkipBudget        SkipReason = "budget"
 )
 
 // SkipReasons are all of them.
-var SkipReasons = []SkipReason{SkipNotConfigured, SkipUnavailable, SkipAbandoned, SkipLeftAlone, SkipHostFull, SkipBudget}
+var SkipReasons = []SkipReason{SkipNotConfigured, SkipUnavailable, SkipLeftAlone, SkipHostFull, SkipBudget}
 
 // Kind returns the kind of the reason.
 func (s *Skip) Kind() SkipReason {
@@ -234,8 +229,6 @@ func (s *Skip) Kind() SkipReason {
 		return SkipNotConfigured
 	case errors.Is(s.Reason, errUnavailable):
 		return SkipUnavailable
-	case errors.Is(s.Reason, errAbandoned):
-		return SkipAbandoned
 	case errors.Is(s.Reason, ErrHostFull):
 		return SkipHostFull
 	case errors.Is(s.Reason, ErrBudget):
@@ -250,15 +243,14 @@ func (s *Skip) passes() bool {
 	case SkipNotConfigured, SkipUnavailable:
 		return false
 	}
-	left, is := errors.AsType[*LeftAlone](s.Reason)
-	return !is || left.Why.Class == "" || !left.Why.Class.row().Final
+	left, ok := errors.AsType[*LeftAlone](s.Reason)
+	return !ok || left.Why.Class == "" || !left.Why.Class.row().Final
 }
 
 // The reasons to skip a target.
 var (
 	errNoProvider  = errors.New("no such provider is configured")
 	errUnavailable = errors.New("the provider is not available")
-	errAbandoned   = fmt.Errorf("%d of its calls go on although they have ended: the provider ignores their contexts", maxAbandoned)
 	// ErrHostFull is the reason to skip a target whose host has as many calls in
 	// flight as it may have.
 	ErrHostFull = errors.New("as many calls as may be are in flight at the provider's host")
@@ -269,20 +261,19 @@ var (
 
 // Invoke calls the targets in order until one answers. emit gets a whole answer
 // once, with its complete content. It gets a streamed answer piece by piece, see
-// Call.Pieces, and is not called where that is empty. After the first call of emit
-// no other attempt is made, so emit never gets bytes of two. One goroutine at a
-// time calls emit, and none does after Invoke has returned. Invoke returns soon
-// after ctx or the policy's time has ended, even where a provider does not. An
-// error of emit means that the caller is gone: Invoke then cancels the call. The
-// error of Invoke is an *Error.
+// Call.Pieces, and is not called for an empty one. After the first call of emit no
+// other attempt is made, so emit never gets bytes of two. Calls of emit never
+// overlap, and none happens after Invoke has returned. Invoke returns soon after
+// ctx or the policy's time has ended, even if a provider does not. An error of
+// emit means that the caller is gone: Invoke then cancels the call. The error of
+// Invoke is an *Error.
 func (e *Engine) Invoke(ctx context.Context, c *Call, emit func(providers.Delta) error) (Result, error) {
 	k := &call{engine: e, Call: c, emit: emit, parent: ctx, started: time.Now()}
 	k.policy = c.Policy.withDefaults(len(c.Targets))
 	k.deadline = k.started.Add(k.policy.Total)
 	k.left = k.policy.MaxAttempts
 	k.result.Served = -1
-	defer k.refund()
-	defer k.leaveHosts() // the places that no lane has left, also after a panic
+	defer k.giveBack() // also after a panic
 	// Deferred functions run in reverse order: the call is cancelled, then
 	// its lanes are waited for.
 	defer k.running.Wait()
@@ -305,5 +296,10 @@ func (e *Engine) Invoke(ctx context.Context, c *Call, emit func(providers.Delta)
 		k.deliver(a)
 	}
 	k.running.Wait()
-	return k.finish()
+	k.result.Attempts = k.attempts()
+	k.result.Duration = time.Since(k.started)
+	if k.result.Served < 0 {
+		return k.result, k.failure()
+	}
+	return k.result, nil
 }

@@ -23,7 +23,7 @@ var messages = map[wire.Code]string{
 	wire.UpstreamInterrupted:     "The answer was interrupted and is incomplete.",
 }
 
-// noRoom is the message of wire.Overloaded where answers, not calls, are too many.
+// noRoom is the message of wire.Overloaded if answers, not calls, are too many.
 const noRoom = "Too many large answers of model providers are being read. Try again later."
 
 // Error is a failed call.
@@ -33,8 +33,8 @@ type Error struct {
 	Code wire.Code
 	// Class is the class of failure that decided the code.
 	Class Class
-	// RetryAfter is how soon another call may succeed; at least a second where
-	// the code is wire.UpstreamRateLimited, wire.UpstreamUnavailable, wire.Overloaded or
+	// RetryAfter is how soon another call may succeed; at least a second if the code is
+	// wire.UpstreamRateLimited, wire.UpstreamUnavailable, wire.Overloaded or
 	// wire.RateLimited.
 	RetryAfter time.Duration
 	// Final reports that another call would end in the same way. A caller that

@@ -6,14 +6,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// used returns what an attempt that ended with the class has used. A provider may not
+// used returns the usage of an attempt that ended with the class. A provider may not
 // have counted its tokens: before the end of an answer it mostly has not, or has counted
-// the prompt alone. An answer is paid for all the same, and so is a part of one, so what
-// was not counted is estimated. Where the caller or the gateway has ended the attempt,
-// the provider may have been at work before it said anything: the prompt counts.
+// the prompt alone. A part of an answer is billed like a whole one, so used estimates
+// what the provider did not count. If the caller or the gateway ended the attempt, the
+// provider may have been at work before it sent anything: the prompt counts.
 func (a *attempt) used(class Class) used {
 	defer a.heard.release()
-	u := used{usage: a.result.Usage, abandoned: a.abandoned}
+	u := used{usage: a.result.Usage}
 	if a.heard == (heard{}) {
 		switch class {
 		case "", ClientGone, Superseded, Deadline, Slow:
@@ -23,17 +23,17 @@ func (a *attempt) used(class Class) used {
 	}
 	switch counted := &u.usage; {
 	case !counted.Counted():
-		counted.PromptTokens = a.promptTokens() + countBeside(a.target.Parameters.Tools, a.target.Parameters.Beside(), maxEstimated)
+		counted.PromptTokens = a.promptTokens() + countExtra(a.target.Parameters.Tools, a.target.Parameters.Beside(), maxEstimated)
 		counted.CompletionTokens = a.completionTokens()
 	case class == "" || counted.PromptTokens == 0:
 		return u
 	default:
 		// A count of an answer that went on says little: Anthropic's begins with 1.
-		said := a.completionTokens()
-		if said <= 2*counted.CompletionTokens {
+		estimate := a.completionTokens()
+		if estimate <= 2*counted.CompletionTokens {
 			return u
 		}
-		counted.CompletionTokens = said
+		counted.CompletionTokens = estimate
 	}
 	u.usage.TotalTokens = u.usage.PromptTokens + u.usage.CompletionTokens
 	u.estimated = true
@@ -54,24 +54,24 @@ func (a *attempt) completionTokens() int64 {
 	if s := a.heard.sample; s != nil {
 		c := newCounter(len(s.text), maxEstimated)
 		c.add(string(s.text))
-		tokens = c.scaled(a.heard.content + a.heard.beside)
+		tokens = c.scaled(a.heard.content + a.heard.extra)
 	}
-	if a.heard.beside > 0 {
+	if a.heard.extra > 0 {
 		return tokens
 	}
 	size := 0
-	for text := range besides(&a.result) {
+	for text := range extraTexts(&a.result) {
 		size += len(text)
 	}
 	c := newCounter(size, maxEstimated)
-	for text := range besides(&a.result) {
+	for text := range extraTexts(&a.result) {
 		c.add(text)
 	}
 	return tokens + c.tokens()
 }
 
-// besides returns the texts of an answer's thoughts and tool calls.
-func besides(r *providers.Result) iter.Seq[string] {
+// extraTexts returns the texts of an answer's thoughts and tool calls.
+func extraTexts(r *providers.Result) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range r.Thoughts {
 			if !yield(r.Thoughts[i].Text) {
@@ -102,7 +102,7 @@ func texts(m *providers.Message) iter.Seq[string] {
 	}
 }
 
-// parts returns the parts and those of tool results among them.
+// parts returns all, and the parts of the tool results among them.
 func parts(all []providers.Part) iter.Seq[*providers.Part] {
 	return func(yield func(*providers.Part) bool) {
 		for i := range all {

@@ -126,8 +126,8 @@ func TestHeavyKeyDoesNotStarveALightOne(t *testing.T) {
 	}
 }
 
-// TestRetriesByStanding: where the bucket is empty a light key may still retry, and a key
-// that has its share of an overloaded host may not, whatever the bucket has.
+// TestRetriesByStanding: if the bucket is empty a light key may still retry; a key that
+// has its share of an overloaded host may not, even if the bucket is full.
 func TestRetriesByStanding(t *testing.T) {
 	limits := inflight.Limits{Host: 1000}
 	for name, test := range map[string]struct {
@@ -155,7 +155,7 @@ func TestRetriesByStanding(t *testing.T) {
 						o.Began = o.Began.Add(-time.Second * 5)
 					}
 					for key := range byte(2) {
-						calls.Tell("a:443", limits.AtHost("w", inflight.Key{1 + key}), o)
+						calls.Report("a:443", limits.AtHost("w", inflight.Key{1 + key}), o)
 					}
 					if calls.HostShared("a:443") > 0 {
 						// The heavy key is let in once more, and has its share then.
@@ -165,7 +165,7 @@ func TestRetriesByStanding(t *testing.T) {
 						break
 					}
 				}
-				h := e.health.of("p", "p-model")
+				h := e.health.get("p", "p-model")
 				h.bucket.tokens = 0
 				if test.ejected {
 					h.until = time.Now().Add(time.Hour)

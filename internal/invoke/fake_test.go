@@ -47,8 +47,8 @@ func status(code int) error {
 	return &providers.Error{Provider: "fake", Kind: providers.Status, Status: code}
 }
 
-// fake is a provider that answers by scripts, one each call; the last one goes
-// on for ever.
+// fake is a provider that answers by scripts, one for each call; it repeats the
+// last one.
 type fake struct {
 	mu       sync.Mutex
 	scripts  []script

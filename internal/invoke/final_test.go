@@ -17,8 +17,8 @@ func TestFinalFailures(t *testing.T) {
 	refused := &providers.Error{Kind: providers.Refused, Status: 200}
 	for _, test := range []struct {
 		name    string
-		before  []error // what the targets failed with in an earlier call; nil: they were not called
-		targets []error // what they fail with; nil: they answer
+		before  []error // failures in an earlier call; nil: not called
+		targets []error // failures in this call; nil: an answer
 		skips   []int   // targets that the purse refuses
 		code    wire.Code
 		final   bool

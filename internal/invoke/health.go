@@ -4,18 +4,17 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 // The breaker ejects a target when at least half of at least 20 answers in 30
-// seconds failed. From then on it lets one try at a time through, which decides
-// whether the target comes back. The pause between two tries is 4 seconds, so that
-// a target that works again serves soon. A try that failed late delayed its caller
-// as long, so the pause after it is twice its time, two minutes at most.
+// seconds failed. From then on it admits one try at a time, which decides whether
+// the target comes back. The pause between two tries is 4 seconds, so that a
+// target that works again serves soon. A try that failed late delayed its caller,
+// so the pause after it is twice its time, two minutes at most.
 //
-// For example, the target ejected at 10:00:00 is tried at 10:00:04. Where that try
-// fails at once the next one is at 10:00:08; where it times out after 20 s, at
+// For example, the target ejected at 10:00:00 is tried at 10:00:04. If that try
+// fails at once the next one is at 10:00:08; if it times out after 20 s, at
 // 10:01:04.
 const (
 	slotLength = 5 * time.Second
@@ -40,8 +39,8 @@ const (
 	bucketIncome = 0.2
 )
 
-// maxHealth bounds how many targets are remembered. Above it, those without a call
-// for ten minutes are forgotten.
+// maxHealth bounds the number of targets in the table. Above it, targets without a
+// call for ten minutes are dropped.
 const (
 	maxHealth  = 4096
 	healthIdle = 10 * time.Minute
@@ -51,7 +50,6 @@ const (
 type health struct {
 	provider, model string
 	bucket          *bucket
-	stuck           atomic.Int32 // calls that run on after they have ended
 
 	mu      sync.Mutex
 	touched time.Time
@@ -99,14 +97,16 @@ type healthTable struct {
 	buckets map[string]*bucket    // by provider
 }
 
-// of returns the health of a target.
-func (t *healthTable) of(provider, model string) *health {
+// get returns the health of a target.
+func (t *healthTable) get(provider, model string) *health {
 	key := [2]string{provider, model}
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if h := t.targets[key]; h != nil {
-		h.touch(now)
+		h.mu.Lock()
+		h.touched = now
+		h.mu.Unlock()
 		return h
 	}
 	if t.targets == nil {
@@ -133,7 +133,7 @@ func (t *healthTable) all() []*health {
 	return slices.Collect(maps.Values(t.targets))
 }
 
-// forget drops the targets without a recent call, or all of them where that is not
+// forget drops the targets without a recent call, or all of them if that is not
 // enough. Their health is soon known again.
 func (t *healthTable) forget(now time.Time) {
 	used := make(map[string]bool)
@@ -155,12 +155,6 @@ func (t *healthTable) forget(now time.Time) {
 	}
 }
 
-func (h *health) touch(now time.Time) {
-	h.mu.Lock()
-	h.touched = now
-	h.mu.Unlock()
-}
-
 func (h *health) idle(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,11 +167,11 @@ type admission struct {
 	decides time.Time // when it was let in to decide; zero when it does not
 	began   int64     // the slot in which its first try began
 	running bool      // that try runs, and is counted there
-	slot    int64     // where its answer was counted, 0 before
+	slot    int64     // the slot that counts its answer; 0 before
 }
 
-// lets reports whether the target would be let in.
-func (h *health) lets(now time.Time) bool {
+// admits reports whether the target would admit a call.
+func (h *health) admits(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.closed(now)
@@ -199,7 +193,7 @@ func (h *health) sound(now time.Time) bool {
 	return h.until.IsZero() && !now.Before(h.cool)
 }
 
-// opens returns when the target will let a call in; now or earlier where it does.
+// opens returns when the target will admit a call; now or earlier if it does.
 func (h *health) opens(now time.Time) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -219,8 +213,8 @@ func (h *health) opens(now time.Time) time.Time {
 //   - At the last target, always while it is in good health.
 //   - At the last target when it is ejected, the bucket decides, which an outage
 //     leaves empty. A few failures in a row happen to targets that answer most
-//     calls, and must not end a call that has attempts left. One of a light key
-//     needs nothing of the bucket, which heavy keys empty.
+//     calls, and must not end a call that has attempts left. A light key's retry
+//     does not need the bucket, which heavy keys empty.
 //
 // A target that cools down may be tried again: the wait before the retry is the
 // one that it asked for.
@@ -237,8 +231,8 @@ func (h *health) permitRetry(last, light bool) bool {
 	return last && light || h.bucket.draw()
 }
 
-// admit lets a call in. Where the target is ejected, this call decides whether it
-// comes back.
+// admit admits a call if the target does so now. If the target is ejected, this
+// call decides whether it comes back.
 func (a *admission) admit(now time.Time) bool {
 	h := a.health
 	h.mu.Lock()
@@ -252,9 +246,9 @@ func (a *admission) admit(now time.Time) bool {
 	return true
 }
 
-// decided ends the probe where this call is the probe, and returns how long it
-// took. It returns false where the call is not, or where another call's answer
-// was faster. It holds the health's mu.
+// decided ends the probe if this call is the probe, and returns how long it
+// took. It returns false if the call is not the probe, or another call's answer
+// was faster. The caller holds the health's mu.
 func (a *admission) decided(now time.Time) (took time.Duration, probe bool) {
 	probe = !a.decides.IsZero() && a.decides.Equal(a.probe)
 	if probe {
@@ -328,9 +322,9 @@ func (h *health) close() {
 	}
 }
 
-// failed records a failed attempt with the wait that the provider asked for, and
-// what is known of the failure. It returns the change of the target's health, nil
-// for none.
+// failed records a failed attempt: its class, the wait that the provider asked
+// for and a text that explains it. It returns the change of the target's health,
+// or nil.
 func (a *admission) failed(now time.Time, class Class, hint time.Duration, text string) *Change {
 	row := class.row()
 	h := a.health

@@ -16,7 +16,7 @@ import (
 
 // admissionTo is a call's admission to the target of that name, not let in yet.
 func admissionTo(e *Engine, name string) *admission {
-	return &admission{health: e.health.of(name, name+"-model")}
+	return &admission{health: e.health.get(name, name+"-model")}
 }
 
 func isLeftAlone(err error) bool {
@@ -31,7 +31,7 @@ func eject(t *testing.T, e *Engine, tgt Target) {
 	for range minAnswers {
 		h.failed(time.Now(), Transient, 0, "")
 	}
-	if h.lets(time.Now()) {
+	if h.admits(time.Now()) {
 		t.Fatal("the target is not ejected")
 	}
 }
@@ -52,7 +52,7 @@ func TestBreakerOpensAtHalfOfTwenty(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := NewEngine()
-			h := e.health.of("p", "p-model")
+			h := e.health.get("p", "p-model")
 			for range test.ok {
 				admissionTo(e, "p").answered(time.Now())
 			}
@@ -97,7 +97,7 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 				t.Fatalf("not exactly one is let in")
 			}
 			time.Sleep(took)
-			// Who was let in before, or in spite of it, does not decide.
+			// A call that was admitted before, or in spite of it, does not decide.
 			for _, class := range []Class{Transient, ClientGone, RateLimit} {
 				other.failed(time.Now().Add(-time.Hour), class, 0, "")
 			}
@@ -137,23 +137,31 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 }
 
 func TestAPanicDoesNotKeepTheProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := NewEngine()
-		tgt := target("a", scripted(says("x")))
-		eject(t, e, tgt)
-		time.Sleep(probeEvery)
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("the panic is swallowed")
-				}
+	for name, of := range map[string]struct {
+		provider providers.Provider
+		emit     func(providers.Delta) error
+	}{
+		"the caller's":   {scripted(says("x")), func(providers.Delta) error { panic("of the caller") }},
+		"the provider's": {panicking{}, func(providers.Delta) error { return nil }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := NewEngine()
+			tgt := target("a", of.provider)
+			eject(t, e, tgt)
+			time.Sleep(probeEvery)
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s panic is swallowed", name)
+					}
+				}()
+				e.Invoke(t.Context(), &Call{Targets: []Target{tgt}}, of.emit)
 			}()
-			e.Invoke(t.Context(), &Call{Targets: []Target{tgt}}, func(providers.Delta) error { panic("of the caller") })
-		}()
-		if !admissionTo(e, tgt.Name).admit(time.Now()) {
-			t.Error("the target stays closed")
-		}
-	})
+			if !admissionTo(e, tgt.Name).admit(time.Now()) {
+				t.Errorf("after %s panic the target stays closed", name)
+			}
+		})
+	}
 }
 
 func TestCoolDowns(t *testing.T) {
@@ -220,29 +228,26 @@ func TestRetryAfterOfTheWholeIsTheSoonest(t *testing.T) {
 // TestSingleTargetAtThirtyPercentFaults is the promise of 99.9 % with six
 // attempts, at the calls that this takes at least: 1/(1-0.3) = 1.43.
 func TestSingleTargetAtThirtyPercentFaults(t *testing.T) {
-	for _, faults := range [][]error{
-		{status(500), status(429), &providers.ConnectError{Err: errors.New("reset")}, &providers.Error{Kind: providers.Truncated}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(1, 2))
-			p := &chance{random: random, rate: 0.3, faults: faults}
-			e := NewEngine()
-			const requests = 5000
-			failed := 0
-			for range requests {
-				time.Sleep(10 * time.Millisecond)
-				c := &Call{Targets: []Target{target("a", p)}, Stream: random.IntN(2) == 0, Policy: Policy{MaxAttempts: 6, Retries: retries(5)}}
-				if _, err, _ := runOn(t, e, c); err != nil {
-					failed++
-				}
+	faults := []error{status(500), status(429), &providers.ConnectError{Err: errors.New("reset")}, &providers.Error{Kind: providers.Truncated}}
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 2))
+		p := &chance{random: random, rate: 0.3, faults: faults}
+		e := NewEngine()
+		const requests = 5000
+		failed := 0
+		for range requests {
+			time.Sleep(10 * time.Millisecond)
+			c := &Call{Targets: []Target{target("a", p)}, Stream: random.IntN(2) == 0, Policy: Policy{MaxAttempts: 6, Retries: retries(5)}}
+			if _, err, _ := runOn(t, e, c); err != nil {
+				failed++
 			}
-			perRequest := float64(p.calls) / requests
-			t.Logf("%d of %d failed, %.3f calls each", failed, requests, perRequest)
-			if failed > requests/1000 || perRequest > 1.45 {
-				t.Errorf("%d of %d failed, %.3f calls each", failed, requests, perRequest)
-			}
-		})
-	}
+		}
+		perRequest := float64(p.calls) / requests
+		t.Logf("%d of %d failed, %.3f calls each", failed, requests, perRequest)
+		if failed > requests/1000 || perRequest > 1.45 {
+			t.Errorf("%d of %d failed, %.3f calls each", failed, requests, perRequest)
+		}
+	})
 }
 
 func TestFallbackAtThirtyPercentFaultsAnswersAll(t *testing.T) {
@@ -304,7 +309,7 @@ func TestEverythingDown(t *testing.T) {
 						slow++
 					}
 				}
-				// What is left of a provider's retries is used up once.
+				// The remainder of a provider's retries is used up once.
 				if slow > targets*bucketSize {
 					t.Errorf("%d of %d calls failed slowly", slow, requests)
 				}
@@ -353,7 +358,7 @@ func TestHealthIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEngine()
 		for i := range 3 * maxHealth {
-			e.health.of("p", fmt.Sprint(i))
+			e.health.get("p", fmt.Sprint(i))
 			if i%1000 == 0 {
 				time.Sleep(healthIdle / 4)
 			}
@@ -382,7 +387,7 @@ func TestConcurrentCalls(t *testing.T) {
 	wait.Wait()
 }
 
-// A reload makes new providers and new calls; what is known of a target stays.
+// A reload makes new providers and new calls; the health of a target stays.
 func TestHealthOutlivesTheProvidersOfAConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEngine()

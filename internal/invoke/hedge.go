@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// A hedged call: where no answer began in time, a second lane tries the next target
-// while the first lane still waits. The lane that has something to hand on first
-// settles the call and cancels the other. Only its answer reaches the goroutine
-// that hands on, so the caller never gets bytes of two attempts.
+// A hedged call: if no answer began in time, a second lane tries the next target
+// while the first lane still waits
+// (https://research.google/pubs/the-tail-at-scale/). The first lane with an answer
+// to hand on settles the call and cancels the other. Only its answer reaches the
+// goroutine that hands on, so the caller never gets bytes of two attempts.
 //
-// For example, with hedge 2s: target a is called at 0 s, target b beside it at 2 s.
-// b's first content comes at 3 s, so a's attempt ends then, as superseded.
+// For example, with hedge 2s: target a is called at 0 s, target b in addition at 2
+// s. b's first content comes at 3 s, so a's attempt ends then, as superseded.
 
 // laneEnd is the outcome of a lane.
 type laneEnd struct {
@@ -50,7 +51,7 @@ func (k *call) race() *attempt {
 	return nil
 }
 
-// start runs a lane on a goroutine of its own, from the target at place i or, where
+// start runs a lane on a goroutine of its own, from the target at place i or, if
 // i is -1, from the next one. It returns false when the call is settled.
 func (k *call) start(hedge bool, i int, ends chan<- laneEnd) bool {
 	l := k.newLane(hedge)
@@ -74,9 +75,9 @@ func (k *call) start(hedge bool, i int, ends chan<- laneEnd) bool {
 }
 
 // hedgeTarget takes the next target for a second lane and returns its place in the
-// order. It returns -1 where there is none in good health that the purse has enough
-// for, where its provider has no retry left, and where the call has no attempt left
-// or is settled.
+// order. It returns -1 if no target in good health is within the purse, if the
+// target's provider has no retry left, or if the call has no attempt left or is
+// settled.
 func (k *call) hedgeTarget() int {
 	now := time.Now()
 	k.mu.Lock()
@@ -107,7 +108,7 @@ func (k *call) hedgeTarget() int {
 func (k *call) hedged() bool { return k.policy.Hedge > 0 }
 
 // settle makes this lane decide how the call ends, and cancels the other. It
-// returns false where the other was faster.
+// returns false if the other was faster.
 func (l *lane) settle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,7 +33,7 @@ func TestHedge(t *testing.T) {
 	refused := &providers.Error{Kind: providers.Refused, Status: 200}
 	for _, test := range []struct {
 		name    string
-		policy  Policy // besides Hedge, which is 2 s
+		policy  Policy // without Hedge, which is 2 s
 		targets [][]script
 		stream  []bool // both unless given
 		want    string // answer, or the code of the failure
@@ -84,7 +84,7 @@ func TestHedge(t *testing.T) {
 			name: "the first fails, the hedge answers", targets: [][]script{{{after: 3 * time.Second, err: status(400)}}, {slowly(9*time.Second, "b")}},
 			want: "b", took: 11 * time.Second, calls: []int{1, 1}, classes: []string{"rejected", "-"},
 		}, {
-			name: "both fail: the first target's failure is told", targets: [][]script{{{after: 5 * time.Second, err: status(401)}}, {fails(status(400))}},
+			name: "both fail: the first target's failure is reported", targets: [][]script{{{after: 5 * time.Second, err: status(401)}}, {fails(status(400))}},
 			want: wire.UpstreamCredentials.Name, took: 5 * time.Second, calls: []int{1, 1}, classes: []string{"credential", "-rejected"},
 		}, {
 			name: "one hedge, not two", policy: Policy{FirstToken: 30 * time.Second, Total: 100 * time.Second},
@@ -219,7 +219,7 @@ func TestNoHedgeWithATargetThatIsLeftAlone(t *testing.T) {
 			admissionTo(e, tgt.Name).failed(time.Now(), RateLimit, time.Minute, "")
 		},
 		"without retries": func(_ *testing.T, e *Engine, tgt Target) {
-			for e.health.of(tgt.Name, tgt.Model).bucket.draw() {
+			for e.health.get(tgt.Name, tgt.Model).bucket.draw() {
 			}
 		},
 	} {
@@ -269,13 +269,13 @@ func TestAnAttemptThatWasSupersededIsNoVerdict(t *testing.T) {
 		e := NewEngine()
 		for range 100 {
 			c := hedged(time.Second, target("a", scripted(script{hang: true})), target("b", scripted(says("b"))))
-			e.health.of("b", "b-model").bucket.tokens = bucketSize
+			e.health.get("b", "b-model").bucket.tokens = bucketSize
 			if r, err, _ := runOn(t, e, c); err != nil || len(r.Attempts) != 2 {
 				t.Fatalf("error %v, attempts %+v", err, r.Attempts)
 			}
 		}
 		for _, name := range []string{"a", "b"} {
-			if !e.health.of(name, name+"-model").sound(time.Now()) {
+			if !e.health.get(name, name+"-model").sound(time.Now()) {
 				t.Errorf("%s is left alone", name)
 			}
 		}
@@ -368,14 +368,14 @@ func TestTheHeadersOfAHedgedStreamCountItsAttempts(t *testing.T) {
 		c.Committed = func(target, attempts int, _ []string) { told = fmt.Sprint(target, " ", attempts) }
 		run(t, c)
 		if told != "1 2" {
-			t.Errorf("told %q", told)
+			t.Errorf("got %q", told)
 		}
 		// One that waits to be tried again has not begun.
 		limited := fails(&providers.Error{Status: 429, RetryAfter: 6 * time.Second})
 		c.Targets[0].Provider, c.Targets[1].Provider = scripted(limited), scripted(says("b"))
 		r, _, _ := run(t, c)
 		if told != "1 2" || len(r.Attempts) != 2 {
-			t.Errorf("told %q, %d attempts", told, len(r.Attempts))
+			t.Errorf("got %q, %d attempts", told, len(r.Attempts))
 		}
 	})
 }

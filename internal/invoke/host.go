@@ -9,7 +9,7 @@ import "github.com/cadenza-gateway/cadenza/internal/inflight"
 // enterHost takes a place at the target's host. It holds k.mu, as the functions
 // below do.
 func (k *call) enterHost(u *usable) bool {
-	if k.InFlight == nil || k.host(u) == "" {
+	if k.host(u) == "" {
 		return true
 	}
 	u.held = k.InFlight.EnterHost(k.host(u), k.HostLimit)
@@ -26,33 +26,24 @@ func (k *call) leaveHost(u *usable) {
 
 // hostFull reports whether there is no place for the target at present.
 func (k *call) hostFull(u *usable) bool {
-	return k.InFlight != nil && k.host(u) != "" && k.InFlight.HostRefuses(k.host(u), k.HostLimit) != inflight.None
+	return k.host(u) != "" && k.InFlight.HostRefuses(k.host(u), k.HostLimit) != inflight.None
 }
 
 func (k *call) host(u *usable) string { return k.Targets[u.index].Host }
 
-// leaveHosts gives all places back. It is called when no lane runs any more.
-func (k *call) leaveHosts() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i := range k.usable {
-		k.leaveHost(&k.usable[i])
-	}
-}
-
-// permitRetry reports whether a failed try may be repeated. Where the key has its share of
-// an overloaded host, it may not: its retries would take what others need.
+// permitRetry reports whether a failed try may be repeated. It may not if the key has its
+// share of an overloaded host: the retries would take the places of other keys.
 func (a *attempt) permitRetry(last bool) bool {
 	full, light := false, false
-	if a.InFlight != nil && a.target.Host != "" {
+	if a.target.Host != "" {
 		full, light = a.InFlight.Standing(a.target.Host, a.HostLimit)
 	}
 	return !full && a.health.permitRetry(last, light)
 }
 
-// tellHost has the ceiling of the attempt's host follow how the attempt went.
-func (a *attempt) tellHost(class Class) {
-	if a.InFlight == nil || a.target.Host == "" {
+// reportToHost adjusts the ceiling of the attempt's host to the outcome of the attempt.
+func (a *attempt) reportToHost(class Class) {
+	if a.target.Host == "" {
 		return
 	}
 	o := inflight.Outcome{Began: a.tryAt, Model: a.target.Model}
@@ -66,5 +57,5 @@ func (a *attempt) tellHost(class Class) {
 	default:
 		return
 	}
-	a.InFlight.Tell(a.target.Host, a.HostLimit, o)
+	a.InFlight.Report(a.target.Host, a.HostLimit, o)
 }

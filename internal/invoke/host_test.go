@@ -3,13 +3,13 @@ package invoke
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -26,7 +26,7 @@ func at(host, name string, p providers.Provider) Target {
 func occupied(host string, n int) *inflight.Calls {
 	c := new(inflight.Calls)
 	for range n {
-		c.EnterHost(host, inflight.HostLimit{Most: n})
+		c.EnterHost(host, inflight.HostLimit{Max: n})
 	}
 	return c
 }
@@ -44,7 +44,7 @@ func TestFullHostIsPassedOver(t *testing.T) {
 			calls := occupied("a:443", test.busy)
 			r, err, _ := run(t, &Call{
 				Targets:  []Target{at("a:443", "first", scripted(says("a"))), at("b:443", "second", scripted(says("b")))},
-				InFlight: calls, HostLimit: inflight.HostLimit{Most: 2},
+				InFlight: calls, HostLimit: inflight.HostLimit{Max: 2},
 			})
 			if err != nil || r.Served != test.served {
 				t.Errorf("served by %d, %v, want %d", r.Served, err, test.served)
@@ -72,7 +72,7 @@ func TestOverloadedWhereNoHostHasAPlace(t *testing.T) {
 		{"the other failed", []Target{at("b:443", "q", scripted(fails(status(400)))), at("a:443", "p", busy)}, wire.UpstreamRejected},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r, err, _ := run(t, &Call{Targets: test.targets, InFlight: occupied("a:443", 2), HostLimit: inflight.HostLimit{Most: 2}})
+			r, err, _ := run(t, &Call{Targets: test.targets, InFlight: occupied("a:443", 2), HostLimit: inflight.HostLimit{Max: 2}})
 			if err == nil || err.Code != test.code {
 				t.Fatalf("%v, want %s", err, test.code.Name)
 			}
@@ -97,17 +97,17 @@ func TestEjectedTargetIsTriedOnlyWithAPlace(t *testing.T) {
 		e := NewEngine()
 		soon, late := scripted(says("a")), scripted(says("b"))
 		now := time.Now()
-		e.health.of("soon", "soon-model").cool = now.Add(time.Second)
-		e.health.of("late", "late-model").cool = now.Add(time.Minute)
+		e.health.get("soon", "soon-model").cool = now.Add(time.Second)
+		e.health.get("late", "late-model").cool = now.Add(time.Minute)
 		targets := []Target{at("a:443", "soon", soon), at("b:443", "late", late)}
 		calls := occupied("a:443", 2)
-		r, err, _ := runOn(t, e, &Call{Targets: targets, InFlight: calls, HostLimit: inflight.HostLimit{Most: 2}})
+		r, err, _ := runOn(t, e, &Call{Targets: targets, InFlight: calls, HostLimit: inflight.HostLimit{Max: 2}})
 		if err != nil || r.Served != 1 || soon.calls() != 0 {
 			t.Errorf("served by %d, %v", r.Served, err)
 		}
 		calls.LeaveHost("a:443", inflight.HostLimit{})
-		e.health.of("late", "late-model").cool = now.Add(time.Minute)
-		r, err, _ = runOn(t, e, &Call{Targets: targets, InFlight: calls, HostLimit: inflight.HostLimit{Most: 2}})
+		e.health.get("late", "late-model").cool = now.Add(time.Minute)
+		r, err, _ = runOn(t, e, &Call{Targets: targets, InFlight: calls, HostLimit: inflight.HostLimit{Max: 2}})
 		if err != nil || r.Served != 0 {
 			t.Errorf("with a place: served by %d, %v", r.Served, err)
 		}
@@ -128,7 +128,7 @@ func TestHostIsLeftWithItsTarget(t *testing.T) {
 	}
 	_, err, _ := run(t, &Call{
 		Targets:  []Target{at("a:443", "p", invokeFunc(look)), at("b:443", "q", invokeFunc(look))},
-		InFlight: calls, HostLimit: inflight.HostLimit{Most: 1},
+		InFlight: calls, HostLimit: inflight.HostLimit{Max: 1},
 	})
 	if err == nil || !slices.Equal(during, []int{1, 0, 0, 1}) {
 		t.Errorf("%v: places at a and b during the attempts: %v", err, during)
@@ -159,7 +159,7 @@ func TestHedgeTakesAPlaceAtItsHost(t *testing.T) {
 				r, err, _ := run(t, &Call{
 					Targets:  []Target{at("a:443", "p", scripted(slow)), at("a:443", "q", second)},
 					Policy:   Policy{Hedge: time.Second, Total: time.Minute},
-					InFlight: calls, HostLimit: inflight.HostLimit{Most: test.limit},
+					InFlight: calls, HostLimit: inflight.HostLimit{Max: test.limit},
 				})
 				if err != nil || second.calls() != test.hedges || r.Served != test.hedges {
 					t.Errorf("%d hedges, served by %d, %v", second.calls(), r.Served, err)
@@ -189,25 +189,26 @@ func TestNoPlaceIsLeaked(t *testing.T) {
 		}
 		panics := invokeFunc(func(context.Context, *providers.Request) (providers.Stream, error) { panic("a provider's bug") })
 		hosts := []string{"a:443", "b:443", "c:80"}
+		random := gatewaytest.Random(t)
 		var group sync.WaitGroup
 		for range 400 {
 			c := &Call{
-				Stream:   rand.IntN(2) == 0,
-				Policy:   Policy{Total: time.Duration(1+rand.IntN(20)) * time.Second, FirstToken: 2 * time.Second, Idle: time.Second},
-				InFlight: calls, HostLimit: inflight.HostLimit{Most: 40},
+				Stream:   random.IntN(2) == 0,
+				Policy:   Policy{Total: time.Duration(1+random.IntN(20)) * time.Second, FirstToken: 2 * time.Second, Idle: time.Second},
+				InFlight: calls, HostLimit: inflight.HostLimit{Max: 40},
 			}
-			if rand.IntN(2) == 0 {
-				c.Policy.Hedge = time.Duration(rand.IntN(2000)) * time.Millisecond
+			if random.IntN(2) == 0 {
+				c.Policy.Hedge = time.Duration(random.IntN(2000)) * time.Millisecond
 			}
-			for i := range 1 + rand.IntN(3) {
-				var p providers.Provider = scripted(scripts[rand.IntN(len(scripts))])
-				if rand.IntN(10) == 0 {
+			for i := range 1 + random.IntN(3) {
+				var p providers.Provider = scripted(scripts[random.IntN(len(scripts))])
+				if random.IntN(10) == 0 {
 					p = panics
 				}
-				c.Targets = append(c.Targets, at(hosts[rand.IntN(len(hosts))], hosts[i], p))
+				c.Targets = append(c.Targets, at(hosts[random.IntN(len(hosts))], hosts[i], p))
 			}
-			out := caller{gone: rand.IntN(3)}
-			leave, start := time.Duration(rand.IntN(5000))*time.Millisecond, time.Duration(rand.IntN(3000))*time.Millisecond
+			out := caller{gone: random.IntN(3)}
+			leave, start := time.Duration(random.IntN(5000))*time.Millisecond, time.Duration(random.IntN(3000))*time.Millisecond
 			group.Go(func() {
 				defer func() { _ = recover() }()
 				time.Sleep(start)
@@ -228,7 +229,7 @@ func TestNoPlaceIsLeaked(t *testing.T) {
 // TestCeilingFollowsTheHost: what overloads a host lowers its adaptive ceiling, and other
 // failures do not.
 func TestCeilingFollowsTheHost(t *testing.T) {
-	limit := inflight.HostLimit{Most: 10, Adaptive: true}
+	limit := inflight.HostLimit{Max: 10, Adaptive: true}
 	for name, test := range map[string]struct {
 		answer script
 		stream bool
@@ -263,7 +264,7 @@ func TestCeilingFollowsTheHost(t *testing.T) {
 // TestCeilingFollowsTheWait: a longer wait for the first content of a stream, or for a
 // whole answer, lowers an adaptive ceiling; an answer that is long does not.
 func TestCeilingFollowsTheWait(t *testing.T) {
-	limit := inflight.HostLimit{Most: 10, Adaptive: true}
+	limit := inflight.HostLimit{Max: 10, Adaptive: true}
 	answer := func(first, rest time.Duration) script {
 		s := says("a", "b")
 		s.steps[0].after, s.steps[1].after = first, rest

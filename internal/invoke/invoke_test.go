@@ -323,7 +323,7 @@ func TestAToolCallIsAnAnswerThatBegan(t *testing.T) {
 		if err != nil || len(out.pieces) != 0 || len(r.ToolCalls) != 1 || r.FirstToken != 5*time.Second || other.calls() != 0 {
 			t.Errorf("error %v, pieces %q, result %+v", err, out.pieces, r)
 		}
-		// One that breaks off has told the caller nothing yet.
+		// The caller has nothing yet of an answer that breaks off.
 		answer.steps = append(answer.steps, step{err: &providers.Error{Kind: providers.Truncated}})
 		c.Targets[0].Provider = scripted(answer)
 		_, err, out = run(t, c)

@@ -9,8 +9,8 @@ import (
 )
 
 // TestPartsThatTargetsLack: a target that does not take a part of the messages was not
-// asked, so that the others decide what the caller is told. Where there are none, the
-// caller is told of the part: it may have sent it.
+// asked, so the other targets decide the caller's error. If there are none, the error
+// names the part: the caller may have sent it.
 func TestPartsThatTargetsLack(t *testing.T) {
 	lacks := func() script { return fails(providers.LacksPart("a", 1, "audio")) }
 	down := func() script { return fails(&providers.Error{Provider: "b", Kind: providers.Status, Status: 500}) }

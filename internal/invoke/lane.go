@@ -10,8 +10,8 @@ import (
 )
 
 // lane tries the targets, one attempt at a time, until an answer can be handed on.
-// A call has one lane, and a second one where it is hedged. The two share the
-// targets and the budget of attempts.
+// A call has one lane, and a second one if it is hedged. The two share the targets
+// and the budget of attempts.
 type lane struct {
 	*call
 	ctx    context.Context
@@ -51,7 +51,7 @@ func (k *call) newLane(hedge bool) *lane {
 	return l
 }
 
-// run tries the target at place i, or the next one where i is -1, and those after
+// run tries the target at place i, or the next one if i is -1, and the ones after
 // it, until an answer can be handed on or the call is over. It returns nil when
 // there is nothing to hand on.
 func (l *lane) run(i int) *attempt {
@@ -77,15 +77,16 @@ func (l *lane) run(i int) *attempt {
 func (l *lane) target(i int) (*attempt, bool) {
 	u := &l.usable[i]
 	t := &l.Targets[u.index]
-	// The one before may still be read by a provider that ignores its context.
 	a, req := &l.firstAttempt, &l.firstRequest
 	if a.lane != nil {
 		a, req = new(attempt), new(providers.Request)
 	}
-	// Member by member: a literal would be made on the stack, which is that of the
-	// connection to the provider, too.
+	// Member by member: a literal would be made on the stack, which the connection
+	// to the provider uses, too.
 	a.lane, a.target, a.place, a.index, a.health = l, t, i, u.index, &u.health
-	a.later, a.obeys = l.later(), providers.ObeysContext(t.Provider)
+	l.mu.Lock()
+	a.later = l.later(time.Now())
+	l.mu.Unlock()
 	req.Model, req.Messages, req.Parameters, req.Extra = t.Model, l.Messages, t.Parameters, t.Extra
 	req.Prepared, req.Stream = t.Prepared, l.Stream
 	// For a try without a verdict: the attempts are used up, the caller left, or
@@ -135,7 +136,7 @@ func (l *lane) target(i int) (*attempt, bool) {
 type failed struct {
 	place      int // of the target in the order
 	class      Class
-	status     int // HTTP status, 0 where none was received
+	status     int // HTTP status, 0 if none was received
 	hint       time.Duration
 	repeatable bool // the provider does not advise against a retry
 	err        error
@@ -152,8 +153,8 @@ func (f *failed) lacks() string {
 }
 
 // mayRepeat reports whether the class of failure allows another try at the same
-// target. A target that was slow, or limits the rate without saying for how long,
-// is tried again only where it is the last one.
+// target. If the target was slow, or limits the rate without saying for how long,
+// only the last target is tried again.
 func (f failed) mayRepeat(last bool) bool {
 	switch f.class {
 	case Slow:
@@ -176,12 +177,12 @@ func (a *attempt) failed(err error) failed {
 	a.close()
 	f.brief = a.explain(err, f.class)
 	a.end(f, a.used(f.class))
-	a.tellHost(f.class)
+	a.reportToHost(f.class)
 	a.tell(a.health.failed(time.Now(), f.class, f.hint, f.brief))
 	return f
 }
 
-// succeeded ends an attempt whose answer was handed on completely. Where the provider
+// succeeded ends an attempt whose answer was handed on completely. If the provider
 // counted no tokens the answer has the estimate.
 func (a *attempt) succeeded(k *call) {
 	a.close()
@@ -190,13 +191,13 @@ func (a *attempt) succeeded(k *call) {
 		a.result.Usage, k.result.Estimated = u.usage, true
 	}
 	a.end(failed{status: http.StatusOK}, u)
-	a.tellHost("")
+	a.reportToHost("")
 }
 
 // sleep waits for d, or until ctx ends, and then returns ctx's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
-		// The race detector may crash where goroutines of one synctest bubble read
+		// The race detector may crash if goroutines of one synctest bubble read
 		// from timers that are due already (https://go.dev/issue/78156).
 		return ctx.Err()
 	}

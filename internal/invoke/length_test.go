@@ -22,8 +22,8 @@ func jsonTarget(name string, p providers.Provider, format string) Target {
 	return t
 }
 
-// TestJSONThatWasCut is no answer, even where it happens to parse. The same
-// target would end alike, so the next one is asked.
+// TestJSONThatWasCut: JSON that was cut is no answer, even if it happens to
+// parse. The same target would cut it again, so the next one is asked.
 func TestJSONThatWasCut(t *testing.T) {
 	for _, format := range []string{providers.FormatJSON, providers.FormatSchema} {
 		for _, text := range []string{`{"topic":"bil`, `{"topic":"billing"}`, "1", ""} {
@@ -75,8 +75,8 @@ func TestJSONThatIsCutInAStream(t *testing.T) {
 	}
 }
 
-// TestAnswersThatEndEarly are answers all the same, where no JSON was asked for
-// or where it was not a limit that ended them.
+// TestAnswersThatEndEarly: an answer that ends early is an answer if no JSON
+// was asked for or if the reason was not a limit.
 func TestAnswersThatEndEarly(t *testing.T) {
 	for _, test := range []struct {
 		format string

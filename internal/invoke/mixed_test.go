@@ -144,8 +144,8 @@ func TestAnswersAreNeverMixed(t *testing.T) {
 	})
 }
 
-// TestHedgedCallsAtOnce lets winners and losers meet as closely as a real
-// scheduler has them.
+// TestHedgedCallsAtOnce makes winners and losers meet as closely as a real
+// scheduler does.
 func TestHedgedCallsAtOnce(t *testing.T) {
 	e := NewEngine()
 	running := &gauge{}
@@ -164,7 +164,7 @@ func TestHedgedCallsAtOnce(t *testing.T) {
 	for range 16 {
 		wait.Go(func() {
 			for i := range 150 {
-				bucket := e.health.of("b", "b-model").bucket
+				bucket := e.health.get("b", "b-model").bucket
 				bucket.mu.Lock()
 				bucket.tokens = bucketSize
 				bucket.mu.Unlock()

@@ -31,7 +31,7 @@ func TestNamesOfUpstreamsAreCut(t *testing.T) {
 				t.Errorf("stream %t: tool calls with names of %d and %d bytes", stream, len(last.ID), len(last.Name))
 			}
 			if given := answer.result.ToolCalls[1].ID; given != test.name {
-				t.Error("what is the provider's was changed")
+				t.Error("the provider's own result was changed")
 			}
 		}
 	}

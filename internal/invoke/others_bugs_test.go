@@ -11,7 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// What other gateways have got wrong, each by name.
+// Bugs of other gateways, each with its name.
 
 func TestNoSleepAfterTheLastAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -86,26 +86,12 @@ func TestCallersThatGoAwayDoNotEjectATarget(t *testing.T) {
 				t.Fatal("no error")
 			}
 		}
-		if !e.health.of("a", "a-model").lets(time.Now()) {
+		if !e.health.get("a", "a-model").admits(time.Now()) {
 			t.Error("the target is ejected")
 		}
 		p.scripts = []script{says("fine")}
 		if _, err, _ := runOn(t, e, c); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-func TestACallerThatGoesAwayFreesTheUpstreamAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := scripted(script{steps: []step{{say: "a"}}, hang: true})
-		ctx, cancel := context.WithCancel(t.Context())
-		var gone time.Time
-		time.AfterFunc(time.Second, func() { gone = time.Now(); cancel() })
-		var out caller
-		NewEngine().Invoke(ctx, &Call{Targets: []Target{target("a", p)}, Stream: true}, out.emit)
-		if took := p.closed[0].Sub(gone); took > 100*time.Millisecond {
-			t.Errorf("the upstream was let go %s after the caller", took)
 		}
 	})
 }
@@ -135,14 +121,6 @@ func TestARetryAfterBeyondTheBudgetDoesNotBlock(t *testing.T) {
 	})
 }
 
-func TestASpentQuotaIsNotRetried(t *testing.T) {
-	p := scripted(fails(&providers.Error{Status: 429, Code: "insufficient_quota", RetryAfter: time.Second}))
-	_, err, _ := run(t, &Call{Targets: []Target{target("a", p)}})
-	if err.Code != wire.UpstreamCredentials || p.calls() != 1 {
-		t.Errorf("error %v, %d calls", err, p.calls())
-	}
-}
-
 func TestAttemptsDoNotMultiplyOverTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := scripted(fails(status(500)))
@@ -152,14 +130,6 @@ func TestAttemptsDoNotMultiplyOverTargets(t *testing.T) {
 			t.Errorf("%d calls, want %d", n, DefaultMaxAttempts)
 		}
 	})
-}
-
-func TestA400OfAllTargetsIsNotTheCallers400(t *testing.T) {
-	p := scripted(fails(status(400)))
-	_, err, _ := run(t, &Call{Targets: []Target{target("a", p), target("b", p)}})
-	if err.Code != wire.UpstreamRejected || err.Class != Rejected {
-		t.Errorf("error %v", err)
-	}
 }
 
 func TestTheResultNamesTheModelThatAnswered(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// What other gateways have got wrong, each by name, over real connections.
+// Bugs of other gateways, each with its name, over real connections.
 
 func TestRetryAfterOfEveryForm(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -9,21 +9,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// The bounds of Error.RetryAfter where a provider names none, or too much.
+// The bounds of Error.RetryAfter, for a provider that sends no wait or too long
+// a one.
 const (
 	minRetryAfter = time.Second
 	maxRetryAfter = 10 * time.Minute
 )
-
-// finish sums up the call. It is called when no lane runs any more.
-func (k *call) finish() (Result, error) {
-	k.result.Attempts = k.attempts()
-	k.result.Duration = time.Since(k.started)
-	if k.result.Served >= 0 {
-		return k.result, nil
-	}
-	return k.result, k.failure()
-}
 
 // failure returns the caller's error for a call that no target answered.
 func (k *call) failure() *Error {
@@ -102,7 +93,7 @@ func (k *call) nothingTried() (Class, wire.Code, error) {
 	}
 	switch {
 	case full:
-		// A full host has room again soon. A missing key stays missing.
+		// A full host has a place again soon. A missing key stays missing.
 		class, code = Unknown, wire.Overloaded
 	case spent:
 		class, code = Unknown, wire.RateLimited
@@ -110,11 +101,11 @@ func (k *call) nothingTried() (Class, wire.Code, error) {
 	return class, code, errors.Join(details...)
 }
 
-// decisive picks the failure that decides the caller's error. It is the failure
-// that broke the answer or ended the call itself. Else it is the failure of the
-// first target that was asked, unless that only says that the request does not suit
-// this target and another target says to come back later. A target that lacks a part
-// of the messages is not asked, and decides where all of them lack one.
+// decisive picks the failure that decides the caller's error: the failure that broke
+// the answer or ended the call itself, else the failure of the first target that was
+// asked. If that only means that the request does not suit this target, and another
+// target asks to come back later, the other one decides. A target that lacks a part
+// of the messages is not asked, and decides only if all of them lack one.
 func (k *call) decisive() failed {
 	if k.broken != nil {
 		return *k.broken

@@ -8,16 +8,16 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// heard is what a provider has said of an answer. It counts what the caller does not
-// get, too.
+// heard counts the parts of a provider's answer, including the parts that the caller
+// does not get.
 type heard struct {
 	content int  // bytes
-	beside  int  // bytes of thoughts and tool calls
+	extra   int  // bytes of thoughts and tool calls, which are not content
 	calls   int  // tool calls of which a piece came
 	thought bool // a piece of a thought came
 
-	// sample is the beginning of it all, by which the tokens are estimated where the
-	// provider does not count them; nil before the first text.
+	// sample is the beginning of all texts, from which the tokens are estimated if
+	// the provider does not count them; nil before the first text.
 	sample *sample
 }
 
@@ -29,7 +29,7 @@ type sample struct{ text []byte }
 
 var samples = sync.Pool{New: func() any { return &sample{make([]byte, 0, sampleSize)} }}
 
-// keep has the sample hold as much of the text as it has room for.
+// keep appends as much of the text to the sample as fits.
 func (h *heard) keep(text string) {
 	if h.sample == nil {
 		h.sample = samples.Get().(*sample)
@@ -48,7 +48,7 @@ func (h *heard) release() {
 	}
 }
 
-// plain reports whether a piece has nothing beside content, as most have.
+// plain reports whether a piece has content alone, as most have.
 func plain(d *providers.Delta) bool { return d.Thinking == "" && d.Thought == nil && d.Calls == nil }
 
 // add counts a piece.
@@ -58,33 +58,33 @@ func (h *heard) add(d *providers.Delta) {
 		h.keep(d.Content)
 	}
 	if !plain(d) {
-		h.addBeside(d)
+		h.addExtra(d)
 	}
 }
 
-func (h *heard) addBeside(d *providers.Delta) {
+func (h *heard) addExtra(d *providers.Delta) {
 	if d.Thinking != "" || d.Thought != nil {
 		h.thought = true
-		h.beside += len(d.Thinking)
+		h.extra += len(d.Thinking)
 		h.keep(d.Thinking)
 		if d.Thought != nil {
-			h.beside += len(d.Thought.Opaque)
+			h.extra += len(d.Thought.Opaque)
 		}
 	}
 	for i := range d.Calls {
 		c := &d.Calls[i]
 		h.calls = max(h.calls, c.Index+1)
-		h.beside += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.Opaque)
+		h.extra += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.Opaque)
 		h.keep(c.Name)
 		h.keep(c.Arguments)
 	}
 }
 
 // tooMuch reports whether the thoughts and tool calls exceed their bound.
-func (h *heard) tooMuch() bool { return h.beside > maxContent }
+func (h *heard) tooMuch() bool { return h.extra > maxContent }
 
-// besideTheAnswer names what heard.beside counts.
-const besideTheAnswer = "what comes beside the answer's text, its thoughts and tool calls,"
+// extraParts names the parts that heard.extra counts.
+const extraParts = "what comes beside the answer's text, its thoughts and tool calls,"
 
 func (t *Target) tooLarge(what string) error {
 	return &providers.Error{Provider: t.Name, Kind: providers.Invalid, Reason: fmt.Sprintf("%s has more than %d bytes", what, maxContent)}
@@ -95,9 +95,8 @@ func speaks(d *providers.Delta) bool {
 	return d.Content != "" || d.Thinking != "" || d.Thought != nil || len(d.Calls) > 0 || d.Logprobs != nil
 }
 
-// wants reports whether the caller gets a piece of a stream. It takes out of the piece
-// what a caller without Call.Pieces does not get, and cuts names as withShortNames
-// does.
+// wants reports whether the caller gets a piece of a stream. It removes the parts that
+// a caller without Call.Pieces does not get, and cuts names as withShortNames does.
 func (k *call) wants(d *providers.Delta) bool {
 	if plain(d) {
 		return d.Content != "" || k.Pieces && d.Logprobs != nil

@@ -13,12 +13,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// obedient is a fake that says that it obeys its context, so that no goroutine of its
-// own calls it.
-type obedient struct{ *fake }
-
-func (obedient) ObeysContext() bool { return true }
-
 func thinks(after time.Duration, text string) step {
 	return step{after: after, piece: providers.Delta{Thinking: text}}
 }
@@ -104,51 +98,45 @@ func TestPieces(t *testing.T) {
 			with:  want{"x#0:1/" + providers.ShortName(long) + "()", 0}, without: want{"x", 0}, attempts: 1, committedBefore: time.Second,
 		},
 	} {
-		for _, obeys := range []bool{false, true} {
-			for _, pieces := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/obeys=%v/pieces=%v", test.name, obeys, pieces), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						f := scripted(test.first)
-						var p providers.Provider = f
-						if obeys {
-							p = obedient{f}
-						}
-						began, committed := time.Now(), time.Duration(-1)
-						var got []string
-						c := &Call{
-							Targets: []Target{target("a", p), target("b", scripted(fallback...))}, Stream: true, Pieces: pieces, Policy: test.policy,
-							Committed: func(int, int, []string) { committed = time.Since(began) },
-						}
-						c.Policy.Retries = retries(0)
-						r, err := NewEngine().Invoke(t.Context(), c, func(d providers.Delta) error {
-							got = append(got, shown(&d))
-							return nil
-						})
-						if err != nil {
-							got = append(got, err.(*Error).Code.Name)
-						}
-						want := test.without
-						if pieces {
-							want = test.with
-							if len(r.Attempts) != test.attempts {
-								t.Errorf("%d attempts", len(r.Attempts))
-							}
-							if test.attempts == 1 && (committed < 0 || committed > test.committedBefore) {
-								t.Errorf("committed at %s", committed)
-							}
-						}
-						if diff := cmp.Diff(want, struct {
-							got  string
-							took time.Duration
-						}{strings.Join(got, " "), r.Duration}, cmp.AllowUnexported(want)); diff != "" {
-							t.Error(diff)
-						}
-						if f.open != 0 {
-							t.Error("a stream is open")
-						}
+		for _, pieces := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/pieces=%v", test.name, pieces), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := scripted(test.first)
+					began, committed := time.Now(), time.Duration(-1)
+					var got []string
+					c := &Call{
+						Targets: []Target{target("a", f), target("b", scripted(fallback...))}, Stream: true, Pieces: pieces, Policy: test.policy,
+						Committed: func(int, int, []string) { committed = time.Since(began) },
+					}
+					c.Policy.Retries = retries(0)
+					r, err := NewEngine().Invoke(t.Context(), c, func(d providers.Delta) error {
+						got = append(got, shown(&d))
+						return nil
 					})
+					if err != nil {
+						got = append(got, err.(*Error).Code.Name)
+					}
+					want := test.without
+					if pieces {
+						want = test.with
+						if len(r.Attempts) != test.attempts {
+							t.Errorf("%d attempts", len(r.Attempts))
+						}
+						if test.attempts == 1 && (committed < 0 || committed > test.committedBefore) {
+							t.Errorf("committed at %s", committed)
+						}
+					}
+					if diff := cmp.Diff(want, struct {
+						got  string
+						took time.Duration
+					}{strings.Join(got, " "), r.Duration}, cmp.AllowUnexported(want)); diff != "" {
+						t.Error(diff)
+					}
+					if f.open != 0 {
+						t.Error("a stream is open")
+					}
 				})
-			}
+			})
 		}
 	}
 }

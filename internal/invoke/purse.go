@@ -1,10 +1,10 @@
 package invoke
 
-// A target is paid for before it is tried: what an attempt may cost at most is taken
-// from the call's purse. What was taken for an attempt that was never made goes back.
+// A target is paid for before it is tried: the highest cost of an attempt is taken
+// from the call's purse. The cost of an attempt that was never made goes back.
 
-// pay takes what an attempt at the target may cost. It is false where the purse has
-// too little. It holds k.mu, as refuse does.
+// pay takes the highest cost of an attempt at the target. It returns false if the
+// purse does not cover it. It holds k.mu, as refuse does.
 func (k *call) pay(u *usable) bool {
 	u.paid = u.paid || k.Purse == nil || k.Purse.Take(u.index)
 	return u.paid
@@ -17,17 +17,16 @@ func (k *call) refuse(u *usable) {
 	k.result.Skipped = append(k.result.Skipped, Skip{u.index, ErrBudget})
 }
 
-// refund gives back what was taken for targets that were not tried after all, such
-// as that of a hedge whose call was answered meanwhile. It is called when no lane
-// runs any more.
-func (k *call) refund() {
-	if k.Purse == nil {
-		return
-	}
+// giveBack gives back the places at hosts that no lane has left, and the cost of targets
+// that were not tried after all, for example of a hedge whose call was answered
+// meanwhile. It is called when no lane runs any more.
+func (k *call) giveBack() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range k.usable {
-		if u := &k.usable[i]; u.paid {
+		u := &k.usable[i]
+		k.leaveHost(u)
+		if k.Purse != nil && u.paid {
 			u.paid = false
 			k.Purse.Return(u.index)
 		}

@@ -24,7 +24,7 @@ type purse struct {
 	refuses []bool
 	dear    []int
 	asked   []int
-	taken   int // less what was returned
+	taken   int // less the costs returned
 }
 
 func (p *purse) Take(target int) bool {
@@ -75,7 +75,7 @@ func TestPurse(t *testing.T) {
 			name: "room for a retry", targets: [][]script{{fails(status(500)), says("a")}, {says("b")}},
 			want: "a", asked: []int{0, 0}, classes: []string{"transient", ""},
 		}, {
-			name: "the failure of the one that was tried is told", dear: []int{1}, targets: [][]script{{fails(status(401))}, {says("b")}},
+			name: "the failure of the target that was tried is reported", dear: []int{1}, targets: [][]script{{fails(status(401))}, {says("b")}},
 			want: wire.UpstreamCredentials.Name, asked: []int{0, 1}, classes: []string{"credential"}, skipped: []SkipReason{SkipBudget},
 		}, {
 			name: "too dear, and the other is left alone", dear: []int{0}, cool: []time.Duration{0, time.Minute},
@@ -124,12 +124,12 @@ func TestPurse(t *testing.T) {
 					for i, scripts := range test.targets {
 						c.Targets = append(c.Targets, target(string(rune('a'+i)), scripted(scripts...)))
 						if i < len(test.cool) && test.cool[i] > 0 {
-							h := e.health.of(c.Targets[i].Name, c.Targets[i].Model)
+							h := e.health.get(c.Targets[i].Name, c.Targets[i].Model)
 							h.cool = time.Now().Add(test.cool[i])
 						}
 					}
 					if test.empty {
-						e.health.of("b", "b-model").bucket.tokens = 0
+						e.health.get("b", "b-model").bucket.tokens = 0
 					}
 					r, err, out := runOn(t, e, c)
 					if err != nil && (err.Code.Name != test.want || err.Message() == messages[wire.Internal]) || err == nil && out.text() != test.want {
@@ -160,10 +160,10 @@ func TestARefusedTargetIsLeftAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEngine()
 		calls := occupied("a:443", 0)
-		h := e.health.of("a", "a-model")
+		h := e.health.get("a", "a-model")
 		h.until = time.Now().Add(time.Second)
 		time.Sleep(2 * time.Second)
-		c := &Call{Targets: []Target{at("a:443", "a", scripted(says("a")))}, InFlight: calls, HostLimit: inflight.HostLimit{Most: 1}, Purse: &purse{dear: []int{0}}}
+		c := &Call{Targets: []Target{at("a:443", "a", scripted(says("a")))}, InFlight: calls, HostLimit: inflight.HostLimit{Max: 1}, Purse: &purse{dear: []int{0}}}
 		if _, err, _ := runOn(t, e, c); err == nil || err.Code != wire.RateLimited || calls.Host("a:443") != 0 || !h.probe.IsZero() {
 			t.Errorf("error %v, %d calls at the host, probe %s", err, calls.Host("a:443"), h.probe)
 		}
@@ -190,7 +190,7 @@ func TestRepeatsOfTheHTTPClientArePaidFor(t *testing.T) {
 	})
 }
 
-// An attempt keeps what its provider counted, whatever became of it.
+// An attempt keeps its provider's count, however it ended.
 func TestAttemptsHaveTheirUsage(t *testing.T) {
 	used := providers.Usage{
 		PromptTokens: 100, CompletionTokens: 50, TotalTokens: 150, CachedTokens: 10, CacheWriteTokens: 11, CacheWriteHourTokens: 12,

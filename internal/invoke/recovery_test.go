@@ -61,7 +61,7 @@ func TestATargetThatIsBackServesAgainSoon(t *testing.T) {
 		lasts    time.Duration
 		within   time.Duration // it serves again
 		apart    time.Duration // two tries at it while it is down, at least
-		patience time.Duration // of callers; 0 for ever
+		patience time.Duration // of callers; 0 for no limit
 	}{
 		{"503, a minute", script{after: 300 * time.Millisecond, err: status(503)}, time.Minute, 5 * time.Second, 4 * time.Second, 0},
 		{"503, seven minutes", script{after: 300 * time.Millisecond, err: status(503)}, 7*time.Minute + 13*time.Second, 5 * time.Second, 4 * time.Second, 0},
@@ -90,7 +90,7 @@ func TestATargetThatIsBackServesAgainSoon(t *testing.T) {
 						time.Sleep(100 * time.Millisecond)
 						wait.Go(func() {
 							ctx := t.Context()
-							// A target that hangs is known by those that wait.
+							// By then the waiting callers have found a target that hangs.
 							if test.patience > 0 && time.Now().After(first.settled) {
 								// They leave without a word of it before.
 								var leave context.CancelFunc
@@ -313,26 +313,6 @@ func (panicking) Invoke(context.Context, *providers.Request) (providers.Stream, 
 	panic("of the provider")
 }
 
-func TestAProviderThatPanicsDoesNotKeepTheProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := NewEngine()
-		a := target("a", panicking{})
-		eject(t, e, a)
-		time.Sleep(probeEvery)
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("the panic is swallowed")
-				}
-			}()
-			runOn(t, e, &Call{Targets: []Target{a}})
-		}()
-		if !admissionTo(e, "a").admit(time.Now()) {
-			t.Error("the target stays closed")
-		}
-	})
-}
-
 // A burst of calls fails in part at once, and the others take their time: most
 // of them will be answered, so the target is not left alone.
 func TestABurstOfCallsIsJudgedByThoseThatStillRun(t *testing.T) {
@@ -354,7 +334,7 @@ func TestABurstOfCallsIsJudgedByThoseThatStillRun(t *testing.T) {
 				}
 			}
 			wait.Wait()
-			for i, s := range e.health.of("a", "a-model").slots {
+			for i, s := range e.health.get("a", "a-model").slots {
 				if s.running != 0 {
 					t.Errorf("stream=%v: %d calls seem to run on in slot %d", stream, s.running, i)
 				}

@@ -37,7 +37,7 @@ var rules = []Rule{
 	{Class: RateLimit, Words: []string{"throttlingexception"}},
 	{Class: ContextLength, Words: []string{"context_length_exceeded", "string_above_max_length", "request_too_large"}},
 	{Class: ContextLength, Status: []int{0, 400, 413, 422}, Phrase: []string{"maximum context length", "context window", "context length", "prompt is too long", "input is too long", "too many tokens", "token count exceeds", "exceeds the maximum number of tokens", "exceed context limit"}},
-	// Gemini uses this word for every 429. Its text is about quota even where it
+	// Gemini uses this word for every 429. Its text is about quota even if it
 	// means requests per minute.
 	{Class: RateLimit, Status: []int{429}, Words: []string{"resource_exhausted"}},
 	{Class: Quota, Words: []string{"insufficient_quota", "insufficient_balance", "billing_hard_limit_reached", "billing_not_active", "billing_error", "blocked_api_access", "enforced_spend_limit_reached", "servicequotaexceededexception"}},

@@ -66,7 +66,7 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// TestNoSpan: where no attempt is traced, no provider gets a trace context.
+// TestNoSpan: if no attempt is traced, no provider gets a trace context.
 func TestNoSpan(t *testing.T) {
 	for _, start := range []StartSpan{nil, func(int, *Attempt, time.Time) oteltrace.Span { return nil }} {
 		p := &parents{fake: &fake{scripts: []script{says("a")}}}

@@ -24,7 +24,7 @@ const (
 	TargetEjected TargetState = "ejected"
 )
 
-// TargetHealth is what an engine knows of a target.
+// TargetHealth is the health of a target as an engine sees it.
 type TargetHealth struct {
 	Provider, Model string
 	State           TargetState
@@ -32,15 +32,16 @@ type TargetHealth struct {
 	// since, or that downAfter attempts in a row failed: few calls never eject a
 	// target. A single rate limit whose time is over does not count.
 	Down bool
-	// Since is when the target was left alone where it is or was Down, else when
-	// the first of its Failures was. It is zero for TargetOK.
+	// Since is when a target that is or was Down was left alone; else the time of
+	// the first of its Failures. It is zero for TargetOK.
 	Since time.Time
-	// Until is how long the target is left alone; zero where it is not.
+	// Until is the end of the time for which the target is left alone; zero if it
+	// is not.
 	Until time.Time
 	// Failures counts the failed attempts since the last answer.
 	Failures int
-	// Why is the failure for which the target is left alone, Last the last one of
-	// all. They have no class where there was none.
+	// Why is the failure for which the target is left alone, and Last the latest
+	// failure. A Failure without a class means none.
 	Why, Last Failure
 }
 
@@ -77,7 +78,7 @@ func (h *health) leftAlone(now time.Time) *LeftAlone {
 	return &LeftAlone{t.State, t.Until, t.Why}
 }
 
-// Targets returns what the engine knows of the targets that it has called, by
+// Targets returns the health of the targets that the engine has called, by
 // provider and model.
 func (e *Engine) Targets() []TargetHealth {
 	now := time.Now()
@@ -111,8 +112,8 @@ type Change struct {
 	// New reports that the change is now. It is false for one that happened
 	// before, when no line was due.
 	New bool
-	// Log reports whether a line is due. A target gets one of each kind in
-	// logEvery, and the line of ChangeAnswers where one of the others was due.
+	// Log reports whether a line is due. A target gets one line of each kind in
+	// logEvery; the line of ChangeAnswers is due only after one of the others.
 	Log bool
 	// Unlogged counts the changes of this kind that got no line since the last one.
 	Unlogged int
@@ -125,7 +126,7 @@ const logEvery = time.Minute
 // same.
 const downAfter = 5
 
-// record is what is known of a target's failures. health.mu guards it.
+// record holds a target's failures. health.mu guards it.
 type record struct {
 	failures int       // since the last answer
 	since    time.Time // of the first of these
@@ -144,7 +145,7 @@ type line struct {
 	class    Class // that it gave as the reason
 }
 
-// due reports whether a line is due, and counts the change where none is.
+// due reports whether a line is due, and counts the change if not.
 func (l *line) due(now time.Time, class Class, fresh bool) (due bool, unlogged int) {
 	if !l.at.IsZero() && now.Sub(l.at) < logEvery {
 		if fresh {
@@ -157,7 +158,7 @@ func (l *line) due(now time.Time, class Class, fresh bool) (due bool, unlogged i
 	return true, unlogged
 }
 
-// show returns what is known of the target.
+// show returns the target's health.
 func (h *health) show(now time.Time) TargetHealth {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,8 +189,8 @@ func (h *health) shown(now time.Time) TargetHealth {
 	return t
 }
 
-// noteAnswer records an answer, and returns the change where the target was left
-// alone, or had failed downAfter times in a row. It holds h.mu, as noteFailure does.
+// noteAnswer records an answer. It returns a change if the target was left alone, or
+// had failed downAfter times in a row. It holds h.mu, as noteFailure does.
 func (h *health) noteAnswer(now time.Time) *Change {
 	r := &h.record
 	if r.failures == 0 && r.down.IsZero() {
@@ -206,9 +207,9 @@ func (h *health) noteAnswer(now time.Time) *Change {
 }
 
 // hung records that the target alone had half of a call's time or more, and did not
-// answer within it: else a target that hangs would look well where no other follows,
-// or the call is too short for two. The breaker does not count it, because the time
-// that a call has is the endpoint's and not the target's.
+// answer within it: else a hanging target would look healthy if no other follows, or
+// if the call is too short for two. The breaker does not count it, because the
+// endpoint sets a call's time, not the target.
 func (h *health) hung(now time.Time, text string) *Change {
 	h.mu.Lock()
 	defer h.mu.Unlock()

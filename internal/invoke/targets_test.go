@@ -60,7 +60,7 @@ func TestChangesOfATarget(t *testing.T) {
 	}{
 		"all is well":                     {[]string{"0s:ok", "1s:ok"}, nil},
 		"a failure":                       {[]string{"0s:transient", "1s:transient", "1s:ok"}, []string{"failed failing 1 transient logged"}},
-		"what is not the target's":        {[]string{"0s:client_gone", "1s:superseded", "1s:deadline", "1s:no_room", "1s:content_policy"}, nil},
+		"not the target's failures":       {[]string{"0s:client_gone", "1s:superseded", "1s:deadline", "1s:no_room", "1s:content_policy"}, nil},
 		"a request that it does not take": {[]string{"0s:rejected", "1s:context_length", "1s:length"}, []string{"failed failing 1 rejected logged"}},
 		"failures now and then": {
 			[]string{"0s:transient", "1s:ok", "1s:slow", "1s:ok", "1s:slow", "1s:ok", "60s:connect", "1s:ok"},
@@ -235,8 +235,6 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestAnswersCostNothingMore holds that a target in good health costs a call no
-// allocation for what is known of its failures.
 // TestTargetThatHangs has whole answers of a target not come. A target that uses up the
 // time of its calls is down in the end; one that gets what another left over is not,
 // and the breaker knows of neither.
@@ -312,6 +310,8 @@ func TestReconsider(t *testing.T) {
 	})
 }
 
+// TestAnswersCostNothingMore checks that the record of failures of a target in
+// good health costs a call no allocation.
 func TestAnswersCostNothingMore(t *testing.T) {
 	a := admissionTo(NewEngine(), "p")
 	if n := testing.AllocsPerRun(100, func() {

@@ -14,7 +14,7 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// letGo tells how long an upstream is busy from now on.
+// letGo measures how long an upstream is busy from now on.
 func letGo(t *testing.T, up *pt.Upstream) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -137,8 +137,8 @@ func TestADeadPrimaryFallsBack(t *testing.T) {
 }
 
 func TestTokensArriveOneByOne(t *testing.T) {
-	// Each piece after the role is sent only once the gate lets it through:
-	// here, once the caller has the piece before.
+	// Each piece after the role is sent only when the gate opens: here, once the
+	// caller has the piece before.
 	gate := make(chan struct{}, 8)
 	reply := pt.OpenAIStream("one ", "two ", "three")
 	reply.Gate = gate

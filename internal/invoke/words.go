@@ -11,10 +11,10 @@ import (
 // The number of its tokens, of a byte at least, fits into a byte.
 const longestWord = 128
 
-// words has the tokens of words that were counted, by their hashes: the tokenizer takes
-// a microsecond for a word, and most words come again. An entry is a hash with the
-// number in its last byte, 0 where there is none. It holds no text. Of two words with the
-// same place the later one stays.
+// words caches the number of tokens of words by their hashes: the tokenizer takes a
+// microsecond for a word, and most words come again. An entry is a hash with the number
+// in its last byte, or 0. It holds no text. Of two words with the same place the later
+// one stays.
 var (
 	words     [1 << 14]atomic.Uint64
 	wordsSeed = maphash.MakeSeed()
@@ -56,8 +56,8 @@ func countWord(word string) int64 {
 	}
 	hash := maphash.String(wordsSeed, word)
 	entry := &words[hash>>(64-14)]
-	if was := entry.Load(); was&^0xff == hash&^0xff && was&0xff != 0 {
-		return int64(was & 0xff)
+	if cached := entry.Load(); cached&^0xff == hash&^0xff && cached&0xff != 0 {
+		return int64(cached & 0xff)
 	}
 	tokens := tokenize(word)
 	entry.Store(hash&^0xff | uint64(tokens))

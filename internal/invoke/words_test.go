@@ -1,6 +1,9 @@
 package invoke
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestWordsAreCountedAsTheTextIs counts each text twice: a word is remembered the second
 // time.
@@ -46,10 +49,10 @@ func FuzzCountWords(f *testing.F) {
 	})
 }
 
-// TestRememberedWordsAllocateNothing counts a prompt as an answer without usage has it
-// counted, again and again.
+// TestRememberedWordsAllocateNothing counts one word again and again. Two words could
+// have the same place in the cache, by the seed of the hashes.
 func TestRememberedWordsAllocateNothing(t *testing.T) {
-	text := corpus(t)["english"]
+	text := strings.Repeat(" word", 100)
 	countWords(text)
 	if n := testing.AllocsPerRun(10, func() { countWords(text) }); n > 0 {
 		t.Errorf("%.0f allocations", n)

@@ -11,18 +11,18 @@ import (
 	"sync/atomic"
 )
 
-// bookName is whose limit a book is of.
+// bookName identifies the limit of a book.
 type bookName struct{ workspace, limit string }
 
-// book has the accounts of a limit.
+// book contains the accounts of a limit.
 type book struct {
 	bookName
-	fleet    atomic.Pointer[fleet] // nil: its limit is not shared
+	fleet    atomic.Pointer[fleet] // nil: the limit is not shared
 	salt     uint64
 	subjects atomic.Int64
-	bytes    atomic.Int64                // that its accounts take
-	erased   atomic.Int32                // of its accounts, whose subjects were
-	accounts [shards]map[string]*account // each is under the lock of its number
+	bytes    atomic.Int64                // used by its accounts
+	erased   atomic.Int32                // the number of accounts with erased subjects
+	accounts [shards]map[string]*account // by subject; each map has the lock of its index
 
 	ranked  sync.Mutex
 	ranking ranking
@@ -33,12 +33,10 @@ type account struct {
 	book    *book
 	subject string
 	cells   *cell
-	number  uint64 // in the file
-	bytes   int32  // as they are counted
-	calls   int32  // in flight
+	bytes   int32 // the estimated memory
+	calls   int32 // in flight
 	shard   uint8
-	named   bool // the file has its name
-	erased  bool // its subject is shown to nobody
+	erased  bool // only the hash of the subject is shown
 }
 
 // cell is the counter of one measure in one window.
@@ -49,13 +47,14 @@ type cell struct {
 	start    int64 // of the window, in nanoseconds since 1970
 	used     int64
 	reserved int64
-	crashed  int64  // of used
-	turn     uint32 // changes with the window that is counted
+	crashed  int64  // the part of used from calls whose process died
+	turn     uint32 // changes with each new window
 	measure  Measure
-	told     uint8 // of the levels that Crossed has had: 1 for 80 percent, 2 for 100
+	levels   uint8 // a mask of the levels reported to Crossed: 1 is 80 percent, 2 is 100
 }
 
-// book returns that of a limit, nil where there is none and create is not set.
+// book returns the book of a limit. If it does not exist, book creates it if create is
+// true, and returns nil otherwise.
 func (l *Limiter) book(workspace, limit string, create bool) *book {
 	if b := (*l.books.Load())[bookName{workspace, limit}]; b != nil || !create {
 		return b
@@ -75,13 +74,13 @@ func (l *Limiter) book(workspace, limit string, create bool) *book {
 	return b
 }
 
-// shard returns the number of the lock that a subject of a book has.
+// shard returns the index of the lock of a subject of a book.
 func (l *Limiter) shard(b *book, subject string) uint8 {
 	return uint8((maphash.String(l.seed, subject) ^ b.salt) % shards)
 }
 
-// account returns that of a subject, and makes it where there is none. It returns nil
-// where the book has no room for another one. The lock of the shard is held.
+// account returns the account of a subject, and creates it if it does not exist. It
+// returns nil if the book may have no further account. The caller holds the shard's lock.
 func (l *Limiter) account(b *book, shard uint8, subject string, now int64) *account {
 	all := b.accounts[shard]
 	if a := all[subject]; a != nil {
@@ -101,8 +100,8 @@ func (l *Limiter) account(b *book, shard uint8, subject string, now int64) *acco
 	return l.add(b, shard, subject)
 }
 
-// add returns the account of a subject, and makes it where there is none, room or not.
-// The lock of the shard is held.
+// add returns the account of a subject, and creates it if it does not exist, whatever the
+// memory bound says. The caller holds the shard's lock.
 func (l *Limiter) add(b *book, shard uint8, subject string) *account {
 	all := b.accounts[shard]
 	if a := all[subject]; a != nil {
@@ -112,7 +111,7 @@ func (l *Limiter) add(b *book, shard uint8, subject string) *account {
 		all = make(map[string]*account)
 		b.accounts[shard] = all
 	}
-	a := &account{book: b, subject: strings.Clone(subject), shard: shard, number: l.numbers.Add(1)}
+	a := &account{book: b, subject: strings.Clone(subject), shard: shard}
 	all[a.subject] = a
 	b.subjects.Add(1)
 	l.subjects.Add(1)
@@ -124,18 +123,18 @@ func (l *Limiter) add(b *book, shard uint8, subject string) *account {
 	return a
 }
 
-// takes counts the memory of an account. The lock of its shard is held.
+// takes counts memory of an account. The caller holds its shard's lock.
 func (l *Limiter) takes(a *account, bytes int) {
 	a.bytes += int32(bytes)
 	a.book.bytes.Add(int64(bytes))
 	l.bytes.Add(int64(bytes))
 }
 
-// admits reports whether a book has room for another subject. Half of the room is
-// divided among all books in equal parts, and any book may use the other half: no
-// limit whose subjects callers can make up takes the part of another.
+// admits reports whether a book may have another subject. Half of the memory is divided
+// equally among all books, and any book may use the other half. So a limit whose subjects
+// callers can invent does not take the memory of another limit.
 func (l *Limiter) admits(b *book) bool {
-	if half := l.most.Load() / 2; l.bytes.Load() >= half {
+	if half := l.maxBytes.Load() / 2; l.bytes.Load() >= half {
 		books := *l.books.Load()
 		part := half / int64(len(books))
 		if b.bytes.Load() < part {
@@ -150,9 +149,10 @@ func (l *Limiter) admits(b *book) bool {
 	return true
 }
 
-// drop drops an account that counts nothing any more. The lock of its shard is held.
+// drop deletes an account that has no counts and no calls. It reports whether it did. The
+// caller holds the lock of its shard.
 func (l *Limiter) drop(a *account, now int64) bool {
-	if a.calls > 0 || l.any(a, now) {
+	if a.calls > 0 || a.any(now) {
 		return false
 	}
 	delete(a.book.accounts[a.shard], a.subject)
@@ -165,93 +165,91 @@ func (l *Limiter) drop(a *account, now int64) bool {
 	return true
 }
 
-// any reports whether an account has anything in a window that has not ended.
-func (l *Limiter) any(a *account, now int64) bool {
+// any reports whether an account has a count in a window that has not ended.
+func (a *account) any(now int64) bool {
 	for c := a.cells; c != nil; c = c.next {
-		if l.counts(c, now) {
+		if c.counts(now) {
 			return true
 		}
 	}
 	return false
 }
 
-// counts reports whether a cell has anything in a window that has not ended.
-func (l *Limiter) counts(c *cell, now int64) bool {
+// counts reports whether a cell has a count in a window that has not ended.
+func (c *cell) counts(now int64) bool {
 	if p := c.portion; c.used == 0 && c.reserved == 0 && (p == nil || p.granted == 0 && p.queued == nil) {
 		return false
 	}
-	_, end := l.span(c.window, c.start)
+	_, end := c.window.span(c.start)
 	return now < end
 }
 
-// find returns the cell of a ceiling, nil where there is none.
-func (a *account) find(of *Ceiling) *cell {
+// find returns the cell of a ceiling, or nil if there is none.
+func (a *account) find(ceiling *Ceiling) *cell {
 	for c := a.cells; c != nil; c = c.next {
-		if c.measure == of.Measure && c.window == of.Window {
+		if c.measure == ceiling.Measure && c.window == ceiling.Window {
 			return c
 		}
 	}
 	return nil
 }
 
-// cell returns the cell of a ceiling in the window of a time, and makes it where there
-// is none.
-func (l *Limiter) cell(a *account, of *Ceiling, now int64) *cell {
-	c := a.find(of)
+// cell returns the cell of a ceiling in the window of a time. It creates a missing cell.
+func (l *Limiter) cell(a *account, ceiling *Ceiling, now int64) *cell {
+	c := a.find(ceiling)
 	if c == nil {
-		c = &cell{window: of.Window, measure: of.Measure, start: math.MinInt64}
-		at := &a.cells
-		for *at != nil {
-			if _, end := l.span((*at).window, (*at).start); now < end {
-				at = &(*at).next
+		c = &cell{window: ceiling.Window, measure: ceiling.Measure, start: math.MinInt64}
+		place := &a.cells
+		for *place != nil {
+			if _, end := (*place).window.span((*place).start); now < end {
+				place = &(*place).next
 			} else {
-				*at = (*at).next // of a ceiling that is no longer configured, perhaps
+				*place = (*place).next // its ceiling may no longer be configured
 				l.takes(a, -cellBytes)
 			}
 		}
-		*at = c
+		*place = c
 		l.takes(a, cellBytes)
 	}
-	l.roll(a, c, now)
-	c.share(a.book.fleet.Load(), of, now)
+	a.roll(c, now)
+	c.share(a.book.fleet.Load(), ceiling, now)
 	return c
 }
 
-// view returns what a cell shows at a time, without a change.
-func (l *Limiter) view(c *cell, now int64) (used, reserved, crashed, end int64) {
-	start, end := l.span(c.window, now)
+// view returns the amounts of a cell at a time. It does not change the cell.
+func (c *cell) view(now int64) (used, reserved, crashed, end int64) {
+	start, end := c.window.span(now)
 	if start > c.start {
 		return 0, 0, 0, end
 	}
 	if c.start <= end {
-		_, end = l.span(c.window, c.start)
+		_, end = c.window.span(c.start)
 	}
 	return c.total(), c.reserved, c.crashed, end
 }
 
-// roll begins the window of a time, where it is a later one. A clock that was set back
-// goes on with the later window: up to the length of one, and beyond it the count
-// moves.
-func (l *Limiter) roll(a *account, c *cell, now int64) {
-	start, end := l.span(c.window, now)
+// roll begins the window of a time if it is a later one. If the clock was set back by up
+// to the length of a window, the later window continues; if by more, the count moves to
+// the earlier window.
+func (a *account) roll(c *cell, now int64) {
+	start, end := c.window.span(now)
 	switch {
 	case start == c.start:
 	case start > c.start:
-		c.start, c.used, c.reserved, c.crashed, c.told = start, 0, 0, 0, 0
+		c.start, c.used, c.reserved, c.crashed, c.levels = start, 0, 0, 0, 0
 		c.turn++
-		// What a shorter window has counted is a part of this one. The ceiling may be
-		// new.
+		// If the ceiling is new, its count starts with that of a shorter window in it.
 		for other := a.cells; other != nil; other = other.next {
 			if other == c || other.measure != c.measure || other.start < start {
 				continue
 			}
-			if _, ends := l.span(other.window, other.start); now < ends && ends <= end {
+			if _, ends := other.window.span(other.start); now < ends && ends <= end {
 				c.used = max(c.used, sum(other.used, other.reserved))
 			}
 		}
 		c.restart()
 	case c.start > end:
-		// The reservations end without this counter: they have been counted in full.
+		// The reservations are counted as used now; their settlements skip this counter.
 		c.start, c.used, c.reserved = start, sum(c.used, c.reserved), 0
 		c.turn++
 		c.restart()
@@ -259,19 +257,19 @@ func (l *Limiter) roll(a *account, c *cell, now int64) {
 }
 
 const (
-	// longest is the length of the longest subject that is kept as it is, in bytes.
+	// longest is the length in bytes of the longest subject that is stored unchanged.
 	longest = 64
-	// hashed are the bytes of the hash that is kept of a longer one, behind its
-	// beginning.
+	// hashed is the number of bytes of the hash that follows the beginning of a longer
+	// subject.
 	hashed = 16
 
-	// accountBytes is what an account takes beside its subject, with its place in the
-	// map, and cellBytes what a counter does. TestMemoryOfSubjects measures both.
+	// accountBytes is the memory of an account without its subject, including the map
+	// entry; cellBytes is the memory of a counter. TestMemoryOfSubjects measures both.
 	accountBytes = 144
 	cellBytes    = 64
 )
 
-// short returns a subject as it is counted: a longer one by its beginning and a hash.
+// short returns the stored form of a subject: of a long one, its beginning and a hash.
 func short(subject string) string {
 	if len(subject) <= longest {
 		return subject

@@ -4,27 +4,26 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 )
 
-// erasedMark begins the subject that an account has after its own was erased. A keyed hash
-// of that follows.
+// erasedMark begins the name that replaces an erased subject. A keyed hash of the subject
+// follows.
 const erasedMark = "erased:"
 
 // errNotErased is why an erasure is not complete.
 var errNotErased = errors.New("the file of the limits still has the subject: it is being read, or can't be written")
 
-// SetHash sets the keyed hash, in visible characters, that stands for erased subjects of a
-// workspace. The same subject must have the same hash after a restart.
+// SetHash sets the keyed hash, in visible characters, that replaces erased subjects of a
+// workspace. The hash of a subject must be the same after a restart.
 func (l *Limiter) SetHash(workspace string, hash func(subject string) string) {
 	l.hashes.Store(workspace, hash)
 }
 
-// Erase takes a subject out of all that is shown, and out of the file, of those limits of
-// a workspace that in chooses. Its counters go on under a keyed hash until their windows
-// end: calls of the subject count there, also after a restart. A counter that gateways
-// share keeps its subject, which is the name that they share it by. An error means that
-// the file may still have the subject.
+// Erase removes a subject from all output and from the file, for the limits of a workspace
+// for which in returns true. The subject's counters continue under a keyed hash until
+// their windows end: calls of the subject count there, also after a restart. A counter
+// that gateways share keeps its subject, because they share it by this name. An error
+// means that the file may still contain the subject.
 //
 // Ada has used 4.80 of a budget by the day:
 //
@@ -42,7 +41,7 @@ func (l *Limiter) Erase(ctx context.Context, workspace, subject string, in func(
 		shard := l.shard(b, subject)
 		l.locks[shard].Lock()
 		if a := b.accounts[shard][subject]; a != nil && !a.erased {
-			a.erased, a.named = true, false
+			a.erased = true
 			b.erased.Add(1)
 		}
 		l.locks[shard].Unlock()
@@ -50,11 +49,11 @@ func (l *Limiter) Erase(ctx context.Context, workspace, subject string, in func(
 		b.ranking = ranking{}
 		b.ranked.Unlock()
 	}
-	// Also where nothing was found: an erasure before this one may not have come so far.
+	// Rewrite even if no account was found: an earlier erasure may have failed here.
 	return l.file.rewrite(ctx)
 }
 
-// shown returns the subject of an account as others see it.
+// shown returns the subject of an account as output and the file have it.
 func (l *Limiter) shown(a *account) string {
 	if !a.erased {
 		return a.subject
@@ -62,7 +61,7 @@ func (l *Limiter) shown(a *account) string {
 	return l.erased(a.book.workspace, a.subject)
 }
 
-// erased returns what stands for a subject that was erased.
+// erased returns the name that replaces an erased subject.
 func (l *Limiter) erased(workspace, subject string) string {
 	if strings.HasPrefix(subject, erasedMark) {
 		return subject
@@ -74,8 +73,8 @@ func (l *Limiter) erased(workspace, subject string) string {
 	return erasedMark + hash.(func(string) string)(subject)
 }
 
-// counted returns the subject that a call counts under: its own, or what the file has in
-// its place since it was erased.
+// counted returns the subject that a call counts under: its own, or its hash if the file
+// has had the hash since an erasure.
 func (l *Limiter) counted(b *book, subject string) string {
 	subject = short(subject)
 	if b.erased.Load() == 0 {
@@ -89,44 +88,4 @@ func (l *Limiter) counted(b *book, subject string) string {
 		return subject
 	}
 	return erased
-}
-
-// rewrite has all accounts written anew, and waits until no file has what was there
-// before.
-func (f *file) rewrite(ctx context.Context) error {
-	if f == nil {
-		return nil
-	}
-	done := make(chan struct{})
-	f.mu.Lock()
-	f.rewrites = append(f.rewrites, done)
-	f.mu.Unlock()
-	f.poke()
-	timer := time.NewTimer(closeWait)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	case <-f.done:
-	case <-timer.C:
-	}
-	return errNotErased
-}
-
-// mustRewrite reports whether somebody waits for a rewrite that has not begun.
-func (f *file) mustRewrite() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.rewrites) > f.begun
-}
-
-// rewritten tells those whose rewrite had begun that it is done.
-func (f *file) rewritten() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, done := range f.rewrites[:f.begun] {
-		close(done)
-	}
-	f.rewrites, f.begun = f.rewrites[f.begun:], 0
 }

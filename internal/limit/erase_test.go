@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/journaltest"
 )
 
-// has reports whether one of a limiter's files has a text.
+// has reports whether one of a limiter's files contains a text.
 func has(t *testing.T, path, text string) bool {
 	t.Helper()
 	for _, name := range []string{path, path + "-2"} {
@@ -29,8 +31,8 @@ func has(t *testing.T, path, text string) bool {
 
 func everywhere(string) bool { return true }
 
-// TestErase: an erased subject is shown nowhere and in no file, and its use counts on,
-// also after a restart, until its window ends.
+// TestErase checks that an erased subject appears in no output and no file, and that its
+// use still counts until its window ends, also after a restart.
 func TestErase(t *testing.T) {
 	hash := func(subject string) string { return fmt.Sprintf("hash-%d", len(subject)) }
 	budget := limitOf("budget", Ceiling{Requests, 10, Window{time.Hour}}, Ceiling{Tokens, 1000, Window{time.Hour}})
@@ -89,23 +91,23 @@ func TestErase(t *testing.T) {
 	}
 }
 
-// TestEraseFails: an erasure whose file can't be written says so, and one that comes later
-// is complete.
+// TestEraseFails checks that an erasure returns an error if the file can't be written, and
+// that a later erasure completes it.
 func TestEraseFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits")
-	var m mortal
-	l := openOn(Options{Path: path}, m.disk())
+	var m journaltest.Disk
+	l := openOn(Options{Path: path}, m.Options())
 	defer l.Close()
 	l.SetHash("w", func(string) string { return "hash" })
 	ask, now := Ask{limitOf("budget", Ceiling{Requests, 10, Window{time.Hour}}), "ada-lovelace"}, time.Now()
 	mustReserve(t, l, now, Amounts{Requests: 1}, ask).Settle(now, Amounts{Requests: 1})
-	m.fail(errors.New("disk full"))
+	m.Fail(errors.New("disk full"))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := l.Erase(ctx, "w", "ada-lovelace", everywhere); err == nil {
 		t.Error("a file that can't be written is erased")
 	}
-	m.fail(nil)
+	m.Fail(nil)
 	if err := l.Erase(t.Context(), "w", "ada-lovelace", everywhere); err != nil || has(t, path, "lovelace") {
 		t.Errorf("the next erasure: %v; the file has the subject: %v", err, has(t, path, "lovelace"))
 	}

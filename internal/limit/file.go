@@ -2,104 +2,53 @@ package limit
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
-	"math/rand/v2"
-	"os"
+	"math"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/journal"
 )
 
-// closeWait bounds how long Close waits for a file that hangs.
-const closeWait = 5 * time.Second
+// fileMark is the beginning of the files, with the number of their format.
+var fileMark = [4]byte{'C', 'z', 'L', 2}
 
-// file keeps the counters on the disk, in two files of which one is in use. Each change
-// of an account is appended to it. When it has grown, all accounts are written to the
-// other one, some at a time, and the changes meanwhile to both. Then the other one is
-// in use, and the first one is emptied.
-//
-// The goroutine of a file writes all that is to be written, so that a disk that hangs
-// holds no call.
+// file keeps the counters in a journal. A record has all counts of the accounts of a call,
+// or of some accounts of a snapshot; the last record of an account is the valid one. A nil
+// file keeps nothing: the counters are in memory only.
 type file struct {
 	limiter *Limiter
+	journal *journal.Journal
 	path    string
 	logger  *slog.Logger
-	disk    disk
-	seed    uint64 // of the files that this process writes
 
-	wake, quit, done chan struct{}
-	loaded           chan struct{} // closed when the files have been read, or can't be
-	closed           chan error
-	waits            sync.Pool
-	late             atomic.Bool // a change waits for a reservation, until the timer fires
-	lateness         *time.Timer
+	mu      sync.Mutex
+	now     int64 // the time of the last change
+	crashed int64
 
-	mu       sync.Mutex
-	ok       bool   // the file in use has all that is counted
-	slow     bool   // a write takes longer than calls wait
-	full     bool   // so much waits that changes are lost
-	building bool   // changes are for the other file, too; only the goroutine changes it
-	out      []byte // not written yet
-	next     []byte // the same for the other file
-	waiting  []*wait
-	now      int64 // of the last change
-	err      error
-	crashed  int64
-	damaged  int64
-	rewrites []chan struct{} // each closed when all accounts were written since
-	begun    int             // of rewrites, whose writing has
-
-	// What follows is for the goroutine alone.
-	spare      buffers
-	files      [2]*os.File // nil: not open
-	ends       [2]int64
-	used       int    // which is in use
-	header     []byte // of that, as this process began it
-	generation uint32
-	shard      int        // the next that is written to the other file
-	synced     chan error // of the other file; nil: not begun
-	bound      int64      // the size at which the file in use is written anew
-	again      *time.Timer
-	pause      time.Duration // until the next try; 0 while nothing has failed
-	lookAt     time.Time
-	mine       bool            // what the files had is counted
-	before     map[name]*saved // what the files had while this process could not have them
+	before map[name]*saved // the counts that were read while another process had the files
 }
 
-// openFile begins to open the files of a limiter and to count what they have, until
-// loaded is closed. Where that fails, the goroutine tries again.
-func openFile(l *Limiter, path string, logger *slog.Logger, d disk) *file {
-	f := &file{
-		limiter: l, path: path, logger: logger, disk: d, seed: rand.Uint64(),
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), loaded: make(chan struct{}), closed: make(chan error, 1),
-		waits: sync.Pool{New: func() any {
-			w := &wait{make(chan struct{}, 1), time.NewTimer(time.Hour)}
-			w.timer.Stop()
-			return w
-		}},
-		lateness: time.NewTimer(time.Hour), again: time.NewTimer(time.Hour),
-	}
-	f.lateness.Stop()
-	f.again.Stop()
-	go func() {
-		f.retry()
-		f.complete()
-		close(f.loaded)
-		f.run()
-	}()
+// openFile starts reading the files. Tests pass their own journal options.
+func openFile(l *Limiter, path string, logger *slog.Logger, o journal.Options) *file {
+	f := &file{limiter: l, path: path, logger: logger}
+	o.Path, o.Mark, o.State, o.Logger = path, fileMark, f, logger
+	o.Failed = "limits are not kept; counting in memory and trying again"
+	o.Mended = "limits are being kept again"
+	f.journal = journal.Open(o)
 	return f
 }
 
 // isLoaded waits until the files have been read, for a second at most, or until ctx ends.
-// It reports whether they have been. A nil file is in memory alone.
+// It reports whether they have been read.
 func (f *file) isLoaded(ctx context.Context) bool {
 	if f == nil {
 		return true
 	}
 	select {
-	case <-f.loaded:
+	case <-f.journal.Loaded():
 		return true
 	default:
 	}
@@ -109,7 +58,7 @@ func (f *file) isLoaded(ctx context.Context) bool {
 	timer := time.NewTimer(loadWait)
 	defer timer.Stop()
 	select {
-	case <-f.loaded:
+	case <-f.journal.Loaded():
 		return true
 	case <-timer.C:
 	case <-ctx.Done():
@@ -117,89 +66,183 @@ func (f *file) isLoaded(ctx context.Context) bool {
 	return false
 }
 
-func (f *file) run() {
-	defer close(f.done)
-	defer f.again.Stop()
-	defer f.lateness.Stop()
-	for {
-		select {
-		case <-f.wake:
-		case <-f.lateness.C:
-			f.late.Store(false)
-		case err := <-f.synced:
-			f.finish(err)
-		case <-f.again.C:
-			f.retry()
-		case <-f.quit:
-			f.stop()
-			return
-		}
-		f.step()
+// change appends the counts of the parts' accounts to the journal. The caller holds the
+// locks of their shards, releases them, and calls wait, flush or soon to write the change.
+func (f *file) change(parts []part, now int64) {
+	if f == nil {
+		return
 	}
-}
-
-// step writes what waits, and goes on with the other file.
-func (f *file) step() {
-	f.flush()
-	switch {
-	case f.building && f.shard < shards:
-		f.build()
-		f.poke()
-	case f.building && f.synced == nil:
-		other := f.files[1-f.used]
-		done := make(chan error, 1)
-		f.synced = done
-		go func() { done <- f.disk.sync(other) }()
-	case f.building, f.pause > 0:
-	case !f.isOK():
-		f.later()
-	case f.ends[f.used] > f.bound || f.mustRewrite():
-		f.begin()
-		f.poke()
-	default:
-		f.look()
-	}
-}
-
-func (f *file) isOK() bool {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.ok
-}
-
-// poke has the goroutine go on.
-func (f *file) poke() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
-}
-
-// stop writes what is left and closes the files.
-func (f *file) stop() {
-	f.flush()
-	f.complete()
-	f.mu.Lock()
-	ok := f.ok
-	f.ok, f.building, f.out, f.next = false, false, nil, nil
+	f.now = now
 	f.mu.Unlock()
-	var err error
-	if ok {
-		err = f.disk.sync(f.files[f.used])
+	var space [512]byte
+	record := space[:0]
+	for i := range parts {
+		if a := parts[i].account; a != nil {
+			record = f.limiter.appendAccount(record, a, now)
+		}
 	}
-	f.closed <- errors.Join(err, f.shut())
+	f.journal.Append(record)
 }
 
-// close waits until the goroutine has written what is left.
-func (f *file) close() error {
-	close(f.quit)
-	timer := time.NewTimer(closeWait)
-	defer timer.Stop()
-	select {
-	case err := <-f.closed:
-		<-f.done
-		return err
-	case <-timer.C:
-		return fmt.Errorf("closing %s: %w", f.path, errHangs)
+// wait waits until the operating system has all changes, 20 ms at most.
+func (f *file) wait() {
+	if f != nil {
+		f.journal.Wait(nil)
 	}
+}
+
+// flush starts writing the changes, and does not wait for the write.
+func (f *file) flush() {
+	if f != nil {
+		f.journal.Flush()
+	}
+}
+
+// soon writes the changes with the next reservation, after 10 ms at the latest. Until then
+// the file counts at least the actual use, so a crash errs on the safe side.
+func (f *file) soon() {
+	if f != nil {
+		f.journal.Soon()
+	}
+}
+
+// rewrite waits until all accounts are written again and no file has earlier content.
+func (f *file) rewrite(ctx context.Context) error {
+	if f == nil {
+		return nil
+	}
+	if err := f.journal.Rewrite(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errNotErased, err)
+	}
+	return nil
+}
+
+// failure returns the reason why the file lacks counts; nil if it is up to date.
+func (f *file) failure() error {
+	if err := f.journal.Err(); err != nil {
+		return fmt.Errorf("limits are not kept in %w", err)
+	}
+	return nil
+}
+
+// Snapshot implements journal.State: a part is the accounts of a shard. It drops accounts
+// without counts. Calls of other shards can run at the same time.
+func (f *file) Snapshot(j *journal.Journal, part int) bool {
+	l := f.limiter
+	lock := &l.locks[part]
+	lock.Lock()
+	defer lock.Unlock()
+	f.mu.Lock()
+	now := f.now
+	f.mu.Unlock()
+	if now == 0 {
+		now = time.Now().UnixNano()
+	}
+	var record []byte
+	for _, b := range *l.books.Load() {
+		for _, a := range b.accounts[part] {
+			if l.drop(a, now) || !a.any(now) {
+				continue
+			}
+			if record = l.appendAccount(record, a, now); len(record) > chunk {
+				j.Append(record)
+				record = record[:0]
+			}
+		}
+	}
+	if len(record) > 0 {
+		j.Append(record)
+	}
+	return part < shards-1
+}
+
+// Restore implements journal.State: it adds the counts of the files. The amounts set aside
+// count in full: if the process that wrote them is dead, their actual use is unknown; if
+// it is alive, its calls can use no more than that.
+func (f *file) Restore(records iter.Seq[[]byte], alive bool) {
+	found := make(map[name]*saved)
+	words := make(map[string]string) // of workspaces and limits, each once
+	for record := range records {
+		if !readAccounts(record, found, words) {
+			f.logger.Warn("a record of limits can't be read", "file", f.path)
+		}
+	}
+	if alive {
+		f.before = make(map[name]*saved)
+	}
+	calls := f.merge(found, alive)
+	if f.before = nil; alive {
+		f.before = found
+		return
+	}
+	f.mu.Lock()
+	f.crashed += calls
+	f.mu.Unlock()
+	if calls > 0 {
+		f.logger.Warn("calls of a process that died count in full in their limits", "file", f.path, "calls", calls)
+	}
+}
+
+// merge adds the counts of accounts, and returns their number of calls in flight.
+func (f *file) merge(found map[name]*saved, alive bool) (calls int64) {
+	l := f.limiter
+	for name, s := range found {
+		b := l.book(name.workspace, name.limit, true)
+		shard := l.shard(b, name.subject)
+		l.locks[shard].Lock()
+		a := l.add(b, shard, name.subject)
+		for i := range s.cells {
+			c := s.cells[i]
+			if !alive {
+				c.crashed = sum(c.crashed, c.reserved)
+			}
+			c.used, c.reserved = sum(c.used, c.reserved), 0
+			if p := c.portion; p != nil && alive {
+				p.granted = min(p.granted, c.used) // the other process may still use the remainder
+			}
+			f.count(a, name, &c)
+		}
+		l.locks[shard].Unlock()
+		calls += s.calls
+	}
+	return calls
+}
+
+// count adds a cell of a file, minus the part of it that was counted before.
+func (f *file) count(a *account, owner name, found *cell) {
+	var counted int64
+	var granted portion // the lease in the part that was counted before
+	if before := f.before[owner]; before != nil {
+		for i := range before.cells {
+			c := &before.cells[i]
+			if c.measure == found.measure && c.window == found.window && c.start == found.start {
+				counted = sum(c.used, c.reserved)
+				if p := c.portion; p != nil {
+					granted = portion{granted: min(p.granted, counted), reported: p.reported}
+				}
+			}
+		}
+	}
+	c := a.find(&Ceiling{Measure: found.measure, Window: found.window})
+	if c == nil {
+		c = &cell{next: a.cells, window: found.window, measure: found.measure, start: math.MinInt64}
+		a.cells = c
+		f.limiter.takes(a, cellBytes)
+	}
+	switch {
+	case c.start > found.start:
+		return
+	case c.start < found.start:
+		c.start, c.used, c.reserved, c.levels, c.portion = found.start, found.used, 0, found.levels, found.portion
+		c.turn++
+	default:
+		c.used = max(sum(c.used, found.used)-counted, 0)
+		if p, q := c.portion, found.portion; p != nil && q != nil {
+			p.granted = max(sum(p.granted, q.granted)-granted.granted, 0)
+			p.reported += q.reported - granted.reported
+			p.known, p.remains = p.known || q.known, 0
+		}
+	}
+	c.crashed = found.crashed
 }

@@ -17,7 +17,7 @@ func TestFileIsPrivate(t *testing.T) {
 	})
 }
 
-// processorTime is what the process has used of the processors, in nanoseconds.
+// processorTime returns the CPU time of the process, in nanoseconds.
 func processorTime() int64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

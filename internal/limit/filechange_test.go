@@ -1,21 +1,22 @@
 package limit
 
 import (
-	"fmt"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/journaltest"
 )
 
-// A settlement waits for the next reservation, 10 ms at most. A crash before it is
-// written counts all that was set aside.
+// A settlement is written with the next reservation, after 10 ms at the latest. A crash
+// before that counts the whole amount set aside.
 func TestSettlementIsWritten(t *testing.T) {
 	ask, other := Ask{daily, "a"}, Ask{daily, "b"}
 	for name, test := range map[string]struct {
 		used int64
 		then func(l *Limiter, now time.Time) // before a crash; nil: there is none
-		want string                          // counts afterwards; 100 were set aside
+		want string                          // the counts afterwards; 100 were set aside
 	}{
 		"not at once":            {60, func(*Limiter, time.Time) { synctest.Wait() }, "100+0"},
 		"not before its time":    {60, func(*Limiter, time.Time) { time.Sleep(settleWait - 1); synctest.Wait() }, "100+0"},
@@ -30,15 +31,15 @@ func TestSettlementIsWritten(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "limits")
 				now := time.Now()
-				disk := new(mortal)
-				l := openOn(Options{Path: path}, disk.disk())
-				// The time of an earlier settlement is over, and has no part in it.
+				disk := new(journaltest.Disk)
+				l := openOn(Options{Path: path}, disk.Options())
+				// An earlier settlement, whose time is over, must not matter.
 				mustReserve(t, l, now, Amounts{1, 1, 0}, other).Settle(now, Amounts{1, 1, 0})
 				written()
 				mustReserve(t, l, now, Amounts{1, 100, 0}, ask).Settle(now, Amounts{1, test.used, 0})
 				if test.then != nil {
 					test.then(l, now)
-					disk.die(0)
+					disk.Die(0)
 				}
 				mustClose(t, l)
 				l = filed(t, path)
@@ -49,29 +50,4 @@ func TestSettlementIsWritten(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Many calls that end together, as those of a provider that fails, don't wait until
-// what is unwritten is too much to be kept.
-func TestManySettlements(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		now := time.Now()
-		l := filed(t, filepath.Join(t.TempDir(), "limits"))
-		var all []*Reservation
-		for i := range 3000 {
-			all = append(all, mustReserve(t, l, now, Amounts{1, 1, 0}, Ask{daily, fmt.Sprint(i)}))
-		}
-		synctest.Wait()
-		for _, r := range all {
-			r.Settle(now, Amounts{1, 1, 0})
-		}
-		synctest.Wait()
-		l.file.mu.Lock()
-		left := len(l.file.out)
-		l.file.mu.Unlock()
-		if left > muchUnwritten {
-			t.Errorf("%d bytes wait", left)
-		}
-		mustClose(t, l)
-	})
 }

@@ -1,10 +1,8 @@
 package limit
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,11 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/journaltest"
 	"github.com/cadenza-gateway/cadenza/internal/private"
 )
 
-// The second process counts in memory, from what the first one had counted, and has all
-// of it when the first one ends.
+// The second process counts in memory, starting from the counts of the first one. When the
+// first one ends, the second has all counts of both.
 func TestTwoProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "limits")
@@ -59,63 +58,29 @@ func TestTwoProcesses(t *testing.T) {
 	})
 }
 
-func TestFileIsMovedOrDeleted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "limits")
-		now := time.Now()
-		ask := Ask{daily, "a"}
-		l := filed(t, path)
-		spend := func() { mustReserve(t, l, now, Amounts{1, 10, 0}, ask).Settle(now, Amounts{1, 10, 0}) }
-		spend()
-		synctest.Wait()
-		if err := os.Rename(path, path+".moved"); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Remove(path + "-2"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(lookEvery)
-		spend()
-		spend()
-		synctest.Wait()
-		if err := l.Err(); err != nil {
-			t.Error(err)
-		}
-		mustClose(t, l)
-		l = filed(t, path)
-		if got := used(l, now, ask, 0); got != "30+0" {
-			t.Error(got)
-		}
-		mustClose(t, l)
-	})
-}
-
-func TestUnknownVersionIsSetAside(t *testing.T) {
-	folder := t.TempDir()
-	path := filepath.Join(folder, "limits")
-	text := "CzL\x02 of another version"
+// A file of another format stays as it is, and the limiter counts in memory.
+func TestFileOfAnotherFormat(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits")
+	text := "CzL\x01 of another format"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
 	l := filed(t, path)
 	mustReserve(t, l, now, Amounts{1, 10, 0}, Ask{daily, "a"}).Settle(now, Amounts{1, 10, 0})
-	mustClose(t, l)
-	aside, err := filepath.Glob(path + ".unknown-*")
-	if err != nil || len(aside) != 1 {
-		t.Fatal(aside, err)
-	}
-	if got, err := os.ReadFile(aside[0]); err != nil || string(got) != text {
-		t.Errorf("%q, %v", got, err)
-	}
-	l = filed(t, path)
 	if got := used(l, now, Ask{daily, "a"}, 0); got != "10+0" {
 		t.Error(got)
 	}
+	if err := l.Err(); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "another format") {
+		t.Errorf("%v", err)
+	}
 	mustClose(t, l)
+	if got := content(t, path); string(got) != text {
+		t.Errorf("it became %q", got)
+	}
 }
 
-// A path that can't be used at all is told, and used as soon as it can be.
+// Err returns the error of an unusable path, and the limiter uses it as soon as it can.
 func TestPathThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "folder")
@@ -146,19 +111,19 @@ func TestPathThatFails(t *testing.T) {
 	})
 }
 
-// What can be read counts where the files can't be written: with one that is no file,
-// of another user, or on a disk that is mounted to be read alone.
+// Counts that can be read are used if the files can't be written: one is no regular file,
+// belongs to another user, or is on a read-only file system.
 func TestFileThatCanOnlyBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "limits")
 		now := time.Now()
 		ask := Ask{daily, "a"}
-		disk := new(mortal)
-		l := openOn(Options{Path: path}, disk.disk())
+		disk := new(journaltest.Disk)
+		l := openOn(Options{Path: path}, disk.Options())
 		mustReserve(t, l, now, Amounts{1, 30, 0}, ask).Settle(now, Amounts{1, 20, 0})
 		mustReserve(t, l, now, Amounts{1, 5, 0}, ask)
-		disk.die(0)
-		other := l.file.name(1 - l.file.used)
+		disk.Die(0)
+		_, other := filesOf(t, path)
 		mustClose(t, l)
 		if err := errors.Join(os.Remove(other), os.Mkdir(other, 0o700)); err != nil {
 			t.Fatal(err)
@@ -191,62 +156,4 @@ func TestFileThatCanOnlyBeRead(t *testing.T) {
 		}
 		mustClose(t, l)
 	})
-}
-
-// A file that somebody empties while it is in use is written anew.
-func TestFileIsTruncated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "limits")
-		now := time.Now()
-		ask := Ask{daily, "a"}
-		var logged bytes.Buffer
-		disk := new(mortal)
-		l := openOn(Options{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))}, disk.disk())
-		spend := func() { mustReserve(t, l, now, Amounts{1, 10, 0}, ask).Settle(now, Amounts{1, 10, 0}) }
-		spend()
-		written()
-		if err := os.Truncate(l.file.name(l.file.used), 0); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(lookEvery)
-		spend()
-		written()
-		if err := l.Err(); err != nil {
-			t.Error(err)
-		}
-		disk.die(0)
-		mustClose(t, l)
-		l = filed(t, path)
-		if got := used(l, now, ask, 0); got != "20+0" {
-			t.Error(got)
-		}
-		if s := l.Stats(); s.Damaged != 0 {
-			t.Errorf("%+v", s)
-		}
-		mustClose(t, l)
-		if !strings.Contains(logged.String(), "emptied or overwritten") {
-			t.Errorf("%s", logged.String())
-		}
-	})
-}
-
-// Of a file that ends within its header nothing is known. It is told, and used again.
-func TestFileWithoutItsHeader(t *testing.T) {
-	header := appendHeader(nil, 1, 42)
-	for size := 1; size < len(header); size++ {
-		path := filepath.Join(t.TempDir(), "limits")
-		if err := os.WriteFile(path, header[:size], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		var logged bytes.Buffer
-		l := Open(Options{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-		if s := l.Stats(); s.Damaged != 1 || l.Err() != nil || !strings.Contains(logged.String(), "damaged records of limits were passed over") {
-			t.Errorf("%d bytes: %+v, %v\n%s", size, s, l.Err(), logged.String())
-		}
-		mustClose(t, l)
-		if l = filed(t, path); l.Stats().Damaged != 0 {
-			t.Errorf("%d bytes: %+v when it was opened again", size, l.Stats())
-		}
-		mustClose(t, l)
-	}
 }

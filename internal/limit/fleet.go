@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// leases is how many leases a ceiling is divided into.
+	// leases is the number of leases that make up a ceiling.
 	leases = 20
 
-	// exchangePause is the least time between two exchanges with a ledger.
+	// exchangePause is the minimum time between two exchanges with a ledger.
 	exchangePause = 20 * time.Millisecond
 
 	// exchangeTimeout bounds one exchange, and finishTimeout the last one.
@@ -22,68 +22,69 @@ const (
 	// largestExchange bounds the claims of one exchange.
 	largestExchange = 1000
 
-	// askAgain is how long a counter waits that a ledger had nothing for.
+	// askAgain is how long a counter waits after the ledger had nothing for it.
 	askAgain = time.Second
 
-	// firstAway and longestAway are between two tries with a ledger that is away: so that
-	// calls are let in again within a second of its return.
+	// firstAway and longestAway bound the pause between two tries while a ledger is
+	// unavailable. Calls are admitted again within a second of its return.
 	firstAway   = 250 * time.Millisecond
 	longestAway = 750 * time.Millisecond
 
-	// idleAfter is after how long without use a counter returns what it has not used,
-	// and idleEvery how often the counters that have something are looked at.
+	// A counter that was not used for idleAfter returns its lease. The fleet looks for
+	// such counters every idleEvery.
 	idleAfter = 10 * time.Second
 	idleEvery = 5 * time.Second
 )
 
-// ErrInDoubt is an error of a Ledger that does not know whether an exchange was booked.
+// ErrInDoubt is returned by a Ledger that does not know whether it booked an exchange.
 var ErrInDoubt = errors.New("the answer to an exchange was lost")
 
-// Ledger books what the limiters of several processes may use together. One goroutine
-// at a time calls its methods.
+// Ledger books the amounts that the limiters of several processes may use together. Its
+// methods are never called concurrently.
 type Ledger interface {
-	// Exchange books all claims or none, and returns the answers in their order. Where
-	// it fails without ErrInDoubt, this call has booked nothing. An exchange that was
-	// in doubt is made again with the same id and claims, before any other one: where it
-	// is booked already it is not booked again, and Granted is what it was then.
+	// Exchange books all claims or none, and returns the answers in the order of claims.
+	// If it fails without ErrInDoubt, it has booked nothing. After ErrInDoubt, the limiter
+	// repeats the exchange with the same id and claims before any other one. If the ledger
+	// has already booked it, it does not book it again, and returns the same Granted.
 	Exchange(ctx context.Context, id ExchangeID, claims []Claim) ([]Answer, error)
 	Close() error
 }
 
-// ExchangeID names an exchange of a workspace.
+// ExchangeID identifies an exchange of a workspace.
 type ExchangeID struct {
-	Process string // random, of each limiter
+	Process string // random, one per limiter
 	Number  int64  // rises with each exchange of the process
 }
 
-// Claim is what a limiter asks of a counter of the ledger, of which it has at most one
-// in an exchange. Taken is what limiters may use of a counter; the ledger first takes
-// Back from it, then adds Owed, which may bring it above Most, and then grants what
-// Grant says.
+// Claim is a limiter's request to one counter of the ledger; an exchange has at most one
+// claim per counter. Answer.Taken is the amount that all limiters may use of a counter.
+// The ledger subtracts Back from it, then adds Owed, which may raise it above Most, and
+// then adds the result of Grant.
 type Claim struct {
 	Limit, Subject string
 	Measure        Measure
 	Window         Window
 	Start, End     time.Time // of the window
 	Most           int64     // the ceiling
-	Back           int64     // was granted, and is not used
-	Owed           int64     // is used, or set aside, and was not granted
-	Used           int64     // what was used since the last claim; below zero: less
-	Least          int64     // what a call needs; 0: nothing is asked for
-	Lease          int64     // the most that is asked for
+	Back           int64     // granted and not used
+	Owed           int64     // used or set aside, and not granted
+	Used           int64     // the change of the used amount since the last claim; may be negative
+	Least          int64     // the amount that a call needs; 0: the claim asks for nothing
+	Lease          int64     // the maximum that the claim asks for
 	Known          bool      // the ledger has answered a claim of this window before
 }
 
-// Answer is what a counter of the ledger has after an exchange.
+// Answer is the state of a counter of the ledger after an exchange.
 type Answer struct {
-	Granted int64 // to this claim, beside what it owed
+	Granted int64 // to this claim, in addition to Owed
 	Taken   int64
 	Used    int64
 }
 
-// Grant returns what a claim gets of a ceiling, of which so much is taken: a lease, and
-// towards the end an eighth of what remains, though as much as one call needs, so that
-// little of a ceiling lies in leases that are not used.
+// Grant returns the amount that a claim gets, given the taken amount of its counter: a
+// lease, or an eighth of the remaining amount if that is less, so that unused leases hold
+// little of an almost full ceiling. It is at least the amount that a call needs, if so
+// much remains.
 func (c *Claim) Grant(taken int64) int64 {
 	remains := c.Most - taken
 	if remains <= 0 || c.Least <= 0 {
@@ -94,27 +95,27 @@ func (c *Claim) Grant(taken int64) int64 {
 
 // portion is the part of a shared counter that this process may use.
 type portion struct {
-	granted  int64 // by the ledger, with what is owed where that is booked
-	unbooked int64 // of granted: what was used before the counter was shared
-	reported int64 // of what is used, to the ledger
-	others   int64 // what the other processes had reported
-	largest  int64 // the most that a call has asked for
-	low      int64 // asks for more when less is left
+	granted  int64 // by the ledger, including the owed amounts that it has booked
+	unbooked int64 // the part of granted that was used before the counter was shared
+	reported int64 // the part of the used amount that the ledger knows
+	others   int64 // the amount that the other processes had reported
+	largest  int64 // the largest amount that a call has asked for
+	low      int64 // if less is left, the counter asks for more
 	remains  int64 // of the ceiling, when the ledger answered
-	most     int64
-	answered int64         // when the ledger did, in nanoseconds since 1970
-	touched  int64         // when a call did
-	awaited  int64         // what calls wait for
-	answer   chan struct{} // closed when they may look again; nil: none waits
+	ceiling  int64
+	answered int64         // the time of the ledger's answer, in nanoseconds since 1970
+	touched  int64         // the time of the last call
+	awaited  int64         // the amounts that calls wait for
+	answer   chan struct{} // closed when these calls may try again; nil: no call waits
 	queued   *fleet
 	known    bool // the ledger has answered
 }
 
-// full reports whether the ledger had nothing more when it answered.
+// full reports whether nothing of the ceiling remained when the ledger answered.
 func (p *portion) full() bool { return p.known && p.remains <= 0 }
 
-// credit returns what may be used beyond what is granted: a lease, and towards the end
-// of the ceiling an eighth of what remained when the ledger answered.
+// credit returns the amount that may be used beyond the granted amount: a lease, or an
+// eighth of the amount that remained when the ledger answered, if that is less.
 func (p *portion) credit() int64 {
 	if !p.known {
 		return p.lease()
@@ -124,14 +125,14 @@ func (p *portion) credit() int64 {
 
 // lease returns the size of a lease.
 func (p *portion) lease() int64 {
-	return min(max((p.most+leases-1)/leases, p.largest, 1), max(p.most, 1))
+	return min(max((p.ceiling+leases-1)/leases, p.largest, 1), max(p.ceiling, 1))
 }
 
-// left returns what is granted and neither used nor set aside. It is below zero by what
-// is owed.
+// left returns the granted amount that is neither used nor set aside. If it is negative,
+// the limiter owes that amount.
 func (c *cell) left() int64 { return c.portion.granted - sum(c.used, c.reserved) }
 
-// total returns what is used by all processes, as far as it is known.
+// total returns the amount used by all processes, as far as it is known.
 func (c *cell) total() int64 {
 	if c.portion == nil {
 		return c.used
@@ -139,8 +140,8 @@ func (c *cell) total() int64 {
 	return sum(c.used, c.portion.others)
 }
 
-// share gives a cell its portion, or takes it where the counter is no longer shared.
-func (c *cell) share(f *fleet, of *Ceiling, now int64) {
+// share gives a cell its portion, or removes it if the counter is no longer shared.
+func (c *cell) share(f *fleet, ceiling *Ceiling, now int64) {
 	if f == nil {
 		if c.portion != nil {
 			c.portion.wake()
@@ -153,13 +154,13 @@ func (c *cell) share(f *fleet, of *Ceiling, now int64) {
 		c.portion = &portion{granted: had, unbooked: had}
 	}
 	p := c.portion
-	if p.most > 0 && p.most != of.Most {
-		p.remains += of.Most - p.most // a reload has changed the ceiling
+	if p.ceiling > 0 && p.ceiling != ceiling.Most {
+		p.remains += ceiling.Most - p.ceiling // a reload has changed the ceiling
 	}
-	p.touched, p.most = now, of.Most
+	p.touched, p.ceiling = now, ceiling.Most
 }
 
-// restart begins the portion of another window, which has inherited what is used.
+// restart begins the portion of a new window, whose used amount is set already.
 func (c *cell) restart() {
 	if p := c.portion; p != nil {
 		had := sum(c.used, c.reserved)
@@ -168,10 +169,10 @@ func (c *cell) restart() {
 	}
 }
 
-// room reports whether a ceiling has room for an amount. Of a shared one a process may
-// use what it was granted, and some more on credit.
-func (c *cell) room(of *Ceiling, amount int64) bool {
-	free := of.Most - sum(c.total(), c.reserved)
+// allows reports whether an amount fits below a ceiling. If the ceiling is shared, the
+// amount must also fit in the granted amount and the credit of this process.
+func (c *cell) allows(ceiling *Ceiling, amount int64) bool {
+	free := ceiling.Most - sum(c.total(), c.reserved)
 	if p := c.portion; p != nil {
 		left := c.left()
 		free = min(free, sum(max(left, 0), p.credit())+min(left, 0))
@@ -179,24 +180,24 @@ func (c *cell) room(of *Ceiling, amount int64) bool {
 	return amount <= free
 }
 
-// fits reports whether a ceiling has room for an amount, and has more asked for where a
-// shared one has none.
-func (c *cell) fits(a *account, of *Ceiling, amount int64) bool {
+// fits reports whether an amount fits below a ceiling. If it does not and the ceiling is
+// shared, fits queues the counter so that the fleet asks for more.
+func (c *cell) fits(a *account, ceiling *Ceiling, amount int64) bool {
 	p := c.portion
-	if p != nil && amount <= of.Most {
+	if p != nil && amount <= ceiling.Most {
 		p.largest = max(p.largest, amount)
 	}
-	if c.room(of, amount) {
+	if c.allows(ceiling, amount) {
 		return true
 	}
-	if p != nil && amount <= of.Most {
+	if p != nil && amount <= ceiling.Most {
 		a.book.fleet.Load().need(a, c)
 	}
 	return false
 }
 
-// watch has more asked for where little is left, and returned what is left beyond two
-// leases. The lock of the account's shard is held.
+// watch queues a counter that has little left, to ask for more, or that has more than two
+// leases left, to return the excess. The caller holds the lock of the account's shard.
 func (a *account) watch(c *cell) {
 	if c.portion == nil {
 		return
@@ -206,16 +207,16 @@ func (a *account) watch(c *cell) {
 	}
 }
 
-// entry is a counter that has a claim.
+// entry is a counter with its claim.
 type entry struct {
 	account *account
 	cell    *cell
 	turn    uint32
 	claim   Claim
-	booked  int64 // of Owed: what was used before the counter was shared
+	booked  int64 // the part of Owed that was used before the counter was shared
 }
 
-// exchange is what a ledger books at once.
+// exchange has the claims that a ledger books together.
 type exchange struct {
 	id      ExchangeID
 	entries []entry
@@ -229,29 +230,29 @@ type fleet struct {
 	logger    *slog.Logger
 
 	wake, done chan struct{}
-	hurry      chan struct{}   // calls wait
-	ctx        context.Context // until the fleet ends
+	hurry      chan struct{}   // has a value while calls wait
+	ctx        context.Context // cancelled by end, when the fleet ends
 	end        context.CancelFunc
-	work       context.Context // of exchanges: the one under way may go on after the end
+	work       context.Context // of exchanges; a running one may outlive ctx, until cut
 	cut        context.CancelFunc
 
 	mu    sync.Mutex
 	queue []entry
-	begun time.Time // the exchange that is under way; zero: none is
-	since time.Time // the ledger has been away; zero: it is there
+	begun time.Time // the start of the running exchange; zero: none is running
+	since time.Time // the start of an outage of the ledger; zero: it is available
 	err   error
 
-	// What follows is for the goroutine alone.
-	before *fleet          // has to end first; nil: none
-	doubt  *exchange       // may be booked, and is made again before any other; nil: none
-	held   map[*cell]entry // may have something to return
-	lookAt time.Time       // at what is held
+	// Only the goroutine of run uses these fields.
+	before *fleet          // the fleet that must end first, or nil
+	doubt  *exchange       // may be booked, and is repeated before any other; nil: none
+	held   map[*cell]entry // counters that may have a lease to return
+	lookAt time.Time       // the time of the next look at held
 }
 
-// SetLedger has the limits of a workspace shared by a ledger, which the limiter closes in
-// the end; nil: they are this process's own. What an earlier ledger has granted is
-// still granted, and an exchange with it that is under way comes to its end first: what
-// it books and grants counts.
+// SetLedger makes a workspace share its limits through a ledger, which the limiter closes
+// when it is no longer used. With nil, the limits are no longer shared. Grants of an
+// earlier ledger stay valid. A running exchange with the earlier ledger ends first, and
+// its bookings and grants count.
 func (l *Limiter) SetLedger(workspace string, ledger Ledger) {
 	l.sharing.Lock()
 	defer l.sharing.Unlock()
@@ -281,13 +282,13 @@ func (l *Limiter) SetLedger(workspace string, ledger Ledger) {
 	}
 	l.adding.Unlock()
 	if next != nil {
-		go next.run() // a reload waits for no database
+		go next.run() // so that a reload does not wait for a database
 	} else {
 		old.finish()
 	}
 }
 
-// fleet returns that of a workspace, nil where its limits are not shared.
+// fleet returns the fleet of a workspace, or nil if its limits are not shared.
 func (l *Limiter) fleet(workspace string) *fleet {
 	if f, ok := l.fleets.Load(workspace); ok {
 		return f.(*fleet)
@@ -295,8 +296,8 @@ func (l *Limiter) fleet(workspace string) *fleet {
 	return nil
 }
 
-// Shared reports whether the limits of a workspace are shared, and since when its ledger
-// has been away, and why; the zero time where it is there.
+// Shared reports whether the limits of a workspace are shared. If the ledger is
+// unavailable, Shared returns the start of the outage and its error.
 func (l *Limiter) Shared(workspace string) (shared bool, since time.Time, err error) {
 	f := l.fleet(workspace)
 	if f == nil {
@@ -307,15 +308,15 @@ func (l *Limiter) Shared(workspace string) (shared bool, since time.Time, err er
 	return true, f.since, f.err
 }
 
-// need queues a counter. The lock of its account's shard is held. One that the ledger
-// has nothing for is queued a second after its last answer.
+// need queues a counter. If the ledger had nothing for it, need does so only a second
+// after the ledger's last answer. The caller holds the lock of the account's shard.
 func (f *fleet) need(a *account, c *cell) {
 	p := c.portion
 	if f == nil || p.queued == f {
 		return
 	}
 	if p.full() && c.left() <= 2*p.lease() {
-		// A call's own time may be before the answer.
+		// Not the call's time, which may be before the answer.
 		if since := time.Now().UnixNano() - p.answered; since >= 0 && since < int64(askAgain) {
 			return
 		}
@@ -339,10 +340,10 @@ func (f *fleet) run() {
 	if f.before != nil {
 		f.before.leave(f.work)
 		f.held, f.doubt = f.before.held, f.before.doubt
-		go f.before.close() // which a database that hangs may take long for
+		go f.before.close() // takes long if the database hangs
 		f.before = nil
 	}
-	timer := time.NewTimer(exchangePause) // for what another fleet has left
+	timer := time.NewTimer(exchangePause) // for counters that another fleet has left
 	defer timer.Stop()
 	away := time.Duration(0)
 	for {
@@ -359,7 +360,7 @@ func (f *fleet) run() {
 		f.note(err)
 		if err != nil {
 			away = min(max(2*away, firstAway), longestAway)
-			f.wakeQueued() // no call waits for a ledger that is away
+			f.wakeQueued() // no call waits for an unavailable ledger
 			f.poke()
 			if !sleep(f.ctx, away, nil) {
 				return
@@ -373,14 +374,14 @@ func (f *fleet) run() {
 	}
 }
 
-// begin notes when the exchange that is under way has begun.
+// begin stores the start of the running exchange, or zero.
 func (f *fleet) begin(at time.Time) {
 	f.mu.Lock()
 	f.begun = at
 	f.mu.Unlock()
 }
 
-// note notes and logs whether the ledger is there.
+// note stores the result of an exchange, and logs the beginning and end of an outage.
 func (f *fleet) note(err error) {
 	f.mu.Lock()
 	since := f.since
@@ -400,11 +401,11 @@ func (f *fleet) note(err error) {
 	}
 }
 
-// exchange exchanges what is in doubt, then what is queued, and what counters return that
-// are not used; with all set, what all counters can return.
+// exchange repeats the exchange in doubt, then sends the claims of queued counters and the
+// returns of idle ones; if all is true, the returns of all counters.
 func (f *fleet) exchange(ctx context.Context, all bool) error {
 	select {
-	case <-f.hurry: // those that wait are in the queue
+	case <-f.hurry: // the counters of waiting calls are in the queue
 	default:
 	}
 	if f.doubt != nil {
@@ -453,7 +454,7 @@ func (f *fleet) exchange(ctx context.Context, all bool) error {
 	return nil
 }
 
-// send has the ledger book an exchange, and counts what it brings.
+// send sends an exchange to the ledger, and applies the answers.
 func (f *fleet) send(ctx context.Context, x *exchange) error {
 	claims := make([]Claim, len(x.entries))
 	for i := range x.entries {
@@ -476,8 +477,8 @@ func (f *fleet) send(ctx context.Context, x *exchange) error {
 	return nil
 }
 
-// keep has the file have what claims return, before a ledger gives it to others: a
-// process that is killed then must not use it when it begins again.
+// keep writes to the file what claims return, before the ledger gives it to other
+// processes. If this process is killed then, it must not use it after a restart.
 func (f *fleet) keep(batch []entry) {
 	l, last := f.limiter, -1
 	for i := range batch {
@@ -485,20 +486,21 @@ func (f *fleet) keep(batch []entry) {
 			last = i
 		}
 	}
-	var written *wait
 	for i := range batch[:last+1] {
 		if e := &batch[i]; e.claim.Back > 0 {
 			lock := &l.locks[e.account.shard]
 			lock.Lock()
-			written = l.file.change([]part{{account: e.account}}, time.Now().UnixNano(), i == last)
+			l.file.change([]part{{account: e.account}}, time.Now().UnixNano())
 			lock.Unlock()
 		}
 	}
-	l.file.wait(written)
+	if last >= 0 {
+		l.file.wait()
+	}
 }
 
-// claim makes the claim of a counter, and reports whether there is one. What it returns
-// can't be used any more.
+// claim makes the claim of a counter, and reports whether there is one. From then on, this
+// process can't use the amount that the claim returns.
 func (f *fleet) claim(e *entry, queued, all bool) bool {
 	l, a, c := f.limiter, e.account, e.cell
 	lock := &l.locks[a.shard]
@@ -508,17 +510,17 @@ func (f *fleet) claim(e *entry, queued, all bool) bool {
 	now := time.Now().UnixNano()
 	start, end := c.start, int64(0)
 	if p != nil {
-		if _, end = l.span(c.window, start); now >= end {
+		if _, end = c.window.span(start); now >= end {
 			p.queued = nil
 			p.wake()
 		}
 	}
-	if p == nil || now >= end { // what is left of a window goes with it
+	if p == nil || now >= end { // a lease ends with its window
 		delete(f.held, c)
 		return false
 	}
 	if !queued && p.queued == f {
-		return false // it has its claim, or is the next one's
+		return false // it has a claim, or will have one in the next exchange
 	}
 	idle := all || c.reserved == 0 && now-p.touched >= int64(idleAfter)
 	if !queued && !idle {
@@ -528,7 +530,7 @@ func (f *fleet) claim(e *entry, queued, all bool) bool {
 	e.turn, e.booked = c.turn, p.unbooked
 	e.claim = Claim{
 		Limit: a.book.limit, Subject: a.subject, Measure: c.measure, Window: c.window, Start: time.Unix(0, start), End: time.Unix(0, end),
-		Most: p.most, Owed: sum(p.unbooked, max(-left, 0)), Used: c.used - p.reported, Known: p.known,
+		Most: p.ceiling, Owed: sum(p.unbooked, max(-left, 0)), Used: c.used - p.reported, Known: p.known,
 	}
 	switch {
 	case idle:
@@ -545,7 +547,7 @@ func (f *fleet) claim(e *entry, queued, all bool) bool {
 	return true
 }
 
-// apply counts what an exchange has brought.
+// apply applies the answer to a claim.
 func (f *fleet) apply(e *entry, answer *Answer) {
 	l, c := f.limiter, e.cell
 	lock := &l.locks[e.account.shard]
@@ -578,10 +580,11 @@ func (f *fleet) apply(e *entry, answer *Answer) {
 	} else {
 		f.held[c] = entry{account: e.account, cell: c}
 	}
-	l.file.wait(l.file.change([]part{{account: e.account}}, now, false))
+	l.file.change([]part{{account: e.account}}, now)
+	l.file.flush()
 }
 
-// undo takes claims back that were not booked, and queues them again.
+// undo cancels claims that were not booked, and queues their counters again.
 func (f *fleet) undo(batch []entry) {
 	for i := range batch {
 		e := batch[i]
@@ -589,7 +592,7 @@ func (f *fleet) undo(batch []entry) {
 		lock.Lock()
 		if p := e.cell.portion; p != nil && e.cell.turn == e.turn && e.claim.Back > 0 {
 			p.granted = sum(p.granted, e.claim.Back)
-			f.limiter.file.change([]part{{account: e.account}}, time.Now().UnixNano(), false)
+			f.limiter.file.change([]part{{account: e.account}}, time.Now().UnixNano())
 		}
 		lock.Unlock()
 	}
@@ -598,8 +601,8 @@ func (f *fleet) undo(batch []entry) {
 	f.queue = append(f.queue, batch...)
 }
 
-// leave ends the fleet, and has what it was asked for among what it holds. An exchange
-// under way comes to its end before, or ctx does.
+// leave ends the fleet after its running exchange; it cuts the exchange short when ctx
+// ends. It moves the queued counters to held.
 func (f *fleet) leave(ctx context.Context) {
 	f.end()
 	select {
@@ -616,7 +619,7 @@ func (f *fleet) leave(ctx context.Context) {
 	}
 }
 
-// finish ends the fleet, returns what it holds, and closes the ledger.
+// finish ends the fleet, returns its leases, and closes the ledger.
 func (f *fleet) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()

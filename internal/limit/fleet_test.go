@@ -11,18 +11,21 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/journal"
+	"github.com/cadenza-gateway/cadenza/internal/journaltest"
 )
 
 // booked is a counter of a testLedger.
 type booked struct{ taken, used int64 }
 
-// testLedger is a ledger in memory, which several limiters may have.
+// testLedger is a ledger in memory that several limiters may share.
 type testLedger struct {
 	mu        sync.Mutex
 	counters  map[string]*booked
 	exchanges int
-	last      map[string]*bookedExchange // of each process
-	fault     func() error               // before an exchange; ErrInDoubt fails it after it was booked
+	last      map[string]*bookedExchange // by process
+	fault     func() error               // called before an exchange; ErrInDoubt fails it after booking
 }
 
 // bookedExchange is an exchange that a testLedger has booked.
@@ -97,14 +100,14 @@ func (l *mortalLedger) Exchange(ctx context.Context, id ExchangeID, claims []Cla
 	return l.testLedger.Exchange(ctx, id, claims)
 }
 
-// set sets what happens before each exchange.
+// set sets the function that is called before each exchange.
 func (l *testLedger) set(fault func() error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fault = fault
 }
 
-// only returns the one counter.
+// only returns the only counter.
 func (l *testLedger) only(t *testing.T) booked {
 	t.Helper()
 	l.mu.Lock()
@@ -118,9 +121,9 @@ func (l *testLedger) only(t *testing.T) booked {
 	panic("unreachable")
 }
 
-// use makes calls until one is refused, most at most, and returns how many there were.
-func use(l *Limiter, ask Ask, most int) (n int) {
-	for n < most {
+// use makes up to limit calls until one is refused, and returns how many passed.
+func use(l *Limiter, ask Ask, limit int) (n int) {
+	for n < limit {
 		r, refusal := l.Reserve("w", time.Now(), []Ask{ask}, Amounts{Requests: 1})
 		if refusal != nil {
 			return n
@@ -133,8 +136,8 @@ func use(l *Limiter, ask Ask, most int) (n int) {
 
 var errAway = errors.New("the database is away")
 
-// The first calls of a window have one lease on credit. The ledger settles it, grants
-// the next one, and what an idle subject has not used goes back.
+// The first calls of a window use one lease on credit. The ledger settles it and grants
+// the next one; an idle subject returns its unused lease.
 func TestALeaseIsGrantedSettledAndReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
@@ -143,7 +146,7 @@ func TestALeaseIsGrantedSettledAndReturned(t *testing.T) {
 		l.SetLedger("w", ledger)
 		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
 		n := use(l, ask, 1)
-		synctest.Wait() // the ledger is asked, and told of this call
+		synctest.Wait() // the exchange with this call has begun
 		if n += use(l, ask, 100); n != 5 {
 			t.Errorf("%d calls before the ledger answered, want one lease of 5", n)
 		}
@@ -174,8 +177,8 @@ func TestALeaseIsGrantedSettledAndReturned(t *testing.T) {
 	})
 }
 
-// Without its ledger a process uses what it was granted and one lease, and then
-// refuses; it goes on when the ledger is there again.
+// Without its ledger a process uses its granted amount and one lease, and then refuses
+// calls; it admits calls again when the ledger is available again.
 func TestALedgerThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &testLedger{fault: func() error { return errAway }}
@@ -194,7 +197,7 @@ func TestALedgerThatIsAway(t *testing.T) {
 		if !shared || !errors.Is(err, errAway) || since.Sub(begun) > time.Second {
 			t.Errorf("shared %t, away since %v: %v", shared, since.Sub(begun), err)
 		}
-		// As often as calls are to be let in again within a second of its return.
+		// Often enough to admit calls within a second of the ledger's return.
 		if ledger.exchanges > 150 || ledger.exchanges < 100 {
 			t.Errorf("%d tries in 100 seconds", ledger.exchanges)
 		}
@@ -209,13 +212,13 @@ func TestALedgerThatIsAway(t *testing.T) {
 	})
 }
 
-// Three processes with one ledger, which fails, forgets to answer and comes back while
-// they are used, killed and opened again, never use more together than the ceiling and
-// a lease each. What they have returned is what they have not used.
+// Three processes share a ledger that fails, does not answer and recovers, while they are
+// used, killed and restarted. Together they never use more than the ceiling and a lease
+// each.
 func TestProcessesExceedACeilingByALeaseEachAtMost(t *testing.T) {
 	for seed := range 30 {
 		synctest.Test(t, func(t *testing.T) {
-			const nodes, most, lease = 3, 1000, 60 // the largest call needs 60
+			const nodes, ceiling, lease = 3, 1000, 60 // the largest call needs 60
 			random := rand.New(rand.NewPCG(uint64(seed), 1))
 			ledger := new(testLedger)
 			var faults sync.Mutex
@@ -240,14 +243,14 @@ func TestProcessesExceedACeilingByALeaseEachAtMost(t *testing.T) {
 				defer faults.Unlock()
 				return random.IntN(n)
 			}
-			ask := Ask{limitOf("l", Ceiling{Tokens, most, Window{time.Hour}}), "ada"}
+			ask := Ask{limitOf("l", Ceiling{Tokens, ceiling, Window{time.Hour}}), "ada"}
 			var limiters [nodes]*Limiter
-			var disks [nodes]*mortal
+			var disks [nodes]*journaltest.Disk
 			var ledgers [nodes]*mortalLedger
 			dir := t.TempDir()
 			open := func(i int) {
-				disks[i], ledgers[i] = new(mortal), &mortalLedger{testLedger: ledger}
-				limiters[i] = openOn(Options{Path: filepath.Join(dir, fmt.Sprint(i))}, disks[i].disk())
+				disks[i], ledgers[i] = new(journaltest.Disk), &mortalLedger{testLedger: ledger}
+				limiters[i] = openOn(Options{Path: filepath.Join(dir, fmt.Sprint(i))}, disks[i].Options())
 				limiters[i].SetLedger("w", ledgers[i])
 			}
 			for i := range nodes {
@@ -268,9 +271,9 @@ func TestProcessesExceedACeilingByALeaseEachAtMost(t *testing.T) {
 					time.Sleep(time.Duration(number(50)) * time.Millisecond)
 				}
 				if n := number(200); n < 2 {
-					if n == 0 { // it is killed, perhaps within a line of its file
+					if n == 0 { // it is killed, possibly while it writes a record
 						synctest.Wait()
-						disks[i].die(number(100))
+						disks[i].Die(number(100))
 						ledgers[i].dead.Store(true)
 					}
 					if err := limiters[i].Close(); err != nil {
@@ -279,11 +282,11 @@ func TestProcessesExceedACeilingByALeaseEachAtMost(t *testing.T) {
 					open(i)
 				}
 			}
-			if spent > most+nodes*lease {
-				t.Errorf("seed %d: %d of %d were used, more than a lease each above it", seed, spent, most)
+			if spent > ceiling+nodes*lease {
+				t.Errorf("seed %d: %d of %d were used, more than a lease each above it", seed, spent, ceiling)
 			}
-			if spent < most/2 {
-				t.Errorf("seed %d: only %d of %d were used", seed, spent, most)
+			if spent < ceiling/2 {
+				t.Errorf("seed %d: only %d of %d were used", seed, spent, ceiling)
 			}
 			for _, l := range limiters {
 				if err := l.Close(); err != nil {
@@ -294,20 +297,20 @@ func TestProcessesExceedACeilingByALeaseEachAtMost(t *testing.T) {
 	}
 }
 
-// settle waits until what is asked of ledgers is answered.
+// settle waits until the ledgers have answered.
 func settle() {
 	time.Sleep(2 * exchangePause)
 	synctest.Wait()
 }
 
-// Two processes see what both have used. What one used before it had a ledger is booked
-// when it gets one. When all is taken, no process has credit, also after a restart, and
-// only in the next window is there room.
+// Two processes see the use of both. When a process gets a ledger, its earlier use is
+// booked. When the whole ceiling is taken, no process has credit, also after a restart;
+// calls pass again only in the next window.
 func TestProcessesSeeWhatOthersUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour))) // the beginning of a window
 		ledger, path := new(testLedger), filepath.Join(t.TempDir(), "limits")
-		l, other := openOn(Options{Path: path}, osDisk), opened(t, Options{})
+		l, other := openOn(Options{Path: path}, journal.Options{}), opened(t, Options{})
 		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
 		use(l, ask, 40)
 		l.SetLedger("w", ledger)
@@ -315,20 +318,20 @@ func TestProcessesSeeWhatOthersUse(t *testing.T) {
 		if n := use(l, ask, 1); n != 1 {
 			t.Error("what was used before there was a ledger took the credit")
 		}
-		time.Sleep(2 * idleAfter) // it reports the last one, too
+		time.Sleep(2 * idleAfter) // until it reports its last call, too
 		use(other, ask, 1)
 		settle()
 		if got := used(other, time.Now(), ask, 0); got != "42+0" {
 			t.Errorf("%s, want what both used", got)
 		}
-		if share := other.Share("w", time.Now(), ask); share != 42 {
+		if share := shareOf(other, "w", time.Now(), ask); share != 42 {
 			t.Errorf("%d percent", share)
 		}
 		for range 60 {
 			use(l, ask, 100)
 			settle()
 		}
-		time.Sleep(2 * idleAfter) // the other one returns what it has
+		time.Sleep(2 * idleAfter) // until the other one returns its lease
 		for range 60 {
 			use(l, ask, 100)
 			time.Sleep(askAgain)
@@ -368,8 +371,8 @@ func TestProcessesSeeWhatOthersUse(t *testing.T) {
 	})
 }
 
-// A reload has another ledger. What was granted stays, and what is not used goes back
-// through the next one. Without one a limit is this process's own.
+// A reload sets another ledger. Grants stay valid, and unused amounts are returned through
+// the new ledger. Without a ledger a limit is not shared.
 func TestAnotherLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := new(testLedger)
@@ -403,8 +406,8 @@ func TestAnotherLedger(t *testing.T) {
 	})
 }
 
-// A call that needs more than a lease is not refused for that, and what it did not use
-// goes back while others go on.
+// A call that needs more than a lease is not refused for that. Its unused amount is
+// returned while other calls continue.
 func TestALeaseIsAsLargeAsACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := new(testLedger)
@@ -426,8 +429,8 @@ func TestALeaseIsAsLargeAsACall(t *testing.T) {
 	})
 }
 
-// TestGrants has what a claim gets: a lease, an eighth of what remains towards the end,
-// and no less than a call needs as long as there is so much.
+// TestGrants checks the grant of a claim: a lease, an eighth of the remaining amount if
+// that is less, and at least the amount that a call needs, if so much remains.
 func TestGrants(t *testing.T) {
 	for _, test := range []struct{ taken, least, want int64 }{
 		{0, 1, 50}, {600, 1, 50}, {800, 1, 25}, {992, 1, 1}, {800, 60, 60}, {990, 60, 10}, {1000, 60, 0}, {1100, 1, 0}, {0, 0, 0},
@@ -439,8 +442,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// A return in doubt is given up: the ledger may have it. What a ledger grants for a window
-// that has ended meanwhile is not the next one's.
+// While a return is in doubt, the process does not use it: the ledger may have booked it.
+// A grant for a window that has ended does not count for the next window.
 func TestAnswersThatAreLostOrLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, l, ask := sharing(t)
@@ -482,19 +485,19 @@ func TestAnswersThatAreLostOrLate(t *testing.T) {
 	})
 }
 
-// A process that begins while the one before it has the file counts what that has used,
-// and has its leases only when it has ended.
+// A process that starts while the previous one still has the file counts the use of that
+// process, but takes over its leases only when it has ended.
 func TestLeasesOfTheProcessBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "limits")
 		ask := Ask{limitOf("l", Ceiling{Requests, 100, Month}), "ada"}
 		ledger := new(testLedger)
 		dying := &mortalLedger{testLedger: ledger}
-		old := openOn(Options{Path: path}, osDisk)
+		old := openOn(Options{Path: path}, journal.Options{})
 		old.SetLedger("w", dying)
 		use(old, ask, 3)
 		settle()
-		next := openOn(Options{Path: path}, osDisk)
+		next := openOn(Options{Path: path}, journal.Options{})
 		next.SetLedger("w", &testLedger{fault: func() error { return errAway }})
 		if n := use(next, ask, 100); n != 5 {
 			t.Errorf("%d calls, want a lease on credit", n)
@@ -513,7 +516,7 @@ func TestLeasesOfTheProcessBefore(t *testing.T) {
 	})
 }
 
-// An exchange looks at the counters that it has claims for, not at all that have leases.
+// An exchange examines the counters with claims, not all counters with leases.
 func TestCountersThatAreHeldCostNothing(t *testing.T) {
 	cost := func(held int) time.Duration {
 		l := opened(t, Options{})
@@ -548,8 +551,8 @@ func TestCountersThatAreHeldCostNothing(t *testing.T) {
 	}
 }
 
-// A return that has failed is not given up: what was granted is used while the ledger is
-// away.
+// If a return fails, the process keeps the granted amount, and uses it while the ledger is
+// unavailable.
 func TestAReturnThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, l, ask := sharing(t)
@@ -573,7 +576,7 @@ func (l briefLedger) Exchange(ctx context.Context, id ExchangeID, claims []Claim
 	return answers[:len(answers)-1], err
 }
 
-// A ledger that does not answer all claims has failed.
+// If a ledger does not answer all claims, the exchange has failed.
 func TestALedgerThatAnswersTooLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t, Options{})
@@ -587,23 +590,23 @@ func TestALedgerThatAnswersTooLittle(t *testing.T) {
 	})
 }
 
-// A process that is killed has its leases when it begins again.
+// A process that is killed still has its leases after a restart.
 func TestLeasesOutliveAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour()
 		path := filepath.Join(t.TempDir(), "limits")
 		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
-		ledger, disk := &testLedger{fault: slow(10 * time.Millisecond)}, new(mortal)
+		ledger, disk := &testLedger{fault: slow(10 * time.Millisecond)}, new(journaltest.Disk)
 		dying := &mortalLedger{testLedger: ledger}
-		l := openOn(Options{Path: path}, disk.disk())
+		l := openOn(Options{Path: path}, disk.Options())
 		l.SetLedger("w", dying)
 		use(l, ask, 3)
 		settle()
-		disk.die(0)
+		disk.Die(0)
 		dying.dead.Store(true)
 		left := int(ledger.only(t).taken) - 3
 		mustClose(t, l)
-		l = openOn(Options{Path: path}, osDisk)
+		l = openOn(Options{Path: path}, journal.Options{})
 		l.SetLedger("w", dying)
 		if n := use(l, ask, 100); n != left+5 {
 			t.Errorf("%d calls, want the %d of the lease, and one on credit", n, left)

@@ -10,10 +10,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/journal"
+	"github.com/cadenza-gateway/cadenza/internal/journaltest"
 )
 
-// faults returns a fault of a testLedger that fails its next exchanges so, one after
-// the other, and then no more.
+// faults returns a fault of a testLedger that fails the next exchanges with these errors,
+// one after the other. Later exchanges succeed.
 func faults(errs ...error) func() error {
 	return func() error {
 		if len(errs) == 0 {
@@ -25,9 +28,9 @@ func faults(errs ...error) func() error {
 	}
 }
 
-// What a ledger has booked and could not answer is not booked again, and what it has
-// granted is used: at the beginning, in the middle, and where a lease goes back. A ledger
-// that can't be reached in between takes no doubt away.
+// If the answer to an exchange is lost, the ledger does not book it again, and its grant
+// is used: at the beginning, in the middle, and at the return of a lease. This also holds
+// if the ledger is unreachable in between.
 func TestAnswersThatAreLost(t *testing.T) {
 	for _, lost := range [][]error{
 		{ErrInDoubt},
@@ -57,7 +60,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 	}
 }
 
-// While it is not known whether a lease has gone back, it is not used.
+// While it is not known whether a lease was returned, the process does not use it.
 func TestAReturnInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, l, ask := sharing(t)
@@ -82,8 +85,7 @@ func TestAReturnInDoubt(t *testing.T) {
 	})
 }
 
-// A window that ends while its exchange is in doubt takes the doubt with it: the next
-// one begins as ever.
+// If a window ends while its exchange is in doubt, the next window begins normally.
 func TestAWindowThatEndsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, l, ask := sharing(t)
@@ -116,8 +118,8 @@ func TestAWindowThatEndsInDoubt(t *testing.T) {
 	})
 }
 
-// A reload takes over what is in doubt: its ledger makes that exchange before any other.
-// Counters that calls use meanwhile have one claim at a time.
+// A reload takes over an exchange in doubt: the new fleet repeats it before any other one.
+// Counters that calls use in this time have one claim at a time.
 func TestAReloadInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour()
@@ -143,7 +145,7 @@ func TestAReloadInDoubt(t *testing.T) {
 	})
 }
 
-// stuckLedger books when its exchange is waited for no longer.
+// stuckLedger books an exchange only when its context has ended.
 type stuckLedger struct{ *testLedger }
 
 func (l stuckLedger) Exchange(ctx context.Context, id ExchangeID, claims []Claim) ([]Answer, error) {
@@ -152,7 +154,7 @@ func (l stuckLedger) Exchange(ctx context.Context, id ExchangeID, claims []Claim
 	return nil, ErrInDoubt
 }
 
-// An exchange that a reload cuts short, or that takes over 5 s, is in doubt as any other.
+// An exchange that a reload cuts short, or that takes over 5 s, is in doubt like any other.
 func TestAnExchangeThatIsCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour()
@@ -172,17 +174,17 @@ func TestAnExchangeThatIsCutShort(t *testing.T) {
 	})
 }
 
-// A process that is killed after the ledger has booked what it returns, and before it
-// knows, does not use that when it begins again.
+// A process is killed after the ledger has booked its return, but before the answer. After
+// a restart, it does not use the returned amount.
 func TestAKillWithinAReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour()
 		path := filepath.Join(t.TempDir(), "limits")
 		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
-		disk := new(mortal)
+		disk := new(journaltest.Disk)
 		ledger := new(testLedger)
 		dying := &mortalLedger{testLedger: ledger}
-		l := openOn(Options{Path: path}, disk.disk())
+		l := openOn(Options{Path: path}, disk.Options())
 		l.SetLedger("w", dying)
 		use(l, ask, 3)
 		settle()
@@ -190,7 +192,7 @@ func TestAKillWithinAReturn(t *testing.T) {
 			t.Fatalf("%d are left to return", left)
 		}
 		ledger.set(func() error {
-			disk.die(0)
+			disk.Die(0)
 			dying.dead.Store(true)
 			return ErrInDoubt
 		})
@@ -200,7 +202,7 @@ func TestAKillWithinAReturn(t *testing.T) {
 			t.Fatalf("%+v: the return was not booked", got)
 		}
 		mustClose(t, l)
-		l = openOn(Options{Path: path}, osDisk)
+		l = openOn(Options{Path: path}, journal.Options{})
 		l.SetLedger("w", dying)
 		if n := use(l, ask, 100); n != 5 {
 			t.Errorf("%d calls, want a lease on credit", n)
@@ -209,7 +211,7 @@ func TestAKillWithinAReturn(t *testing.T) {
 	})
 }
 
-// Calls that wait for an answer are refused when it is lost, not when their time is up.
+// Calls that wait for an answer are refused when it is lost, not when their wait ends.
 func TestCallsThatWaitForALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour()
@@ -224,14 +226,14 @@ func TestCallsThatWaitForALostAnswer(t *testing.T) {
 	})
 }
 
-// Two processes with a ledger whose answers are lost all the time, and which reload and
-// end, lose nothing by it: all that is taken in the end is what was used, and that is the
-// ceiling, and a lease each at most.
+// Two processes reload and become idle, and many answers of their ledger are lost. No count
+// is lost: in the end the taken amount equals the used amount, and that is at most the
+// ceiling and a lease each.
 func TestNothingIsLostWithAnswers(t *testing.T) {
 	for seed := range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			hour()
-			const nodes, most, lease = 2, 1000, 60
+			const nodes, ceiling, lease = 2, 1000, 60
 			random := rand.New(rand.NewPCG(uint64(seed), 2))
 			var mu sync.Mutex
 			number := func(n int) int {
@@ -251,7 +253,7 @@ func TestNothingIsLostWithAnswers(t *testing.T) {
 				return nil
 			}
 			ledger.set(broken)
-			ask := Ask{limitOf("l", Ceiling{Tokens, most, Window{24 * time.Hour}}), "ada"}
+			ask := Ask{limitOf("l", Ceiling{Tokens, ceiling, Window{24 * time.Hour}}), "ada"}
 			var limiters [nodes]*Limiter
 			for i := range limiters {
 				limiters[i] = opened(t, Options{})
@@ -282,8 +284,8 @@ func TestNothingIsLostWithAnswers(t *testing.T) {
 			if got := ledger.only(t); got != (booked{spent, spent}) {
 				t.Errorf("seed %d: %+v, want the %d that were used", seed, got, spent)
 			}
-			if spent > most+nodes*lease || spent < most*9/10 {
-				t.Errorf("seed %d: %d of %d were used", seed, spent, most)
+			if spent > ceiling+nodes*lease || spent < ceiling*9/10 {
+				t.Errorf("seed %d: %d of %d were used", seed, spent, ceiling)
 			}
 			for _, l := range limiters {
 				if shared, since, err := l.Shared("w"); !shared || !since.IsZero() || errors.Is(err, ErrInDoubt) {
@@ -294,7 +296,7 @@ func TestNothingIsLostWithAnswers(t *testing.T) {
 	}
 }
 
-// knowing is a ledger that notes which claims it is told to know.
+// knowing is a ledger that records Known of each exchange's first claim.
 type knowing struct {
 	*testLedger
 	known []bool
@@ -305,7 +307,7 @@ func (l *knowing) Exchange(ctx context.Context, id ExchangeID, claims []Claim) (
 	return l.testLedger.Exchange(ctx, id, claims)
 }
 
-// A ledger is told which counters it has answered for in this window.
+// A claim says whether the ledger has answered for its counter in this window.
 func TestWhatALedgerKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour()
@@ -326,7 +328,7 @@ func TestWhatALedgerKnows(t *testing.T) {
 	})
 }
 
-// A counter that several reloads have queued, each in its turn, has one claim.
+// A counter that several reloads have queued has one claim.
 func TestACounterThatIsQueuedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := new(testLedger) // panics at two claims

@@ -7,25 +7,25 @@ import (
 )
 
 const (
-	// longestWait bounds the wait of a call for a ledger's answer. While an exchange
-	// takes longer than that, no further call waits.
+	// longestWait bounds the wait of a call for a ledger's answer. If an exchange takes
+	// longer, no further call waits for it.
 	longestWait = 200 * time.Millisecond
 
-	// hurriedPause is the least time between two exchanges while calls wait.
+	// hurriedPause is the minimum time between two exchanges while calls wait.
 	hurriedPause = 5 * time.Millisecond
 )
 
-// shortage is what a call lacks in one cell.
+// shortage is the amount that a call needs in one cell and does not get.
 type shortage struct {
 	cell   *cell
 	amount int64
 }
 
-// answer returns a channel that is closed when a ledger has answered, where a call was
-// refused only because this process has no lease that is large enough. What the call
-// lacks is then asked for. It returns nil where the call has to be refused: an answer
-// would not bring room, or is not to be expected soon. The locks are held.
-func (r *Reservation) answer(want Amounts) <-chan struct{} {
+// answer returns a channel that is closed when a ledger has answered, if a call was refused
+// only because the lease of this process is too small. It then asks the ledger for the
+// missing amounts. It returns nil if the call must be refused: an answer would not help, or
+// will not come soon.
+func (r locked) answer(want Amounts) <-chan struct{} {
 	if r.Context == nil {
 		return nil
 	}
@@ -36,19 +36,19 @@ func (r *Reservation) answer(want Amounts) <-chan struct{} {
 			continue
 		}
 		for n := range p.limit.Ceilings {
-			of := &p.limit.Ceilings[n]
-			if of.Measure == InFlight {
-				if int64(p.account.calls) > of.Most {
+			ceiling := &p.limit.Ceilings[n]
+			if ceiling.Measure == InFlight {
+				if int64(p.account.calls) > ceiling.Most {
 					return nil
 				}
 				continue
 			}
-			amount := want.Of(of.Measure)
-			c := p.account.find(of)
-			if amount == 0 || c == nil || c.room(of, amount) {
+			amount := want.Of(ceiling.Measure)
+			c := p.account.find(ceiling)
+			if amount == 0 || c == nil || c.allows(ceiling, amount) {
 				continue
 			}
-			if !c.soon(p.book.fleet.Load(), of, amount) {
+			if !c.soon(p.book.fleet.Load(), ceiling, amount) {
 				return nil
 			}
 			lacks = append(lacks, shortage{c, amount})
@@ -63,11 +63,11 @@ func (r *Reservation) answer(want Amounts) <-chan struct{} {
 	return lacks[0].cell.portion.answer
 }
 
-// waiting is the wait of a call for the answers of ledgers.
+// waiting measures how long a call waits for answers of ledgers.
 type waiting struct{ begun time.Time }
 
-// until waits for an answer, and reports whether it came in time. The answers that a call
-// waits for have longestWait together.
+// until waits for an answer, and reports whether it came in time. A call waits for
+// longestWait at most in all.
 func (w *waiting) until(ctx context.Context, answer <-chan struct{}) bool {
 	if w.begun.IsZero() {
 		w.begun = time.Now()
@@ -86,13 +86,13 @@ func (w *waiting) until(ctx context.Context, answer <-chan struct{}) bool {
 // passed returns how long the call has waited.
 func (w *waiting) passed() time.Duration { return time.Since(w.begun) }
 
-// soon reports whether the next answer of a ledger may bring room that a cell lacks.
-func (c *cell) soon(f *fleet, of *Ceiling, amount int64) bool {
+// soon reports whether the ledger may soon grant an amount that a cell lacks.
+func (c *cell) soon(f *fleet, ceiling *Ceiling, amount int64) bool {
 	p := c.portion
-	return p != nil && f != nil && p.queued == f && amount <= of.Most-sum(c.total(), c.reserved) && f.prompt()
+	return p != nil && f != nil && p.queued == f && amount <= ceiling.Most-sum(c.total(), c.reserved) && f.prompt()
 }
 
-// ask has the next claim of a counter ask for what a call waits for.
+// ask adds an amount that a call waits for to the next claim of the counter.
 func (p *portion) ask(amount int64) {
 	p.awaited = sum(p.awaited, amount)
 	if p.answer == nil {
@@ -104,7 +104,7 @@ func (p *portion) ask(amount int64) {
 	}
 }
 
-// wake has the calls that wait for an answer look again. Those that still lack room ask
+// wake makes the calls that wait for an answer try again. Calls that still do not fit ask
 // again.
 func (p *portion) wake() {
 	p.awaited = 0
@@ -114,14 +114,14 @@ func (p *portion) wake() {
 	}
 }
 
-// prompt reports whether the ledger is there and answers fast enough to wait for it.
+// prompt reports whether the ledger is available and answers fast enough to wait for it.
 func (f *fleet) prompt() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ctx.Err() == nil && f.since.IsZero() && (f.begun.IsZero() || time.Since(f.begun) < longestWait)
 }
 
-// wakeQueued wakes the calls that wait for what is queued or in doubt.
+// wakeQueued wakes the calls that wait for counters that are queued or in doubt.
 func (f *fleet) wakeQueued() {
 	f.mu.Lock()
 	queue := f.queue
@@ -139,13 +139,13 @@ func (f *fleet) wakeQueued() {
 	}
 }
 
-// pause waits between two exchanges: for less time while calls wait for the next one. It
-// reports false where the fleet has ended.
+// pause waits between two exchanges, for less time if calls wait for the next one. It
+// reports false if the fleet has ended.
 func (f *fleet) pause(ctx context.Context) bool {
 	return sleep(ctx, hurriedPause, nil) && sleep(ctx, exchangePause-hurriedPause, f.hurry)
 }
 
-// sleep waits for a time, or until it is hurried. It reports false where ctx has ended.
+// sleep waits for a time, or until hurry has a value. It reports false if ctx has ended.
 func sleep(ctx context.Context, d time.Duration, hurry <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/journal"
 )
 
-// patient makes a call that waits for the ledger, and returns what refuses it.
+// patient makes a call that waits for the ledger.
 func patient(ctx context.Context, l *Limiter, want Amounts, asks ...Ask) (*Reservation, *Refusal) {
 	r := &Reservation{Context: ctx}
 	if refusal := l.ReserveInto(r, "w", time.Now(), asks, want); refusal != nil {
@@ -18,22 +20,22 @@ func patient(ctx context.Context, l *Limiter, want Amounts, asks ...Ask) (*Reser
 	return r, nil
 }
 
-// burst makes so many calls at the same time, and returns how many were let in and how
-// long the slowest took.
+// burst makes concurrent calls, and returns how many passed and how long the slowest
+// took.
 func burst(ctx context.Context, calls int, ask Ask, nodes ...*Limiter) (passed int, took time.Duration) {
-	var let atomic.Int64
+	var admitted atomic.Int64
 	var work sync.WaitGroup
 	begun := time.Now()
 	for i := range calls {
 		work.Go(func() {
 			if r, refusal := patient(ctx, nodes[i%len(nodes)], Amounts{Requests: 1}, ask); refusal == nil {
-				let.Add(1)
+				admitted.Add(1)
 				r.Settle(time.Now(), Amounts{Requests: 1})
 			}
 		})
 	}
 	work.Wait()
-	return int(let.Load()), time.Since(begun)
+	return int(admitted.Load()), time.Since(begun)
 }
 
 // slow returns a fault of a testLedger that answers late.
@@ -47,8 +49,8 @@ func slow(d time.Duration) func() error {
 // hour sleeps until the beginning of a window.
 func hour() { time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour))) }
 
-// sharing returns, at the beginning of an hour, a ledger, a limiter that shares by it,
-// and the hundred requests an hour of a subject.
+// sharing returns, at the beginning of an hour, a ledger, a limiter that uses it, and an
+// ask for a subject with a hundred requests an hour.
 func sharing(t *testing.T) (*testLedger, *Limiter, Ask) {
 	hour()
 	ledger := new(testLedger)
@@ -57,20 +59,20 @@ func sharing(t *testing.T) (*testLedger, *Limiter, Ask) {
 	return ledger, l, Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
 }
 
-// A burst that has room passes whole, however small its ceiling is: calls beyond the
-// lease wait until the ledger has answered. Then all is used, and the next call is
-// refused until the window ends.
+// A burst up to the ceiling passes completely, however small the ceiling is: calls beyond
+// the lease wait until the ledger has answered. Then the ceiling is full, and the next
+// call is refused until the window ends.
 func TestABurstWaitsForItsLease(t *testing.T) {
-	for _, most := range []int{2, 10, 99, 1000} {
+	for _, ceiling := range []int{2, 10, 99, 1000} {
 		synctest.Test(t, func(t *testing.T) {
 			hour()
 			ledger := &testLedger{fault: slow(2 * time.Millisecond)}
 			l := opened(t, Options{})
 			l.SetLedger("w", ledger)
-			ask := Ask{limitOf("l", Ceiling{Requests, int64(most), Window{time.Hour}}), "ada"}
-			passed, took := burst(t.Context(), most, ask, l)
-			if passed != most || took > 2*2*time.Millisecond+hurriedPause {
-				t.Errorf("%d of %d in %s", passed, most, took)
+			ask := Ask{limitOf("l", Ceiling{Requests, int64(ceiling), Window{time.Hour}}), "ada"}
+			passed, took := burst(t.Context(), ceiling, ask, l)
+			if passed != ceiling || took > 2*2*time.Millisecond+hurriedPause {
+				t.Errorf("%d of %d in %s", passed, ceiling, took)
 			}
 			settle()
 			_, refusal := patient(t.Context(), l, Amounts{Requests: 1}, ask)
@@ -78,16 +80,16 @@ func TestABurstWaitsForItsLease(t *testing.T) {
 				t.Errorf("%+v: want the end of the window", refusal)
 			}
 			time.Sleep(2 * idleAfter)
-			if got := ledger.only(t); got != (booked{int64(most), int64(most)}) {
-				t.Errorf("%+v of %d", got, most)
+			if got := ledger.only(t); got != (booked{int64(ceiling), int64(ceiling)}) {
+				t.Errorf("%+v of %d", got, ceiling)
 			}
 		})
 	}
 }
 
-// Three processes with a burst each at one small ceiling let in what it has, and above
-// it what each has on credit at most: one lease. The others are refused soon. What one
-// process does not use is another's.
+// Three processes have a burst each at one small ceiling. They admit as many calls as the
+// ceiling, plus one lease on credit each at most, and refuse the others soon. An amount
+// that one process does not use is available to the others.
 func TestBurstsAtSeveralProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour()
@@ -120,8 +122,8 @@ func TestBurstsAtSeveralProcesses(t *testing.T) {
 	})
 }
 
-// What calls wait for is asked for once, and what each of several ceilings lacks in the
-// same exchange.
+// Each amount that calls wait for is asked for once. One exchange asks for the missing
+// amounts of all ceilings.
 func TestWhatCallsWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour()
@@ -191,20 +193,20 @@ func TestAFurtherAttemptWaits(t *testing.T) {
 	})
 }
 
-// No call waits where a ledger's answer brings nothing, or can't be expected soon.
+// No call waits if a ledger's answer would not help, or will not come soon.
 func TestCallsThatDoNotWait(t *testing.T) {
 	ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}, Ceiling{Measure: InFlight, Most: 50}), "ada"}
 	for name, test := range map[string]struct {
-		ledger *testLedger
-		before func(t *testing.T, l *Limiter)
-		calls  int
-		ctx    func(t *testing.T) context.Context
-		passed int
-		most   time.Duration // that a call may take
+		ledger  *testLedger
+		before  func(t *testing.T, l *Limiter)
+		calls   int
+		ctx     func(t *testing.T) context.Context
+		passed  int
+		longest time.Duration // of a call
 	}{
 		"no ledger":                   {calls: 101, passed: 100},
 		"the ledger is away":          {ledger: &testLedger{fault: func() error { return errAway }}, calls: 50, passed: 0, before: exhaust(ask)},
-		"the ledger hangs":            {ledger: &testLedger{fault: slow(4 * time.Second)}, calls: 50, passed: 5, most: longestWait},
+		"the ledger hangs":            {ledger: &testLedger{fault: slow(4 * time.Second)}, calls: 50, passed: 5, longest: longestWait},
 		"the ledger has been hanging": {ledger: &testLedger{fault: slow(4 * time.Second)}, calls: 50, passed: 0, before: exhaust(ask)},
 		"all is taken": {ledger: new(testLedger), calls: 50, passed: 0, before: func(t *testing.T, l *Limiter) {
 			for range 3 {
@@ -229,7 +231,7 @@ func TestCallsThatDoNotWait(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(10*time.Millisecond, cancel)
 			return ctx
-		}, most: 10 * time.Millisecond},
+		}, longest: 10 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -251,7 +253,7 @@ func TestCallsThatDoNotWait(t *testing.T) {
 					}
 					test.calls, test.passed = 1, 0
 				}
-				if passed, took := burst(ctx, test.calls, ask, l); passed != test.passed || took > test.most {
+				if passed, took := burst(ctx, test.calls, ask, l); passed != test.passed || took > test.longest {
 					t.Errorf("%d passed, want %d; one took %s", passed, test.passed, took)
 				}
 			})
@@ -259,8 +261,8 @@ func TestCallsThatDoNotWait(t *testing.T) {
 	}
 }
 
-// exhaust uses what a subject has on credit, and waits until its ledger is known to be
-// slow, or away.
+// exhaust uses the credit of a subject, and waits until its ledger is known to be slow or
+// unavailable.
 func exhaust(ask Ask) func(t *testing.T, l *Limiter) {
 	return func(_ *testing.T, l *Limiter) {
 		use(l, ask, 100)
@@ -269,10 +271,10 @@ func exhaust(ask Ask) func(t *testing.T, l *Limiter) {
 	}
 }
 
-// Calls that wait are woken where the ledger fails, where another one takes its place,
-// where limits are no longer shared, where the limiter closes, and where the window ends.
+// Calls that wait are woken when the ledger fails, another one replaces it, limits are no
+// longer shared, the limiter closes, or the window ends.
 func TestCallsThatWaitAreWoken(t *testing.T) {
-	const first = 80 * time.Millisecond // that the first exchange takes
+	const first = 80 * time.Millisecond // the duration of the first exchange
 	for name, test := range map[string]struct {
 		fault  func() error
 		event  func(l *Limiter, ledger *testLedger)
@@ -292,7 +294,7 @@ func TestCallsThatWaitAreWoken(t *testing.T) {
 				hour()
 				time.Sleep(time.Hour - longestWait + 20*time.Millisecond)
 				ledger := &testLedger{fault: test.fault}
-				l := openOn(Options{}, osDisk)
+				l := openOn(Options{}, journal.Options{})
 				l.SetLedger("w", ledger)
 				ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
 				use(l, ask, 100)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// inspected returns what Inspect says of a subject's ceilings: the subject, used and set
-// aside, and of a lease what was used here, whether some is left, and whether the ledger
-// has answered.
+// inspected returns a text of Inspect's result: for each ceiling the subject, the used
+// amount and the amount set aside; for a lease also the use here, whether some is left,
+// and whether the ledger has answered.
 func inspected(l *Limiter, ask Ask) (text string) {
 	standings, leases := l.Inspect("w", time.Now(), ask)
 	for i, s := range standings {
@@ -30,7 +30,7 @@ func checkInspected(t *testing.T, l *Limiter, ask Ask, want string) {
 	}
 }
 
-// Two limiters share a limit of which a lease is five.
+// Two limiters share a limit with leases of five.
 func TestInspectingLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
@@ -47,7 +47,7 @@ func TestInspectingLeases(t *testing.T) {
 		close(answer)
 		synctest.Wait()
 		checkInspected(t, a, ask, "ada 3+0 here 3 left true true; ada 0+0; ")
-		time.Sleep(2 * idleAfter) // it returns what it has not used
+		time.Sleep(2 * idleAfter) // until it returns its unused lease
 		checkInspected(t, a, ask, "ada 3+0 here 3 left false true; ada 0+0; ")
 		use(b, ask, 2)
 		r, refusal := b.Reserve("w", time.Now(), []Ask{ask}, Amounts{Requests: 1})
@@ -63,7 +63,7 @@ func TestInspectingLeases(t *testing.T) {
 	})
 }
 
-// A subject without room of its own is shown as what it counts as.
+// A subject without its own counters is shown as Others.
 func TestInspectingOthers(t *testing.T) {
 	l := opened(t, Options{MaxMemory: 2 * (accountBytes + cellBytes)})
 	limit := limitOf("l", Ceiling{Requests, 100, Month})

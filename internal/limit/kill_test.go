@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 const victimPath = "CADENZA_TEST_LIMITS"
@@ -24,8 +26,8 @@ func TestMain(m *testing.M) {
 
 var victims = limitOf("l", Ceiling{Tokens, 1 << 40, Month})
 
-// victim makes calls until it is killed. It tells what it is about to do, and what it
-// has done: the standard output is written at once.
+// victim makes calls until it is killed. It prints each step before and after it, to the
+// standard output, which is not buffered.
 func victim(path string) {
 	l := Open(Options{Path: path})
 	if err := l.Err(); err != nil {
@@ -37,16 +39,16 @@ func victim(path string) {
 			random := rand.New(rand.NewPCG(uint64(worker), uint64(time.Now().UnixNano())))
 			for i := 0; ; i++ {
 				id := fmt.Sprintf("%d-%d", worker, i)
-				subject, most := random.IntN(50), random.Int64N(1000)
-				used := random.Int64N(most + 1)
-				fmt.Println("reserves", id, subject, most)
-				r, refusal := l.Reserve("w", time.Now(), []Ask{{victims, fmt.Sprint("s", subject)}}, Amounts{1, most, 0})
+				subject, taken := random.IntN(50), random.Int64N(1000)
+				used := random.Int64N(taken + 1)
+				fmt.Println("reserves", id, subject, taken)
+				r, refusal := l.Reserve("w", time.Now(), []Ask{{victims, fmt.Sprint("s", subject)}}, Amounts{1, taken, 0})
 				if refusal != nil {
 					fmt.Println("failed", refusal)
 					return
 				}
-				if l.Err() == nil { // it did not wait in vain
-					fmt.Println("reserved", id, subject, most)
+				if l.Err() == nil { // the reservation is in the file
+					fmt.Println("reserved", id, subject, taken)
 				}
 				if random.IntN(4) == 0 {
 					time.Sleep(time.Duration(random.IntN(3000)) * time.Microsecond)
@@ -59,12 +61,12 @@ func victim(path string) {
 	select {}
 }
 
-// A process that is killed under load has counted each call that it made: what it used
-// where it had ended, all that it had set aside where it had not.
+// A process that is killed under load has counted each of its calls: the actual use if
+// the call had ended, the whole amount set aside if it had not.
 func TestKilledProcess(t *testing.T) {
+	random := gatewaytest.Random(t)
 	path := filepath.Join(t.TempDir(), "limits")
-	// What each subject has used at least and at most.
-	var least, most [50]int64
+	var minimum, maximum [50]int64 // the use of each subject
 	var crashed int64
 	for round := range 4 {
 		process := exec.CommandContext(t.Context(), os.Args[0])
@@ -76,7 +78,7 @@ func TestKilledProcess(t *testing.T) {
 		if err := process.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// The output is read to its end: the process may have told more than it wrote.
+		// The output is read to its end: the process may have printed more than it counted.
 		type call struct {
 			subject            int
 			taken, used        int64
@@ -84,7 +86,7 @@ func TestKilledProcess(t *testing.T) {
 		}
 		calls := make(map[string]*call)
 		lines := bufio.NewScanner(output)
-		kill := 2000 + rand.IntN(8000)
+		kill := 2000 + random.IntN(8000)
 		for n := 0; lines.Scan(); n++ {
 			if n == kill {
 				if err := process.Process.Kill(); err != nil {
@@ -109,7 +111,7 @@ func TestKilledProcess(t *testing.T) {
 			}
 		}
 		_ = process.Wait()           // it was killed
-		last := make(map[string]int) // of each worker, the call that it told last
+		last := make(map[string]int) // the last printed call of each worker
 		for id := range calls {
 			var worker, i int
 			if _, err := fmt.Sscanf(id, "%d-%d", &worker, &i); err != nil {
@@ -121,17 +123,17 @@ func TestKilledProcess(t *testing.T) {
 			var worker, i int
 			_, _ = fmt.Sscanf(id, "%d-%d", &worker, &i)
 			switch {
-			case i < last[fmt.Sprint(worker)]-1: // it ended, and others have been written since
-				least[c.subject] += c.used
-				most[c.subject] += c.used
+			case i < last[fmt.Sprint(worker)]-1: // it ended, and later calls have been written
+				minimum[c.subject] += c.used
+				maximum[c.subject] += c.used
 			case c.settling: // its end may be on the disk
-				least[c.subject] += c.used
-				most[c.subject] += c.taken
+				minimum[c.subject] += c.used
+				maximum[c.subject] += c.taken
 			case c.reserved:
-				least[c.subject] += c.taken
-				most[c.subject] += c.taken
+				minimum[c.subject] += c.taken
+				maximum[c.subject] += c.taken
 			default:
-				most[c.subject] += c.taken
+				maximum[c.subject] += c.taken
 			}
 		}
 		l := filed(t, path)
@@ -143,12 +145,12 @@ func TestKilledProcess(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		crashed += s.Crashed
-		for subject := range least {
+		for subject := range minimum {
 			s := l.AppendStandings(nil, "w", time.Now(), Ask{victims, fmt.Sprint("s", subject)})[0]
-			if s.Used < least[subject] || s.Used > most[subject] || s.Reserved != 0 {
-				t.Errorf("round %d: s%d has used %d and set %d aside, want %d to %d", round, subject, s.Used, s.Reserved, least[subject], most[subject])
+			if s.Used < minimum[subject] || s.Used > maximum[subject] || s.Reserved != 0 {
+				t.Errorf("round %d: s%d has used %d and set %d aside, want %d to %d", round, subject, s.Used, s.Reserved, minimum[subject], maximum[subject])
 			}
-			least[subject], most[subject] = s.Used, s.Used
+			minimum[subject], maximum[subject] = s.Used, s.Used
 		}
 		mustClose(t, l)
 	}

@@ -2,27 +2,15 @@ package limit
 
 import (
 	"math"
+	"strconv"
 	"time"
 )
 
-// Measure is what a ceiling bounds.
-type Measure uint8
-
-// The measures.
-const (
-	Requests Measure = iota
-	Tokens           // of prompts and answers
-	Money            // in nanodollars
-	InFlight         // calls at a time
-)
-
-// Dollar is a US dollar in the unit of Money.
-const Dollar = 1_000_000_000
-
-// By is what a limit counts apart: each value has counters of its own, its subject's.
+// By names the property of a call by which a limit counts: each value is a subject with
+// its own counters.
 type By uint8
 
-// What limits count by.
+// The properties that limits count by.
 const (
 	ByAPIKey    By = iota // the name of the caller's key
 	ByEndpoint            // the key of the endpoint
@@ -30,7 +18,7 @@ const (
 	ByMetadata            // a member of the request's metadata
 )
 
-// Window is a span of time with counters of its own. Windows of a duration begin at
+// Window is a span of time with its own counters. Windows of a duration begin at
 // multiples of it since 1970 (UTC); Month is a month of the calendar, in UTC.
 type Window struct {
 	Length time.Duration // 0: a month
@@ -39,8 +27,8 @@ type Window struct {
 // Month is the month of the calendar.
 var Month = Window{}
 
-// span returns the window that a time is in, in nanoseconds since 1970. The end is
-// the beginning of the next window.
+// span returns the window that contains a time, in nanoseconds since 1970. The end is
+// the start of the next window.
 func (w Window) span(now int64) (start, end int64) {
 	if w.Length <= 0 {
 		year, month, _ := time.Unix(0, now).UTC().Date()
@@ -55,87 +43,78 @@ func (w Window) span(now int64) (start, end int64) {
 	return now - past, now - past + length
 }
 
+// String returns the window as the configuration has it.
+func (w Window) String() string {
+	if w == Month {
+		return "1mo"
+	}
+	for _, unit := range [...]struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
+		if w.Length%unit.length == 0 {
+			return strconv.FormatInt(int64(w.Length/unit.length), 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(w.Length/time.Second), 10) + "s"
+}
+
 // Ceiling bounds one measure.
 type Ceiling struct {
 	Measure Measure
 	Most    int64
-	Window  Window // without a meaning for InFlight
+	Window  Window // ignored for InFlight
 }
 
-// Limit is a limit as it is configured. It must not be changed once it is in use.
+// String returns the ceiling as the configuration has it, such as 100/1m.
+func (c Ceiling) String() string {
+	text := c.Measure.Text(c.Most) + Measures[c.Measure].Unit
+	if c.Measure != InFlight {
+		text += "/" + c.Window.String()
+	}
+	return text
+}
+
+// Limit is the configuration of a limit. It must not be changed once it is in use.
 type Limit struct {
 	Name     string
 	By       By
 	Member   string    // of the metadata
-	Routes   []string  // whose requests count; empty: those that call endpoints
+	Routes   []string  // whose requests count; empty: the routes of endpoints
 	Ceilings []Ceiling // at least one
 }
 
-// Amounts are what is used of each measure. Those below zero count as zero.
-type Amounts struct{ Requests, Tokens, Money int64 }
-
-// Of returns the amount of a measure.
-func (a *Amounts) Of(m Measure) int64 {
-	switch m {
-	case Requests:
-		return max(a.Requests, 0)
-	case Tokens:
-		return max(a.Tokens, 0)
-	case Money:
-		return max(a.Money, 0)
-	}
-	return 0
-}
-
-// plus returns the sums. They end at the largest number there is.
-func (a Amounts) plus(b Amounts) Amounts {
-	return Amounts{sum(a.Of(Requests), b.Of(Requests)), sum(a.Of(Tokens), b.Of(Tokens)), sum(a.Of(Money), b.Of(Money))}
-}
-
-// less returns what is left, at least zero.
-func (a Amounts) less(b Amounts) Amounts {
-	return Amounts{max(a.Requests-b.Of(Requests), 0), max(a.Tokens-b.Of(Tokens), 0), max(a.Money-b.Of(Money), 0)}
-}
-
-// sum adds two amounts of at least zero, up to the largest number there is.
-func sum(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-// Ask names the counters of a limit that a call counts for. Calls without a value that
-// the limit counts by have the subject "" in common.
+// Ask selects the counters that count a call, by one subject of a limit. All calls
+// without a value of the property that the limit counts by share the subject "".
 type Ask struct {
 	Limit   *Limit
 	Subject string
 }
 
-// Refusal says why a call is refused. Of several ceilings without room it is the one
-// that lasts longest.
+// Refusal says why a call is refused. If several ceilings are full, it is the one that
+// stays full longest.
 type Refusal struct {
 	Ask
 	Ceiling Ceiling
-	// RetryAfter is the time until the window ends. It is zero where only calls under
-	// way stand in the way, which may end at any time: calls in flight, and amounts
-	// that are set aside and would leave room if none of them was used.
+	// RetryAfter is the time until the window ends. It is zero if running calls alone
+	// fill the ceiling, by their number or by amounts that they have set aside: such
+	// calls may end at any time.
 	RetryAfter time.Duration
-	// Never reports that the call alone may use more than the ceiling.
+	// Never reports that this one call may use more than the whole ceiling.
 	Never bool
-	// Loading reports that no ceiling refused the call: what was used before is still
-	// being read from the file. Ceiling is zero then.
+	// Loading reports that the counters are still being read from the file. No ceiling
+	// refused the call, and Ceiling is zero.
 	Loading bool
 }
 
-// Standing is how a subject stands with a ceiling.
+// Standing describes how much of a ceiling a subject uses.
 type Standing struct {
 	Ask
 	Ceiling  Ceiling
-	Used     int64 // settled in the window; of InFlight: the calls
-	Reserved int64 // set aside for calls that have not ended
-	// Crashed is the part of Used that was set aside for calls whose process died:
-	// what they did use is not known, so they count in full.
+	Used     int64 // settled in the window; for InFlight: the running calls
+	Reserved int64 // set aside for running calls
+	// Crashed is the part of Used that was set aside for calls whose process died.
+	// Their actual use is unknown, so they count in full.
 	Crashed int64
 	Resets  time.Time // when the window ends; zero for calls in flight
 }
@@ -146,14 +125,13 @@ func (s *Standing) Share() int {
 	return percent(sum(s.Used, s.Reserved), s.Ceiling.Most)
 }
 
-// percent returns how many hundredths of most an amount is. A ceiling of zero is
-// always full.
-func percent(amount, most int64) int {
+// percent returns an amount in percent of a ceiling. A ceiling of zero is always full.
+func percent(amount, ceiling int64) int {
 	switch {
-	case most <= 0:
+	case ceiling <= 0:
 		return 100
 	case amount <= math.MaxInt64/100:
-		return int(min(amount*100/most, math.MaxInt32))
+		return int(min(amount*100/ceiling, math.MaxInt32))
 	}
-	return int(min(float64(amount)/float64(most)*100, math.MaxInt32))
+	return int(min(float64(amount)/float64(ceiling)*100, math.MaxInt32))
 }

@@ -9,52 +9,50 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/journal"
 )
 
 const (
-	// MaxMemory bounds what subjects that are counted apart take in memory, of all
-	// limits together, in bytes, where the options have no bound of their own: some
-	// 200,000 with a counter each.
+	// MaxMemory is the default of Options.MaxMemory, in bytes: some 200,000 subjects with
+	// a counter each.
 	MaxMemory = 64 << 20
 
 	// loadWait is how long a call waits for the counters of the file.
 	loadWait = time.Second
 
-	// Others is the subject of all whose limit has no room for another one.
+	// Others is the common subject of calls whose own subject does not fit in memory.
 	Others = "*"
 
-	// shards are the locks that subjects are divided among. A set of them is a mask
-	// of 64 bits.
+	// shards is the number of locks. Each subject has one of them; a mask of 64 bits
+	// is a set of locks.
 	shards = 64
 
-	// looked is how many subjects of a shard are looked at, to drop those whose windows
-	// have ended, whenever another one comes.
+	// looked is the number of subjects of a shard that are examined, and dropped if
+	// their windows have ended, whenever a new subject is added.
 	looked = 4
 )
 
 // Limiter keeps the counters of all workspaces of a store. It is safe for concurrent
-// use. A subject takes no time while it is not used: no timer and no goroutine
-// belongs to it.
+// use. A subject has no timer and no goroutine: it costs no time while it is idle.
 type Limiter struct {
-	crossed  func(workspace string, at Standing, percent int)
-	most     atomic.Int64 // that accounts may take, in bytes
+	crossed  func(workspace string, standing Standing, percent int)
+	maxBytes atomic.Int64 // of all accounts
 	seed     maphash.Seed
 	locks    [shards]lock
 	books    atomic.Pointer[map[bookName]*book]
 	adding   sync.Mutex // of books
 	sharing  sync.Mutex // held by SetLedger
-	fleets   sync.Map   // by the names of the workspaces whose limits are shared
+	fleets   sync.Map   // by the name of the workspace; only those with shared limits
 	logger   *slog.Logger
-	month    atomic.Pointer[month]
 	subjects atomic.Int64
-	bytes    atomic.Int64 // that accounts take
+	bytes    atomic.Int64 // used by accounts
 	hashes   sync.Map     // of subjects, by the workspace: see SetHash
 	shared   atomic.Int64
 	exceeded atomic.Int64
-	numbers  atomic.Uint64
-	process  string       // as ledgers know it
-	latest   atomic.Int64 // exchange with a ledger
-	file     *file        // nil: in memory alone
+	process  string       // the random name of this process in ledgers
+	latest   atomic.Int64 // the number of the latest exchange with a ledger
+	file     *file        // nil: the counters are in memory only
 }
 
 // lock fills a line of the processor's cache, so that neighbours don't share one.
@@ -63,59 +61,55 @@ type lock struct {
 	_ [56]byte
 }
 
-// month is the month that was asked for last.
-type month struct{ start, end int64 }
-
-// Options are those of a limiter.
+// Options configure a limiter.
 type Options struct {
-	// Path is that of the file with the state, which is made if there is none. A second
-	// one beside it has the same name with "-2". Empty: the state is in memory alone.
+	// Path is the file of the state, which Open creates if it does not exist. A second
+	// file next to it has the same name with "-2". Empty: the state is in memory only.
 	Path string
-	// Logger gets what happens to the file and the ledgers. Default: none of it is
-	// logged.
+	// Logger logs failures of the file and of ledgers. Default: nothing is logged.
 	Logger *slog.Logger
-	// Crossed, where set, is called with 80 when a subject has used 80 percent of a
-	// ceiling, and with 100 when it has used all of it, or is refused because what it
-	// has used leaves too little: once for each in a window. Amounts that are only set
-	// aside don't count, nor do ceilings of calls in flight. It is called without a
-	// lock held, by the goroutine of the call.
-	Crossed func(workspace string, at Standing, percent int)
-	// MaxMemory bounds what subjects that are counted apart take in memory, in bytes.
+	// Crossed, if set, is called once per window with 80 when a subject has used 80
+	// percent of a ceiling. It is called once with 100 when the subject has used all of
+	// it, or a call is refused because too little is left. Amounts that are only set
+	// aside do not count, nor do ceilings of calls in flight. The goroutine of the call
+	// calls it, without holding a lock.
+	Crossed func(workspace string, standing Standing, percent int)
+	// MaxMemory bounds the memory of all subjects with their own counters, in bytes.
 	// Default: MaxMemory.
 	MaxMemory int64
-	// Background has Open return at once, and read the file meanwhile. Until it is read
-	// a reservation waits for a second, and is refused then.
+	// Background makes Open return at once and read the file in a goroutine. Until the
+	// file is read, a reservation waits for up to a second, and is then refused.
 	Background bool
 }
 
-// Open returns the limiter with the state of its file. Where the file can't be used, the
-// limiter counts in memory, tries again, and Err says so.
-func Open(o Options) *Limiter { return openOn(o, osDisk) }
+// Open returns a limiter with the state of its file. If the file can't be used, the
+// limiter counts in memory and tries again; Err returns the reason.
+func Open(o Options) *Limiter { return openOn(o, journal.Options{}) }
 
-func openOn(o Options, d disk) *Limiter {
+func openOn(o Options, j journal.Options) *Limiter {
 	l := &Limiter{crossed: o.Crossed, seed: maphash.MakeSeed(), process: rand.Text()}
-	l.most.Store(cmp.Or(o.MaxMemory, MaxMemory))
+	l.maxBytes.Store(cmp.Or(o.MaxMemory, MaxMemory))
 	l.books.Store(&map[bookName]*book{})
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	l.logger = o.Logger
 	if o.Path != "" {
-		l.file = openFile(l, o.Path, o.Logger, d)
+		l.file = openFile(l, o.Path, o.Logger, j)
 		if !o.Background {
-			<-l.file.loaded
+			<-l.file.journal.Loaded()
 		}
 	}
 	return l
 }
 
-// SetMaxMemory changes what subjects may take in memory, in bytes. Those that are counted
-// apart already stay so.
-func (l *Limiter) SetMaxMemory(bytes int64) { l.most.Store(bytes) }
+// SetMaxMemory changes the memory bound of subjects, in bytes. Subjects that have their
+// own counters keep them.
+func (l *Limiter) SetMaxMemory(bytes int64) { l.maxBytes.Store(bytes) }
 
-// Close returns to the ledgers what is not used, writes what is left and closes the
-// file. What is set aside then, for calls that have not ended, counts in full when the
-// file is opened again.
+// Close returns unused leases to the ledgers, writes the pending changes and closes the
+// file. Amounts set aside for calls that still run count in full when the file is opened
+// again.
 func (l *Limiter) Close() error {
 	var ending sync.WaitGroup
 	l.fleets.Range(func(_, f any) bool {
@@ -126,11 +120,11 @@ func (l *Limiter) Close() error {
 	if l.file == nil {
 		return nil
 	}
-	return l.file.close()
+	return l.file.journal.Close(false)
 }
 
-// Err returns why the file can't have what is counted now; nil where it can. What is
-// counted meanwhile is lost if the process ends before the file can be written again.
+// Err returns the reason why the file lacks counts; nil if it is up to date. These counts
+// are lost if the process ends before the file can be written again.
 func (l *Limiter) Err() error {
 	if l.file == nil {
 		return nil
@@ -140,46 +134,30 @@ func (l *Limiter) Err() error {
 
 // Stats are counts since the limiter was opened.
 type Stats struct {
-	// Subjects are those that are counted apart now.
+	// Subjects counts the subjects that have their own counters now.
 	Subjects int
-	// Shared are the calls that were counted under Others, because there was no room
-	// for their subject.
+	// Shared counts the calls that were counted under Others, because Options.MaxMemory
+	// was reached.
 	Shared int64
-	// Exceeded are the counters that a settlement brought above their ceiling: calls
-	// used more than was set aside for them.
+	// Exceeded counts the settlements that raised a counter above its ceiling: the call
+	// used more than was set aside for it.
 	Exceeded int64
-	// Crashed are the calls that had not ended when the process before this one did,
-	// each in every limit that it counted for.
+	// Crashed counts the calls that were running when the previous process ended, once
+	// for each of their limits.
 	Crashed int64
-	// Damaged are the records of the file that were passed over because they are not
-	// what was written.
+	// Damaged counts the damaged places of the file, which were skipped.
 	Damaged int64
 }
 
-// Stats returns what the limiter has counted of itself.
+// Stats returns the limiter's counts of its own work.
 func (l *Limiter) Stats() Stats {
 	s := Stats{Subjects: int(l.subjects.Load()), Shared: l.shared.Load(), Exceeded: l.exceeded.Load()}
 	if l.file != nil {
 		l.file.mu.Lock()
-		s.Crashed, s.Damaged = l.file.crashed, l.file.damaged
+		s.Crashed, s.Damaged = l.file.crashed, int64(l.file.journal.Damaged())
 		l.file.mu.Unlock()
 	}
 	return s
-}
-
-// span is Window.span, which takes 60 ns of a month.
-func (l *Limiter) span(w Window, now int64) (start, end int64) {
-	if w.Length > 0 {
-		return w.span(now)
-	}
-	if m := l.month.Load(); m != nil && m.start <= now && now < m.end {
-		return m.start, m.end
-	}
-	start, end = w.span(now)
-	if m := l.month.Load(); m == nil || start > m.start { // not that of an old counter
-		l.month.Store(&month{start, end})
-	}
-	return start, end
 }
 
 // acquire locks a set of shards, always in the same order.
@@ -195,10 +173,10 @@ func (l *Limiter) release(set uint64) {
 	}
 }
 
-// Reserve sets want aside for a call at each of the asks, or at none where one of their
-// ceilings has no room: the refusal says which. It counts the call as in flight. An
-// amount of zero has always room. Of several asks for one subject of one limit, the
-// first counts.
+// Reserve sets want aside for a call in the counters of all asks. If one of their ceilings
+// is too full, Reserve sets nothing aside and returns that ceiling in the refusal. It
+// counts the call as in flight. An amount of zero always fits. If several asks name the
+// same subject of the same limit, the first one counts.
 func (l *Limiter) Reserve(workspace string, now time.Time, asks []Ask, want Amounts) (*Reservation, *Refusal) {
 	r := new(Reservation)
 	if refusal := l.ReserveInto(r, workspace, now, asks, want); refusal != nil {
@@ -207,8 +185,8 @@ func (l *Limiter) Reserve(workspace string, now time.Time, asks []Ask, want Amou
 	return r, nil
 }
 
-// ReserveInto is Reserve into a reservation of the caller's, without an allocation. The
-// reservation must be new, or settled, and must not be copied.
+// ReserveInto is like Reserve but uses the caller's reservation and does not allocate. The
+// reservation must be new or settled, and must not be copied.
 func (l *Limiter) ReserveInto(r *Reservation, workspace string, now time.Time, asks []Ask, want Amounts) *Refusal {
 	r.begin(l, workspace, asks)
 	if len(asks) == 0 {
@@ -227,20 +205,21 @@ func (l *Limiter) ReserveInto(r *Reservation, workspace string, now time.Time, a
 	}
 }
 
-// reserve tries to set want aside once. Where waiting for a ledger's answer may help, it
-// returns the channel that is closed then.
+// reserve tries to set want aside once. If the answer of a ledger may help, it returns
+// a channel that is closed when the ledger has answered.
 func (l *Limiter) reserve(r *Reservation, at int64, asks []Ask, want Amounts) (refusal *Refusal, tell []crossing, answer <-chan struct{}) {
-	r.enter(at)
-	refusal, tell = r.check(at, asks, want)
-	var written *wait
+	held := r.enter(at)
+	refusal, tell = held.check(at, asks, want)
 	if refusal == nil {
-		r.take(want)
-		written = r.write(at, true)
+		held.take(want)
+		held.write(at)
 	} else {
-		answer = r.answer(want)
-		r.leave()
+		answer = held.answer(want)
+		held.leave()
 	}
-	l.release(r.set)
-	l.file.wait(written)
+	held.release()
+	if refusal == nil {
+		r.wait()
+	}
 	return refusal, tell, answer
 }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/journal"
 )
 
 // benched are limits that never refuse.
@@ -16,17 +18,17 @@ var benched = []*Limit{
 	limitOf("c", Ceiling{Requests, 1 << 60, Window{time.Hour}}),
 }
 
-// BenchmarkCall reserves and settles, in memory and with the file.
+// BenchmarkCall measures Reserve and Settle, in memory and with the file.
 func BenchmarkCall(b *testing.B) {
-	for _, where := range []string{"memory", "file"} {
+	for _, medium := range []string{"memory", "file"} {
 		for _, limits := range [][]*Limit{benched[:1], benched[1:2], benched} {
-			name := fmt.Sprintf("%s/limits=%d/ceilings=%d", where, len(limits), len(limits[len(limits)-1].Ceilings))
+			name := fmt.Sprintf("%s/limits=%d/ceilings=%d", medium, len(limits), len(limits[len(limits)-1].Ceilings))
 			run := func(b *testing.B, call func(l *Limiter, r *Reservation, asks []Ask)) {
 				var o Options
-				if where == "file" {
+				if medium == "file" {
 					o.Path = filepath.Join(b.TempDir(), "limits")
 				}
-				l := openOn(o, osDisk)
+				l := openOn(o, journal.Options{})
 				defer l.Close()
 				var subjects atomic.Int64
 				b.ReportAllocs()
@@ -56,22 +58,22 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkAlone is a caller that waits for each write by itself.
+// BenchmarkAlone measures a single caller, which waits for each write.
 func BenchmarkAlone(b *testing.B) { benchmarkCaller(b, func() {}) }
 
-// BenchmarkSpaced is a caller that lets others run in a call and between two calls, as
-// one does that waits for a provider.
+// BenchmarkSpaced measures a caller that yields to other goroutines in a call and between
+// two calls, like a caller that waits for a provider.
 func BenchmarkSpaced(b *testing.B) { benchmarkCaller(b, runtime.Gosched) }
 
-// benchmarkCaller is one caller that pauses in each call and after it.
+// benchmarkCaller measures one caller that pauses in each call and after it.
 func benchmarkCaller(b *testing.B, pause func()) {
-	for _, where := range []string{"memory", "file"} {
-		b.Run(where, func(b *testing.B) {
+	for _, medium := range []string{"memory", "file"} {
+		b.Run(medium, func(b *testing.B) {
 			var o Options
-			if where == "file" {
+			if medium == "file" {
 				o.Path = filepath.Join(b.TempDir(), "limits")
 			}
-			l := openOn(o, osDisk)
+			l := openOn(o, journal.Options{})
 			defer l.Close()
 			var r Reservation
 			asks, now := []Ask{{benched[0], "subject"}}, time.Now()
@@ -89,9 +91,9 @@ func benchmarkCaller(b *testing.B, pause func()) {
 	}
 }
 
-// BenchmarkSubjects finds the fullest 20 of 100,000 subjects.
+// BenchmarkSubjects measures the search for the fullest 20 of 100,000 subjects.
 func BenchmarkSubjects(b *testing.B) {
-	l := openOn(Options{}, osDisk)
+	l := openOn(Options{}, journal.Options{})
 	now := time.Now()
 	for i := range 100_000 {
 		var r Reservation
@@ -106,10 +108,10 @@ func BenchmarkSubjects(b *testing.B) {
 	}
 }
 
-// BenchmarkWrittenAnew is how long a call waits at most while 100,000 subjects are
-// written anew, and how long that takes.
+// BenchmarkWrittenAnew measures a rewrite of 100,000 subjects, and the longest wait of a
+// call during it.
 func BenchmarkWrittenAnew(b *testing.B) {
-	l := openOn(Options{Path: filepath.Join(b.TempDir(), "limits")}, osDisk)
+	l := openOn(Options{Path: filepath.Join(b.TempDir(), "limits")}, journal.Options{})
 	defer l.Close()
 	now := time.Now()
 	for i := range 100_000 {
@@ -121,7 +123,7 @@ func BenchmarkWrittenAnew(b *testing.B) {
 	var r Reservation
 	asks := []Ask{{benched[0], "subject-1"}}
 	for b.Loop() {
-		l.file.again.Reset(0) // as after a failure
+		go func() { _ = l.file.rewrite(b.Context()) }()
 		for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
 			begun := time.Now()
 			l.ReserveInto(&r, "w", now, asks, Amounts{1, 0, 1})
@@ -132,13 +134,13 @@ func BenchmarkWrittenAnew(b *testing.B) {
 	b.ReportMetric(float64(longest.Microseconds()), "longest-µs")
 }
 
-// BenchmarkMemory is what a subject takes, by a limit with one window.
+// BenchmarkMemory measures the memory of a subject of a limit with one window.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		l := openOn(Options{}, osDisk)
+		l := openOn(Options{}, journal.Options{})
 		now := time.Now()
 		const subjects = 100_000
 		for i := range subjects {
@@ -150,19 +152,5 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/subjects, "bytes/subject")
 		runtime.KeepAlive(l)
-	}
-}
-
-// BenchmarkShare is what a table that reads a budget asks.
-func BenchmarkShare(b *testing.B) {
-	l := openOn(Options{}, osDisk)
-	now := time.Now()
-	ask := Ask{benched[1], "subject"}
-	var r Reservation
-	l.ReserveInto(&r, "w", now, []Ask{ask}, Amounts{1, 1, 1})
-	r.Settle(now, Amounts{1, 1, 1})
-	b.ReportAllocs()
-	for b.Loop() {
-		l.Share("w", now, ask)
 	}
 }

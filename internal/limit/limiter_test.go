@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// noon is when the tests begin.
+// noon is the time at which the tests begin.
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func opened(t testing.TB, o Options) *Limiter {
@@ -27,10 +27,18 @@ func opened(t testing.TB, o Options) *Limiter {
 
 func limitOf(name string, ceilings ...Ceiling) *Limit { return &Limit{Name: name, Ceilings: ceilings} }
 
-// used returns what a subject has used and set aside of a ceiling, as "used+reserved".
+// used returns the use of a ceiling by a subject, as "used+reserved".
 func used(l *Limiter, at time.Time, ask Ask, ceiling int) string {
 	s := l.AppendStandings(nil, "w", at, ask)[ceiling]
 	return fmt.Sprintf("%d+%d", s.Used, s.Reserved)
+}
+
+// shareOf returns the largest share of a limit's ceilings, in percent.
+func shareOf(l *Limiter, workspace string, at time.Time, ask Ask) (share int) {
+	for _, s := range l.AppendStandings(nil, workspace, at, ask) {
+		share = max(share, s.Share())
+	}
+	return share
 }
 
 func mustReserve(t testing.TB, l *Limiter, at time.Time, want Amounts, asks ...Ask) *Reservation {
@@ -51,14 +59,14 @@ func mustRefuse(t testing.TB, l *Limiter, at time.Time, want Amounts, asks ...As
 	return refusal
 }
 
-// A thousand calls at once with 99 percent used: as many go on as fit, and not one more.
+// With 99 percent used, a thousand calls come at once: exactly as many pass as fit.
 func TestParallelCallsNeverExceedACeiling(t *testing.T) {
 	limit := limitOf("budget", Ceiling{Money, 1000 * Dollar, Window{time.Hour}}, Ceiling{Requests, 5000, Month})
 	ask := Ask{limit, "ada"}
 	var crossed atomic.Int64
 	l := opened(t, Options{Crossed: func(string, Standing, int) { crossed.Add(1) }})
 	mustReserve(t, l, noon, Amounts{1, 0, 990 * Dollar}, ask).Settle(noon, Amounts{1, 0, 990 * Dollar})
-	var most atomic.Int64
+	var peak atomic.Int64
 	var wait, start sync.WaitGroup
 	start.Add(1)
 	for range 1000 {
@@ -69,19 +77,19 @@ func TestParallelCallsNeverExceedACeiling(t *testing.T) {
 				r.More(noon, Amounts{0, 0, Dollar / 2})
 			}
 			s := l.AppendStandings(nil, "w", noon, ask)[0]
-			for old := most.Load(); s.Used+s.Reserved > old && !most.CompareAndSwap(old, s.Used+s.Reserved); {
-				old = most.Load()
+			for old := peak.Load(); s.Used+s.Reserved > old && !peak.CompareAndSwap(old, s.Used+s.Reserved); {
+				old = peak.Load()
 			}
 			r.Settle(noon, Amounts{1, 0, Dollar / 2})
 		})
 	}
 	start.Done()
 	wait.Wait()
-	if most.Load() > 1000*Dollar {
-		t.Errorf("%d of 1000 dollars were used or set aside", most.Load())
+	if peak.Load() > 1000*Dollar {
+		t.Errorf("%d of 1000 dollars were used or set aside", peak.Load())
 	}
-	// A call that the scheduler stops where it has set the most aside may be the last to
-	// settle: the others were refused by then.
+	// The scheduler may stop calls while they have amounts set aside. Then other calls are
+	// refused, and the ceiling is not full at the end.
 	for {
 		r, refusal := l.Reserve("w", noon, []Ask{ask}, Amounts{1, 0, Dollar / 2})
 		if refusal != nil {
@@ -128,8 +136,8 @@ func TestAllAsksAreTakenOrNone(t *testing.T) {
 	if got := used(l, noon, asks[1], 1); got != "0+0" {
 		t.Errorf("%s in flight", got)
 	}
-	// The refusal is the one that lasts longest, and what others only set aside may be
-	// free at any time.
+	// The refusal names the ceiling that stays full longest. An amount that is only set
+	// aside may be free at any time.
 	r = mustReserve(t, l, noon, Amounts{}, asks...)
 	if refusal := mustRefuse(t, l, noon.Add(15*time.Second), Amounts{1, 2, 0}, asks...); refusal.RetryAfter != 45*time.Second {
 		t.Errorf("%+v", refusal)
@@ -143,7 +151,7 @@ func TestAllAsksAreTakenOrNone(t *testing.T) {
 	held.Settle(noon, Amounts{})
 }
 
-// What needs nothing of a measure is not refused for it, however full it is.
+// A call that needs nothing of a measure is not refused for it, however full it is.
 func TestNothingHasAlwaysRoom(t *testing.T) {
 	l := opened(t, Options{})
 	ask := Ask{limitOf("tokens", Ceiling{Tokens, 10, Window{time.Minute}}), ""}
@@ -153,7 +161,7 @@ func TestNothingHasAlwaysRoom(t *testing.T) {
 	}
 	mustReserve(t, l, noon, Amounts{1, 0, 7}, ask).Settle(noon, Amounts{1, -5, 7})
 	mustRefuse(t, l, noon, Amounts{1, 1, 0}, ask)
-	if share := l.Share("w", noon, ask); share != 250 {
+	if share := shareOf(l, "w", noon, ask); share != 250 {
 		t.Errorf("%d %%", share)
 	}
 	mustReserve(t, l, noon, Amounts{}).Settle(noon, Amounts{})
@@ -219,8 +227,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// A call that ends in a later window counts in its own, and one that goes on in a later
-// window counts there with what it sets aside there.
+// A call that ends in a later window counts in its first window. If it sets more aside in
+// a later window, that part counts there.
 func TestCallsCountWhereTheyReserve(t *testing.T) {
 	l := opened(t, Options{})
 	ask := Ask{limitOf("l", Ceiling{Tokens, 100, Window{time.Minute}}), "a"}
@@ -261,7 +269,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 			t.Errorf("%s back: %s", back, got)
 		}
 	}
-	// It was a mistake of years. What is used counts now, and the mistake is over.
+	// The clock was years ahead. The used amount now counts in the correct window.
 	long := noon.AddDate(-3, 0, 0)
 	mustRefuse(t, l, long, Amounts{1, 0, 0}, ask)
 	if got := used(l, long, ask, 0); got != "2+0" {
@@ -277,7 +285,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 	}
 }
 
-// A configuration that changes goes on with what is counted.
+// After a change of the configuration, the counts stay.
 func TestConfigurationChanges(t *testing.T) {
 	l := opened(t, Options{})
 	ask := func(ceilings ...Ceiling) Ask { return Ask{limitOf("l", ceilings...), "a"} }
@@ -311,47 +319,47 @@ func TestConfigurationChanges(t *testing.T) {
 }
 
 func TestCrossed(t *testing.T) {
-	var told []string
+	var reported []string
 	var l *Limiter
 	ask := Ask{limitOf("l", Ceiling{Money, 100, Window{time.Hour}}, Ceiling{Money, 1000, Month}, Ceiling{InFlight, 1, Window{}}), "a"}
 	l = opened(t, Options{Crossed: func(workspace string, at Standing, percent int) {
-		l.Share(workspace, noon, at.Ask) // no lock is held
-		told = append(told, fmt.Sprintf("%s %s %s %d: %d of %d", workspace, at.Limit.Name, at.Subject, percent, at.Used, at.Ceiling.Most))
+		shareOf(l, workspace, noon, at.Ask) // no lock is held
+		reported = append(reported, fmt.Sprintf("%s %s %s %d: %d of %d", workspace, at.Limit.Name, at.Subject, percent, at.Used, at.Ceiling.Most))
 	}})
 	spend := func(at time.Time, reserve, used int64, want ...string) {
 		t.Helper()
-		told = nil
+		reported = nil
 		mustReserve(t, l, at, Amounts{1, 0, reserve}, ask).Settle(at, Amounts{1, 0, used})
-		if !slices.Equal(told, want) {
-			t.Errorf("%q, want %q", told, want)
+		if !slices.Equal(reported, want) {
+			t.Errorf("%q, want %q", reported, want)
 		}
 	}
-	spend(noon, 100, 30) // what is set aside does not count
+	spend(noon, 100, 30) // the amount set aside does not count
 	mustRefuse(t, l, noon, Amounts{1, 0, 71}, Ask{limitOf("l", ask.Limit.Ceilings...), "b"}, ask)
-	if want := []string{"w l a 100: 30 of 100"}; !slices.Equal(told, want) {
-		t.Errorf("%q, want %q", told, want)
+	if want := []string{"w l a 100: 30 of 100"}; !slices.Equal(reported, want) {
+		t.Errorf("%q, want %q", reported, want)
 	}
 	spend(noon, 49, 49)
 	spend(noon, 1, 1, "w l a 80: 80 of 100")
 	spend(noon, 15, 15)
-	told = nil
+	reported = nil
 	mustRefuse(t, l, noon, Amounts{1, 0, 101}, ask)
-	if len(told) > 0 {
-		t.Errorf("%q of a call that never has room", told)
+	if len(reported) > 0 {
+		t.Errorf("%q of a call that never has room", reported)
 	}
-	// Nor has one, however few are under way, where none may be.
-	for most, never := range map[int64]bool{0: true, 1: false} {
-		none := Ask{limitOf("none", Ceiling{Measure: InFlight, Most: most}), "a"}
-		if most > 0 {
-			defer mustReserve(t, l, noon, Amounts{}, none).Settle(noon, Amounts{})
+	// With a ceiling of zero calls in flight, no call ever passes.
+	for ceiling, never := range map[int64]bool{0: true, 1: false} {
+		full := Ask{limitOf("none", Ceiling{Measure: InFlight, Most: ceiling}), "a"}
+		if ceiling > 0 {
+			defer mustReserve(t, l, noon, Amounts{}, full).Settle(noon, Amounts{})
 		}
-		if _, refusal := l.Reserve("w", noon, []Ask{none}, Amounts{}); refusal == nil || refusal.Never != never {
-			t.Errorf("of %d in flight: %+v, want never %v", most, refusal, never)
+		if _, refusal := l.Reserve("w", noon, []Ask{full}, Amounts{}); refusal == nil || refusal.Never != never {
+			t.Errorf("of %d in flight: %+v, want never %v", ceiling, refusal, never)
 		}
 	}
 	mustRefuse(t, l, noon, Amounts{1, 0, 6}, ask)
-	if len(told) > 0 {
-		t.Errorf("%q a second time", told)
+	if len(reported) > 0 {
+		t.Errorf("%q a second time", reported)
 	}
 	spend(noon, 5, 5)
 	spend(noon.Add(time.Hour), 1, 100, "w l a 80: 100 of 100", "w l a 100: 100 of 100")
@@ -381,15 +389,15 @@ func TestSubjects(t *testing.T) {
 	if len(l.Subjects("w", noon.Add(time.Hour), other, 9)) != 0 || len(l.Subjects("v", noon, other, 9)) != 0 || len(l.Subjects("w", noon, other, 0)) != 0 {
 		t.Error("subjects that have used nothing, or not been asked for")
 	}
-	if share := l.Share("v", noon, Ask{other, "s1"}); share != 0 {
+	if share := shareOf(l, "v", noon, Ask{other, "s1"}); share != 0 {
 		t.Errorf("another workspace has %d %%", share)
 	}
-	if share := l.Share("w", noon, Ask{other, "s1"}); share != 100 {
+	if share := shareOf(l, "w", noon, Ask{other, "s1"}); share != 100 {
 		t.Errorf("%d %%", share)
 	}
 }
 
-// The fullest of many subjects are looked for again only after a while.
+// A limit with many subjects reuses its list of the fullest for a while.
 func TestManySubjects(t *testing.T) {
 	l := opened(t, Options{})
 	limit := limitOf("l", Ceiling{Requests, 10, Month})
@@ -421,8 +429,7 @@ func TestManySubjects(t *testing.T) {
 	}
 }
 
-// Subjects that are made up share one counter when there are too many of them, and no
-// limit takes the room of another.
+// Too many invented subjects share one counter, and no limit takes the memory of another.
 func TestSubjectsAreBounded(t *testing.T) {
 	l := opened(t, Options{MaxMemory: 100 * (accountBytes + cellBytes + 12)})
 	limit, other := limitOf("l", Ceiling{Requests, 1, Window{time.Hour}}), limitOf("other", Ceiling{Requests, 1, Window{time.Hour}})
@@ -435,17 +442,17 @@ func TestSubjectsAreBounded(t *testing.T) {
 		}
 		r.Settle(noon, Amounts{1, 0, 0})
 	}
-	// 75 of its own, and one for the others.
+	// The limit has 75 subjects and one for the others; the other limit has one.
 	if s := l.Stats(); s.Subjects != 77 || refused != 924 || s.Shared != 925 {
 		t.Errorf("%d refused, %+v", refused, s)
 	}
-	if share := l.Share("w", noon, Ask{limit, "another"}); share != 100 {
+	if share := shareOf(l, "w", noon, Ask{limit, "another"}); share != 100 {
 		t.Errorf("a subject without room has %d %%", share)
 	}
 	for i := range 24 {
 		mustReserve(t, l, noon, Amounts{1, 0, 0}, Ask{other, fmt.Sprint("s", i)}).Settle(noon, Amounts{1, 0, 0})
 	}
-	// The windows have ended: subjects that are added take the place of the old ones.
+	// The windows have ended: new subjects replace the old ones.
 	later := noon.Add(time.Hour)
 	for i := range 1000 {
 		r, _ := l.Reserve("w", later.Add(time.Duration(i)*time.Hour), []Ask{{limit, fmt.Sprint("later-", i)}}, Amounts{1, 0, 0})
@@ -457,7 +464,7 @@ func TestSubjectsAreBounded(t *testing.T) {
 	if s := l.Stats(); s.Subjects > 102 || s.Shared > 1000 {
 		t.Errorf("%+v", s)
 	}
-	if got := l.Share("w", later.Add(999*time.Hour), Ask{limit, "later-999"}); got != 100 {
+	if got := shareOf(l, "w", later.Add(999*time.Hour), Ask{limit, "later-999"}); got != 100 {
 		t.Errorf("%d %%: the last one was not counted", got)
 	}
 }
@@ -478,7 +485,7 @@ func TestLongSubjects(t *testing.T) {
 	}
 }
 
-// Sums end at the largest number, and no budget comes of it.
+// Sums stop at math.MaxInt64. They do not overflow, which would give a new budget.
 func TestLargeAmounts(t *testing.T) {
 	l := opened(t, Options{})
 	ask := Ask{limitOf("l", Ceiling{Tokens, math.MaxInt64, Window{time.Hour}}, Ceiling{Tokens, 5, Month}), "a"}
@@ -486,7 +493,7 @@ func TestLargeAmounts(t *testing.T) {
 	mustReserve(t, l, noon, Amounts{}, ask).Settle(noon, Amounts{0, math.MaxInt64 - 1, 0})
 	mustRefuse(t, l, noon, Amounts{0, 2, 0}, Ask{open, "a"})
 	mustReserve(t, l, noon, Amounts{}, ask).Settle(noon, Amounts{0, math.MaxInt64, 0})
-	if share := l.Share("w", noon, ask); share != math.MaxInt32 {
+	if share := shareOf(l, "w", noon, ask); share != math.MaxInt32 {
 		t.Errorf("%d %%", share)
 	}
 	if got := l.Subjects("w", noon, ask.Limit, 1); len(got) != 1 || got[0].Ceiling.Most != 5 {
@@ -496,7 +503,7 @@ func TestLargeAmounts(t *testing.T) {
 	if refusal := mustRefuse(t, l, noon, Amounts{0, 0, 1}, zero); !refusal.Never {
 		t.Errorf("%+v", refusal)
 	}
-	if share := l.Share("w", noon, zero); share != 100 {
+	if share := shareOf(l, "w", noon, zero); share != 100 {
 		t.Errorf("a ceiling of nothing has %d %%", share)
 	}
 }

@@ -2,16 +2,17 @@ package limit
 
 import (
 	"fmt"
-	"hash/maphash"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/journaltest"
 )
 
-// TestMemoryOfSubjects fills a limiter with subjects that somebody makes up, as long as
-// they may be, and holds what they take against what is counted.
+// TestMemoryOfSubjects fills a limiter with invented subjects, short and long, and compares
+// their memory with the counted bytes.
 func TestMemoryOfSubjects(t *testing.T) {
 	heap := func() int64 {
 		runtime.GC()
@@ -43,7 +44,7 @@ func TestMemoryOfSubjects(t *testing.T) {
 			if counted > 17<<20 || counted < 12<<20 || float64(took) > 1.2*float64(counted) || float64(took) < 0.6*float64(counted) {
 				t.Errorf("%d bytes of %d subjects, counted as %d", took, n, counted)
 			}
-			// The counted bytes go with the subjects.
+			// Dropped subjects free the bytes counted for them.
 			later := noon.Add(366 * 24 * time.Hour)
 			for i := range 20_000 {
 				mustReserve(t, l, later.Add(time.Duration(i)*time.Hour), Amounts{1, 1, 1}, Ask{limit, fmt.Sprint("later", i)}).Settle(later, Amounts{1, 1, 1})
@@ -56,8 +57,8 @@ func TestMemoryOfSubjects(t *testing.T) {
 	}
 }
 
-// TestUsedSubjectsStay: subjects that come when there is no more room share one counter,
-// and those that have used something keep theirs.
+// TestUsedSubjectsStay checks that new subjects share one counter when the memory is full,
+// and that subjects with use keep their own.
 func TestUsedSubjectsStay(t *testing.T) {
 	l := opened(t, Options{MaxMemory: 1 << 20})
 	limit := limitOf("l", Ceiling{Requests, 2, Window{time.Hour}})
@@ -79,8 +80,8 @@ func TestUsedSubjectsStay(t *testing.T) {
 	}
 }
 
-// TestReservationsWaitForTheFile: until the counters have been read, a call waits for a
-// second and is refused then, and is let in as soon as they are there.
+// TestReservationsWaitForTheFile checks that a call waits until the counters have been
+// read, and is refused after a second.
 func TestReservationsWaitForTheFile(t *testing.T) {
 	now := time.Now()
 	path := filepath.Join(t.TempDir(), "limits")
@@ -98,17 +99,20 @@ func TestReservationsWaitForTheFile(t *testing.T) {
 		t.Error("what was used is not counted")
 	}
 
-	// One whose file takes long.
-	slow := &Limiter{seed: maphash.MakeSeed(), file: &file{loaded: make(chan struct{})}}
-	slow.books.Store(&map[bookName]*book{})
+	// A limiter whose file takes long.
+	disk := new(journaltest.Disk)
+	answer := disk.Hang()
+	slow := openOn(Options{Path: filepath.Join(t.TempDir(), "limits"), Background: true}, disk.Options())
+	defer slow.Close()
+	defer answer()
 	began := time.Now()
 	if _, refusal := slow.Reserve("w", now, []Ask{ask}, Amounts{1, 0, 0}); refusal == nil || !refusal.Loading || time.Since(began) < loadWait {
 		t.Errorf("%+v after %s", refusal, time.Since(began))
 	}
 }
 
-// TestFullFile reopens a limiter whose subjects take all the memory that they may: Open
-// returns before the file is read, and the counters are those of before.
+// TestFullFile reopens a limiter whose subjects have filled Options.MaxMemory: Open returns
+// before the file is read, and the counters are restored.
 func TestFullFile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes a file of some 20 MB")
@@ -131,7 +135,7 @@ func TestFullFile(t *testing.T) {
 	l = Open(Options{Path: path, Background: true})
 	defer l.Close()
 	opened := time.Since(began)
-	<-l.file.loaded
+	<-l.file.journal.Loaded()
 	loaded := time.Since(began)
 	t.Logf("%d subjects: opened after %s, read after %s", n, opened, loaded)
 	if opened > loaded/2 {

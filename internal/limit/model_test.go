@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// configurations are ceilings of one limit as they may follow each other.
+// configurations are successive configurations of one limit.
 var configurations = [][]Ceiling{
 	{{Requests, 5, Window{time.Minute}}, {Tokens, 1000, Window{time.Minute}}},
 	{{Requests, 3, Window{time.Minute}}, {Tokens, 3000, Window{time.Hour}}, {InFlight, 4, Window{}}},
@@ -19,11 +19,11 @@ var configurations = [][]Ceiling{
 	{{Money, 200, Month}, {Requests, 9, Window{90 * time.Second}}},
 }
 
-// model is the reference: every counter of every window by its own name, in maps.
+// model is the reference implementation: maps of every counter of every window.
 type model struct {
 	now      time.Time
 	counters map[counter]*count
-	latest   map[counter]counter // without a start: the last window
+	latest   map[counter]counter // the last window, by the counter without its start
 }
 
 type counter struct {
@@ -35,7 +35,7 @@ type counter struct {
 
 type count struct{ used, reserved int64 }
 
-// modelCall is a call of the model: what it set aside, counter by counter.
+// modelCall is a call of the model, with its amounts set aside by counter.
 type modelCall struct {
 	r     *Reservation
 	asks  []Ask
@@ -48,9 +48,9 @@ type modelPart struct {
 	amount, before int64
 }
 
-func (m *model) at(limit *Limit, subject string, of Ceiling) (counter, *count) {
-	start, end := of.Window.span(m.now.UnixNano())
-	key := counter{limit.Name, subject, of.Measure, of.Window, start}
+func (m *model) at(limit *Limit, subject string, ceiling Ceiling) (counter, *count) {
+	start, end := ceiling.Window.span(m.now.UnixNano())
+	key := counter{limit.Name, subject, ceiling.Measure, ceiling.Window, start}
 	if c := m.counters[key]; c != nil {
 		return key, c
 	}
@@ -90,14 +90,14 @@ func TestModel(t *testing.T) {
 		fits := func(asks []Ask, want Amounts, beginning bool) bool {
 			fits := true
 			for _, ask := range asks {
-				for _, of := range ask.Limit.Ceilings {
-					amount := want.Of(of.Measure)
+				for _, ceiling := range ask.Limit.Ceilings {
+					amount := want.Of(ceiling.Measure)
 					switch {
-					case of.Measure == InFlight:
-						fits = fits && (!beginning || flights[ask.Limit.Name+"/"+ask.Subject] < of.Most)
+					case ceiling.Measure == InFlight:
+						fits = fits && (!beginning || flights[ask.Limit.Name+"/"+ask.Subject] < ceiling.Most)
 					case beginning || amount > 0:
-						_, c := m.at(ask.Limit, ask.Subject, of)
-						fits = fits && (amount == 0 || c.used+c.reserved+amount <= of.Most)
+						_, c := m.at(ask.Limit, ask.Subject, ceiling)
+						fits = fits && (amount == 0 || c.used+c.reserved+amount <= ceiling.Most)
 					}
 				}
 			}
@@ -141,10 +141,10 @@ func TestModel(t *testing.T) {
 				call.r = r
 				for _, ask := range call.asks {
 					flights[ask.Limit.Name+"/"+ask.Subject]++
-					for _, of := range ask.Limit.Ceilings {
-						if of.Measure != InFlight {
-							key, c := m.at(ask.Limit, ask.Subject, of)
-							amount := call.total.Of(of.Measure)
+					for _, ceiling := range ask.Limit.Ceilings {
+						if ceiling.Measure != InFlight {
+							key, c := m.at(ask.Limit, ask.Subject, ceiling)
+							amount := call.total.Of(ceiling.Measure)
 							c.reserved += amount
 							call.parts = append(call.parts, modelPart{key, amount, 0})
 						}
@@ -158,7 +158,7 @@ func TestModel(t *testing.T) {
 				}
 				call := rapid.SampledFrom(open).Draw(t, "call")
 				more := amounts()
-				more.Requests = 0
+				more[Requests] = 0
 				want := fits(call.asks, more, false)
 				if got := call.r.More(m.now, more); got != want {
 					t.Fatalf("more: %v, want %v", got, want)
@@ -172,15 +172,15 @@ func TestModel(t *testing.T) {
 					if amount == 0 {
 						continue
 					}
-					of := Ceiling{Measure: p.measure, Window: p.window}
-					key, c := m.at(&Limit{Name: p.limit}, p.subject, of)
+					ceiling := Ceiling{Measure: p.measure, Window: p.window}
+					key, c := m.at(&Limit{Name: p.limit}, p.subject, ceiling)
 					if key != p.counter {
 						*p = modelPart{key, 0, call.total.Of(p.measure)}
 					}
 					p.amount += amount
 					c.reserved += amount
 				}
-				call.total = call.total.plus(more)
+				call.total = call.total.Plus(more)
 			},
 			"settle": func(t *rapid.T) {
 				if len(open) == 0 {

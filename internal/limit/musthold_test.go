@@ -11,9 +11,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/journaltest"
 )
 
-// The ways in which the calls of TestMustHoldNoReservationLeaks end.
+// The ways in which calls of TestMustHoldNoReservationLeaks end.
 const (
 	ends = iota
 	cancelled
@@ -22,7 +24,7 @@ const (
 	crashed
 )
 
-// faultyCall is a call that waits for its end.
+// faultyCall is a running call. Its run returns when end has a value.
 type faultyCall struct {
 	asks  []Ask
 	taken Amounts // set aside
@@ -31,7 +33,7 @@ type faultyCall struct {
 	done  chan struct{}
 }
 
-// run is a call as the gateway makes one: whatever happens, it is settled.
+// run makes a call like the gateway's: it is settled whatever happens.
 func (c *faultyCall) run(r *Reservation) {
 	defer close(c.done)
 	defer func() { _ = recover() }()
@@ -53,10 +55,10 @@ func (c *faultyCall) run(r *Reservation) {
 
 // TestMustHoldNoReservationLeaks ends 1,000,000 calls by cancels, time-outs, panics and
 // crashes of the process, or a hundredth of them without CADENZA_FULL=1. A crash comes
-// at any byte of what is written. Nothing stays set aside or in flight, and each subject
-// has used the sum of its settlements, and all that its crashed calls had set aside. Of
-// the settlements that no reservation has followed, those that the crash came before
-// count all that was set aside, too.
+// at any byte of a write. It checks that nothing stays set aside or in flight, and that
+// the use of each subject is the sum of its settlements and of the amounts that its
+// crashed calls had set aside. If the crash came before a settlement was written, that
+// call counts its amount set aside, too.
 func TestMustHoldNoReservationLeaks(t *testing.T) {
 	n := 10_000
 	if os.Getenv("CADENZA_FULL") != "" {
@@ -75,19 +77,19 @@ func TestMustHoldNoReservationLeaks(t *testing.T) {
 		expected := make(map[Ask]Amounts)
 		count := func(c *faultyCall, used Amounts) {
 			for _, ask := range c.asks {
-				expected[ask] = expected[ask].plus(used)
+				expected[ask] = expected[ask].Plus(used)
 			}
 		}
-		var settled []*faultyCall // whose settlements may wait to be written
+		var settled []*faultyCall // their settlements may not be written yet
 		flushed := func() {
 			for _, c := range settled {
 				count(c, c.used)
 			}
 			settled = nil
 		}
-		disk := new(mortal)
-		l := openOn(Options{Path: path}, disk.disk())
-		// wrong is the first counter that is not as expected.
+		disk := new(journaltest.Disk)
+		l := openOn(Options{Path: path}, disk.Options())
+		// wrong describes the first counter that is not as expected.
 		wrong := func() string {
 			for _, limit := range limits {
 				for i := range 8 {
@@ -114,11 +116,11 @@ func TestMustHoldNoReservationLeaks(t *testing.T) {
 			}
 			flushed()
 			if amounts := (Amounts{0, random.Int64N(100), random.Int64N(100)}); more && r.More(time.Now(), amounts) {
-				c.taken = c.taken.plus(amounts)
+				c.taken = c.taken.Plus(amounts)
 			}
-			c.used = Amounts{1, random.Int64N(c.taken.Tokens + 1), random.Int64N(c.taken.Money + 1)}
+			c.used = Amounts{1, random.Int64N(c.taken[Tokens] + 1), random.Int64N(c.taken[Money] + 1)}
 			if random.IntN(8) == 0 {
-				c.used = c.taken.plus(Amounts{0, 1 + random.Int64N(50), 1 + random.Int64N(50)})
+				c.used = c.taken.Plus(Amounts{0, 1 + random.Int64N(50), 1 + random.Int64N(50)})
 			}
 			open = append(open, c)
 			go c.run(r)
@@ -142,7 +144,7 @@ func TestMustHoldNoReservationLeaks(t *testing.T) {
 					fault := random.IntN(crashed)
 					c := end(fault)
 					settled = append(settled, c)
-					if c.used.Tokens > c.taken.Tokens { // it does not wait
+					if c.used[Tokens] > c.taken[Tokens] { // written at once
 						synctest.Wait()
 						flushed()
 					}
@@ -155,48 +157,48 @@ func TestMustHoldNoReservationLeaks(t *testing.T) {
 				written()
 				flushed()
 			}
-			// The process dies within what it writes, with one more change at its end.
+			// The process dies during a write that ends with one more change.
 			waiting := settled
 			settled = nil
-			disk.die(random.IntN([]int{150, 3000}[random.IntN(2)]))
+			disk.Die(random.IntN([]int{150, 3000}[random.IntN(2)]))
 			var last *faultyCall
-			var is, was Amounts // what it used, if the change is on the disk and if not
+			var with, without Amounts // the use of last, if the change is on the disk and if not
 			if len(open) == 0 || random.IntN(2) == 0 {
 				last = begin(false)
-				is, was = last.taken, Amounts{}
+				with, without = last.taken, Amounts{}
 			} else {
 				last = end(ends)
-				is, was = last.used, last.taken
+				with, without = last.used, last.taken
 			}
 			if random.IntN(4) > 0 {
 				written()
 			}
-			disk.die(0)
+			disk.Die(0)
 			for _, c := range open {
 				counts[crashed]++
 				left--
 				if c != last {
 					count(c, c.taken)
 				}
-				c.end <- ends // in vain
+				c.end <- ends // the disk no longer accepts the settlement
 				<-c.done
 			}
 			open = nil
 			crashes++
 			mustClose(t, l)
 
-			// The next one may die while it begins, or in use, within the file that it
-			// writes anew.
+			// The next process may die at its start, or later, while it rewrites its file.
 			if random.IntN(4) == 0 {
-				disk = new(mortal)
-				disk.die(random.IntN(3000))
-				mustClose(t, openOn(Options{Path: path}, disk.disk()))
+				disk = new(journaltest.Disk)
+				disk.Die(random.IntN(3000))
+				mustClose(t, openOn(Options{Path: path}, disk.Options()))
 			}
-			disk = new(mortal)
-			l = openOn(Options{Path: path}, disk.disk())
+			disk = new(journaltest.Disk)
+			options := disk.Options()
+			options.Growth = 1 + random.Int64N(30_000)
+			l = openOn(Options{Path: path}, options)
 			synctest.Wait()
-			l.file.bound = random.Int64N(30_000)
-			// The changes are written in their order: some of the first, or all.
+			// The changes are written in order, so the file has the first n of them.
 			changes := len(waiting) + 1
 			before, fault := expected, ""
 			for n := changes; n >= 0; n-- {
@@ -209,9 +211,9 @@ func TestMustHoldNoReservationLeaks(t *testing.T) {
 					}
 				}
 				if n == changes {
-					count(last, is)
+					count(last, with)
 				} else {
-					count(last, was)
+					count(last, without)
 				}
 				if fault = wrong(); fault == "" {
 					if n == changes {

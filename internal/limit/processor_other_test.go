@@ -2,5 +2,5 @@
 
 package limit
 
-// processorTime is what the process has used of the processors, which is read on Unix.
+// processorTime returns 0: the CPU time of the process is read on Unix only.
 func processorTime() int64 { return 0 }

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Reservation is what is set aside for one call. It must be settled once. Its methods
-// may be called concurrently. After Settle they do nothing, and so do those of nil,
-// which no limit applies to.
+// Reservation is the amounts set aside for one call. It must be settled once. Its methods
+// may be called concurrently. After Settle they do nothing. The methods of a nil
+// Reservation, of a call without limits, do nothing either.
 type Reservation struct {
-	// Context, where set, has a call wait until the ledger of a shared limit has
-	// answered, in place of being refused, as long as it has not ended. A call waits
-	// for 200 ms at most, and only where the limiter knows of room that it has no lease
-	// of. It is not to be changed once the reservation is in use.
+	// Context, if set, makes a call wait for the answer of the ledger of a shared limit,
+	// instead of being refused at once, until the context ends. A call waits for 200 ms
+	// at most, and only if the ceiling is known to allow more than the limiter's lease.
+	// It must not be changed once the reservation is in use.
 	Context context.Context
 
 	limiter *Limiter
-	set     uint64 // of the shards whose locks are held for what follows
+	set     uint64 // of the shards whose locks protect the following fields
 	open    bool
 	taken   Amounts
 	parts   []part
 	holds   []hold
 
-	// Most calls need no more than these.
+	// These arrays suffice for most calls.
 	fewParts [3]part
 	fewHolds [5]hold
 }
@@ -32,20 +32,20 @@ type part struct {
 	book    *book
 	limit   *Limit
 	subject string
-	account *account // nil for that of an earlier part
+	account *account // nil: an earlier part has the same one
 	shard   uint8
 }
 
-// hold is what is set aside in one cell.
+// hold is the amount set aside in one cell.
 type hold struct {
 	cell    *cell
 	ceiling *Ceiling
 	part    int
 	turn    uint32 // of the cell
-	before  int64  // set aside in windows before that
+	before  int64  // the amount set aside in earlier windows
 }
 
-// begin looks the limits up, without a lock.
+// begin looks up the books and the locks of the parts. It returns without a lock held.
 func (r *Reservation) begin(l *Limiter, workspace string, asks []Ask) {
 	r.limiter, r.open, r.taken = l, false, Amounts{}
 	r.parts, r.holds = r.fewParts[:0], r.fewHolds[:0]
@@ -54,31 +54,44 @@ func (r *Reservation) begin(l *Limiter, workspace string, asks []Ask) {
 		subject := l.counted(b, asks[i].Subject)
 		r.parts = append(r.parts, part{book: b, limit: asks[i].Limit, subject: subject, shard: l.shard(b, subject)})
 	}
-	r.lock()
+	r.noteLocks()
 }
 
-// lock notes the locks of the parts.
-func (r *Reservation) lock() {
+// noteLocks stores the set of locks of the parts.
+func (r *Reservation) noteLocks() {
 	r.set = 0
 	for i := range r.parts {
 		r.set |= 1 << r.parts[i].shard
 	}
 }
 
+// locked is a reservation whose locks are held until release. Only its methods use
+// accounts and cells.
+type locked struct{ *Reservation }
+
+// lock takes the locks of the parts.
+func (r *Reservation) lock() locked {
+	r.limiter.acquire(r.set)
+	return locked{r}
+}
+
+func (r locked) release() { r.limiter.release(r.set) }
+
 // enter takes the locks, finds the accounts and counts the call as in flight in each.
-func (r *Reservation) enter(now int64) {
-	for r.limiter.acquire(r.set); !r.find(now); r.limiter.acquire(r.set) {
-		// A subject without room of its own counts with the others, whose lock is
-		// another one.
-		r.limiter.release(r.set)
-		r.lock()
+func (r *Reservation) enter(now int64) locked {
+	for {
+		held := r.lock()
+		if held.find(now) {
+			return held
+		}
+		held.release()
+		r.noteLocks()
 	}
 }
 
-// find finds the accounts, and counts the call as in flight in each. It reports false
-// where a subject has no room and counts with the others, whose lock is another one.
-// The locks are held.
-func (r *Reservation) find(now int64) bool {
+// find finds the accounts, and counts the call as in flight in each. It reports false if
+// a subject can have no account and counts under Others, whose lock is another one.
+func (r locked) find(now int64) bool {
 	l := r.limiter
 	for i := range r.parts {
 		p := &r.parts[i]
@@ -97,14 +110,14 @@ func (r *Reservation) find(now int64) bool {
 			}
 		}
 		if p.account != nil {
-			p.account.calls++ // and so it is not dropped for the next one
+			p.account.calls++ // so the next call of l.account does not drop it
 		}
 	}
 	return true
 }
 
-// leave takes the call out of the accounts. The locks are held.
-func (r *Reservation) leave() {
+// leave ends the call in the accounts' counts of calls in flight.
+func (r locked) leave() {
 	for i := range r.parts {
 		if a := r.parts[i].account; a != nil {
 			a.calls--
@@ -112,8 +125,8 @@ func (r *Reservation) leave() {
 	}
 }
 
-// check notes the cells and looks whether each has room. The locks are held.
-func (r *Reservation) check(now int64, asks []Ask, want Amounts) (worst *Refusal, tell []crossing) {
+// check stores the cells in r.holds, and returns a refusal unless want fits in each.
+func (r locked) check(now int64, asks []Ask, want Amounts) (worst *Refusal, tell []crossing) {
 	l := r.limiter
 	r.holds = r.holds[:0]
 	for i := range r.parts {
@@ -122,38 +135,38 @@ func (r *Reservation) check(now int64, asks []Ask, want Amounts) (worst *Refusal
 			continue
 		}
 		for n := range p.limit.Ceilings {
-			of := &p.limit.Ceilings[n]
+			ceiling := &p.limit.Ceilings[n]
 			var after time.Duration
 			var never bool
-			if of.Measure == InFlight {
-				if int64(p.account.calls) <= of.Most {
+			if ceiling.Measure == InFlight {
+				if int64(p.account.calls) <= ceiling.Most {
 					continue
 				}
-				never = of.Most <= 0
+				never = ceiling.Most <= 0
 			} else {
-				c := l.cell(p.account, of, now)
+				c := l.cell(p.account, ceiling, now)
 				if !r.holding(c) {
-					r.holds = append(r.holds, hold{cell: c, ceiling: of, part: i, turn: c.turn})
+					r.holds = append(r.holds, hold{cell: c, ceiling: ceiling, part: i, turn: c.turn})
 				}
-				amount := want.Of(of.Measure)
-				if amount == 0 || c.fits(p.account, of, amount) {
+				amount := want.Of(ceiling.Measure)
+				if amount == 0 || c.fits(p.account, ceiling, amount) {
 					continue
 				}
-				if never = amount > of.Most; !never && sum(c.total(), amount) > of.Most {
-					_, end := l.span(c.window, c.start)
+				if never = amount > ceiling.Most; !never && sum(c.total(), amount) > ceiling.Most {
+					_, end := c.window.span(c.start)
 					after = time.Duration(end - now)
-					tell = r.crosses(tell, p, c, of, 100)
+					tell = r.crosses(tell, p, c, ceiling, 100)
 				}
 			}
 			if worst == nil || never && !worst.Never || never == worst.Never && after > worst.RetryAfter {
-				worst = &Refusal{Ask: asks[i], Ceiling: *of, RetryAfter: after, Never: never}
+				worst = &Refusal{Ask: asks[i], Ceiling: *ceiling, RetryAfter: after, Never: never}
 			}
 		}
 	}
 	return worst, tell
 }
 
-// holding reports whether there is a hold in a cell, of a ceiling for the same.
+// holding reports whether r.holds has a cell, of another ceiling with the same window.
 func (r *Reservation) holding(c *cell) bool {
 	for i := range r.holds {
 		if r.holds[i].cell == c {
@@ -163,61 +176,62 @@ func (r *Reservation) holding(c *cell) bool {
 	return false
 }
 
-// take sets aside what check has found room for. The locks are held.
-func (r *Reservation) take(want Amounts) {
+// take sets aside the amounts that check has found to fit.
+func (r locked) take(want Amounts) {
 	for i := range r.holds {
 		h := &r.holds[i]
 		h.cell.reserved = sum(h.cell.reserved, want.Of(h.ceiling.Measure))
 		r.parts[h.part].account.watch(h.cell)
 	}
-	r.taken, r.open = Amounts{}.plus(want), true
+	r.taken, r.open = Amounts{}.Plus(want), true
 }
 
-// More sets more aside, for a further attempt, and reports whether there is room for
-// it. What an attempt needs counts in the window in which it is asked for.
+// More sets more aside, for a further attempt, and reports whether it fits. The amount
+// counts in the window of the time now.
 func (r *Reservation) More(now time.Time, more Amounts) bool {
 	if r == nil || r.set == 0 {
 		return true
 	}
-	l := r.limiter
 	var wait waiting
 	for at := now; ; at = now.Add(wait.passed()) {
 		var answer <-chan struct{}
-		l.acquire(r.set)
-		fits, written := r.more(at.UnixNano(), more)
+		held := r.lock()
+		fits := held.more(at.UnixNano(), more)
 		if !fits && r.open {
-			answer = r.answer(more)
+			answer = held.answer(more)
 		}
-		l.release(r.set)
+		held.release()
 		if answer == nil || !wait.until(r.Context, answer) {
-			l.file.wait(written)
+			if fits {
+				r.wait()
+			}
 			return fits
 		}
 	}
 }
 
-// more is More with the locks held.
-func (r *Reservation) more(at int64, more Amounts) (bool, *wait) {
+// more is one try of More.
+func (r locked) more(at int64, more Amounts) bool {
 	l := r.limiter
 	if !r.open {
-		return false, nil
+		return false
 	}
-	fits := true // all windows begin, whether it does or not
+	fits := true // the loop does not stop at false: it begins all windows
 	for i := range r.parts {
 		p := &r.parts[i]
 		if p.account == nil {
 			continue
 		}
 		for n := range p.limit.Ceilings {
-			of := &p.limit.Ceilings[n]
-			amount := more.Of(of.Measure)
-			if amount > 0 && !l.cell(p.account, of, at).fits(p.account, of, amount) {
+			ceiling := &p.limit.Ceilings[n]
+			amount := more.Of(ceiling.Measure)
+			if amount > 0 && !l.cell(p.account, ceiling, at).fits(p.account, ceiling, amount) {
 				fits = false
 			}
 		}
 	}
 	if !fits {
-		return false, nil
+		return false
 	}
 	for i := range r.holds {
 		h := &r.holds[i]
@@ -231,56 +245,62 @@ func (r *Reservation) more(at int64, more Amounts) (bool, *wait) {
 		h.cell.reserved = sum(h.cell.reserved, amount)
 		r.parts[h.part].account.watch(h.cell)
 	}
-	r.taken = r.taken.plus(more)
-	return true, r.write(at, true)
+	r.taken = r.taken.Plus(more)
+	r.write(at)
+	return true
 }
 
-// write writes what the accounts have. The locks are held.
-func (r *Reservation) write(now int64, waits bool) *wait {
-	if len(r.holds) == 0 {
-		return nil // calls in flight end with the process
+// write appends the accounts to the file. Ceilings of calls in flight need no file, because
+// such calls end with the process.
+func (r locked) write(now int64) {
+	if len(r.holds) > 0 {
+		r.limiter.file.change(r.parts, now)
 	}
-	return r.limiter.file.change(r.parts, now, waits)
 }
 
-// Return gives back some of what is set aside, for an attempt that was not made.
+// wait waits until the operating system has the changes of write.
+func (r *Reservation) wait() {
+	if len(r.holds) > 0 {
+		r.limiter.file.wait()
+	}
+}
+
+// Return gives back a part of the amounts set aside, for an attempt that was not made.
 func (r *Reservation) Return(back Amounts) {
 	if r == nil || r.set == 0 {
 		return
 	}
-	l := r.limiter
-	l.acquire(r.set)
-	defer l.release(r.set)
+	held := r.lock()
+	defer held.release()
 	if !r.open {
 		return
 	}
-	left := r.taken.less(back)
+	left := r.taken.Less(back)
 	for i := range r.holds {
 		if h := &r.holds[i]; h.cell.turn == h.turn {
-			was := r.taken.Of(h.ceiling.Measure)
-			is := left.Of(h.ceiling.Measure)
-			h.cell.reserved -= max(was-h.before, 0) - max(is-h.before, 0)
+			had := r.taken.Of(h.ceiling.Measure)
+			keeps := left.Of(h.ceiling.Measure)
+			h.cell.reserved -= max(had-h.before, 0) - max(keeps-h.before, 0)
 		}
 	}
 	r.taken = left
 }
 
-// Settle counts what the call used in place of what was set aside, in the windows in
-// which it was set aside, and ends the call. What is more than was set aside counts in
-// full.
+// Settle ends the call: it replaces the amounts set aside with the amounts used, in the
+// windows in which they were set aside. Use beyond the amounts set aside counts in full.
 func (r *Reservation) Settle(now time.Time, used Amounts) {
 	if r == nil || r.set == 0 {
 		return
 	}
 	l, at := r.limiter, now.UnixNano()
-	l.acquire(r.set)
+	held := r.lock()
 	if !r.open {
-		l.release(r.set)
+		held.release()
 		return
 	}
 	r.open = false
 	var tell []crossing
-	beyond := false // more is used than the file has as set aside
+	beyond := false // the use is more than the file has as set aside
 	for i := range r.holds {
 		h := &r.holds[i]
 		c := h.cell
@@ -289,8 +309,8 @@ func (r *Reservation) Settle(now time.Time, used Amounts) {
 		}
 		m := h.ceiling.Measure
 		amount, reserved := used.Of(m), max(r.taken.Of(m)-h.before, 0)
-		// A call that went on in a later window used there what it set aside there,
-		// as far as is known.
+		// If the call set amounts aside in several windows, the use in each is unknown.
+		// It counts as the amount set aside there, as far as the total allows.
 		amount = max(amount-h.before, min(amount, reserved))
 		c.reserved -= reserved
 		c.used = sum(c.used, amount)
@@ -303,69 +323,71 @@ func (r *Reservation) Settle(now time.Time, used Amounts) {
 		if share < 80 {
 			continue
 		}
-		if _, end := l.span(c.window, c.start); at < end {
-			tell = r.crosses(tell, &r.parts[h.part], c, h.ceiling, 80)
+		if _, end := c.window.span(c.start); at < end {
+			tell = held.crosses(tell, &r.parts[h.part], c, h.ceiling, 80)
 			if share >= 100 {
-				tell = r.crosses(tell, &r.parts[h.part], c, h.ceiling, 100)
+				tell = held.crosses(tell, &r.parts[h.part], c, h.ceiling, 100)
 			}
 		}
 	}
-	r.leave()
-	written := r.write(at, false)
+	held.leave()
+	held.write(at)
+	written := len(r.holds) > 0
 	clear(r.parts)
 	clear(r.holds)
-	l.release(r.set)
-	if beyond {
-		l.file.wait(written)
-	} else {
-		l.file.soon(written)
+	held.release()
+	switch {
+	case beyond:
+		l.file.flush()
+	case written:
+		l.file.soon()
 	}
 	l.tell(tell)
 }
 
-// Refused tells of a call that was refused after More: Crossed gets the ceiling, once in
-// its window, where what is used leaves too little. More itself tells nothing, since a
-// call may go on with less.
+// Refused reports a call that was refused after More returned false: it calls Crossed with
+// the ceiling, once in its window, if its used amount leaves too little. More itself does
+// not call Crossed, because a call may continue with less.
 func (l *Limiter) Refused(workspace string, now time.Time, refusal *Refusal) {
 	if refusal.Never || refusal.RetryAfter <= 0 {
 		return
 	}
 	var r Reservation
 	r.begin(l, workspace, []Ask{refusal.Ask})
-	r.enter(now.UnixNano())
+	held := r.enter(now.UnixNano())
 	p := &r.parts[0]
-	tell := r.crosses(nil, p, l.cell(p.account, &refusal.Ceiling, now.UnixNano()), &refusal.Ceiling, 100)
-	r.leave()
-	l.release(r.set)
+	tell := held.crosses(nil, p, l.cell(p.account, &refusal.Ceiling, now.UnixNano()), &refusal.Ceiling, 100)
+	held.leave()
+	held.release()
 	l.tell(tell)
 }
 
-// crossing is a call of Options.Crossed that is due.
+// crossing has the arguments of a call of Options.Crossed that is due.
 type crossing struct {
 	workspace string
-	at        Standing
+	standing  Standing
 	percent   int
 }
 
-// crosses appends the call of Options.Crossed for a cell that has reached a level, 80 or
-// 100 percent, the first time in its window.
-func (r *Reservation) crosses(tell []crossing, p *part, c *cell, of *Ceiling, level int) []crossing {
+// crosses appends a call of Options.Crossed for a cell that has reached a level, 80 or
+// 100 percent, for the first time in its window.
+func (r locked) crosses(tell []crossing, p *part, c *cell, ceiling *Ceiling, level int) []crossing {
 	bit := uint8(1)
 	if level == 100 {
 		bit = 2
 	}
-	if c.told&bit != 0 {
+	if c.levels&bit != 0 {
 		return tell
 	}
-	c.told |= bit
+	c.levels |= bit
 	if r.limiter.crossed == nil {
 		return tell
 	}
-	return append(tell, crossing{p.book.workspace, r.limiter.standing(p.account, p.limit, of, c, c.start), level})
+	return append(tell, crossing{p.book.workspace, r.limiter.standing(p.account, p.limit, ceiling, c, c.start), level})
 }
 
 func (l *Limiter) tell(all []crossing) {
 	for i := range all {
-		l.crossed(all[i].workspace, all[i].at, all[i].percent)
+		l.crossed(all[i].workspace, all[i].standing, all[i].percent)
 	}
 }

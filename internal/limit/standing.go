@@ -2,45 +2,44 @@ package limit
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"strings"
 	"time"
 )
 
 const (
-	// manySubjects is how many a limit has whose fullest are not looked for each time.
+	// manySubjects is the number of subjects at which Subjects begins to reuse answers.
 	manySubjects = 10_000
-	// rankEvery is for how many times as long as it took an answer is given again.
+	// rankEvery times the duration of a search is the time for which its answer is reused.
 	rankEvery = 200
 )
 
-// standing returns how an account stands with a ceiling. The cell is nil where nothing
-// has been counted. The lock of the account's shard is held.
-func (l *Limiter) standing(a *account, limit *Limit, of *Ceiling, c *cell, now int64) Standing {
-	s := Standing{Ask: Ask{limit, l.shown(a)}, Ceiling: *of}
-	if of.Measure == InFlight {
+// standing returns the standing of an account with a ceiling. The cell is nil if nothing
+// has been counted. The caller holds the lock of the account's shard.
+func (l *Limiter) standing(a *account, limit *Limit, ceiling *Ceiling, c *cell, now int64) Standing {
+	s := Standing{Ask: Ask{limit, l.shown(a)}, Ceiling: *ceiling}
+	if ceiling.Measure == InFlight {
 		s.Used = int64(a.calls)
 		return s
 	}
 	var end int64
 	if c == nil {
-		_, end = l.span(of.Window, now)
+		_, end = ceiling.Window.span(now)
 	} else {
-		s.Used, s.Reserved, s.Crashed, end = l.view(c, now)
+		s.Used, s.Reserved, s.Crashed, end = c.view(now)
 	}
 	s.Resets = time.Unix(0, end)
 	return s
 }
 
-// none is the account of a subject that has none.
-var none = new(account)
+// noAccount stands for the account of a subject that has none.
+var noAccount = new(account)
 
-// look calls see with the account that a subject counts in, and its lock held.
+// look calls see with the account under which a subject counts. It holds its lock.
 func (l *Limiter) look(workspace string, ask Ask, see func(a *account)) {
 	b := l.book(workspace, ask.Limit.Name, false)
 	if b == nil {
-		see(none)
+		see(noAccount)
 		return
 	}
 	subject := l.counted(b, ask.Subject)
@@ -55,7 +54,7 @@ func (l *Limiter) look(workspace string, ask Ask, see func(a *account)) {
 			continue
 		}
 		if a == nil {
-			a = none
+			a = noAccount
 		}
 		see(a)
 		lock.Unlock()
@@ -63,28 +62,14 @@ func (l *Limiter) look(workspace string, ask Ask, see func(a *account)) {
 	}
 }
 
-// Share returns the share of a limit that is used, in percent: that of the fullest of
-// its ceilings, with what is set aside. It is rounded down, and may be above 100.
-func (l *Limiter) Share(workspace string, now time.Time, ask Ask) (share int) {
-	at := now.UnixNano()
-	l.look(workspace, ask, func(a *account) {
-		for i := range ask.Limit.Ceilings {
-			of := &ask.Limit.Ceilings[i]
-			s := l.standing(a, ask.Limit, of, a.find(of), at)
-			share = max(share, s.Share())
-		}
-	})
-	return share
-}
-
-// AppendStandings appends how a subject stands with each ceiling of a limit, in their
-// order.
+// AppendStandings appends the standings of a subject with the ceilings of a limit, in
+// their order.
 func (l *Limiter) AppendStandings(dst []Standing, workspace string, now time.Time, ask Ask) []Standing {
 	at := now.UnixNano()
 	l.look(workspace, ask, func(a *account) {
 		for i := range ask.Limit.Ceilings {
-			of := &ask.Limit.Ceilings[i]
-			s := l.standing(a, ask.Limit, of, a.find(of), at)
+			ceiling := &ask.Limit.Ceilings[i]
+			s := l.standing(a, ask.Limit, ceiling, a.find(ceiling), at)
 			s.Ask = ask
 			dst = append(dst, s)
 		}
@@ -92,57 +77,60 @@ func (l *Limiter) AppendStandings(dst []Standing, workspace string, now time.Tim
 	return dst
 }
 
-// Subjects returns the subjects of a limit that use the largest shares of it, the
-// largest first, most at most: each with the fullest of the limit's ceilings. Those
-// that use nothing are left out. It looks at each subject of the limit once, 1/64 of
-// them at a time, which calls for these wait for. Of a limit with 10,000 subjects or
-// more the answer is given again until 200 times as long as it took has passed, so
-// that no reader costs more than half a percent of a processor.
-func (l *Limiter) Subjects(workspace string, now time.Time, limit *Limit, most int) []Standing {
+// Subjects returns the subjects of a limit that use the largest shares of it, largest
+// first, up to count subjects: each with the fullest of the limit's ceilings. It omits
+// subjects without use. It examines each subject of the limit once and locks 1/64 of them
+// at a time; calls of these subjects wait meanwhile. If a limit has 10,000 subjects or
+// more, Subjects reuses the answer for 200 times as long as the search took, so that
+// readers use half a percent of a processor at most.
+func (l *Limiter) Subjects(workspace string, now time.Time, limit *Limit, count int) []Standing {
 	b := l.book(workspace, limit.Name, false)
-	if b == nil || most <= 0 {
+	if b == nil || count <= 0 {
 		return nil
 	}
 	if b.subjects.Load() < manySubjects {
-		return l.rank(b, now.UnixNano(), limit, most)
+		return l.rank(b, now.UnixNano(), limit, count)
 	}
-	asked := most
+	asked := count
 	b.ranked.Lock()
 	defer b.ranked.Unlock()
 	r := &b.ranking
-	if r.of != limit || r.most < most || time.Now().After(r.until) {
-		if r.of == limit {
-			most = max(most, r.most) // another reader asks for so many
+	if r.limit != limit || r.count < count || time.Now().After(r.until) {
+		if r.limit == limit {
+			count = max(count, r.count) // another reader needs so many
 		}
 		begun := time.Now()
-		all := l.rank(b, now.UnixNano(), limit, most)
-		*r = ranking{all, limit, most, time.Now().Add(rankEvery * time.Since(begun))}
+		all := l.rank(b, now.UnixNano(), limit, count)
+		*r = ranking{all, limit, count, time.Now().Add(rankEvery * time.Since(begun))}
 	}
 	return slices.Clone(r.all[:min(asked, len(r.all))])
 }
 
-// ranking is the last answer of Subjects, and until when it is given again.
+// ranking is the last answer of Subjects, which is reused until a time.
 type ranking struct {
 	all   []Standing
-	of    *Limit
-	most  int
+	limit *Limit
+	count int
 	until time.Time
 }
 
-// rank looks at all subjects of a limit.
-func (l *Limiter) rank(b *book, at int64, limit *Limit, most int) []Standing {
-	var found fullest
+// rank examines all subjects of a limit.
+func (l *Limiter) rank(b *book, at int64, limit *Limit, count int) []Standing {
+	var found []ranked
 	for shard := range b.accounts {
 		l.locks[shard].Lock()
 		for _, a := range b.accounts[shard] {
-			of, share := l.fullest(a, limit, at)
-			if share > 0 && (len(found) < most || share >= found[0].share) {
-				found.add(ranked{l.standing(a, limit, of, a.find(of), at), share}, most)
+			ceiling, share := l.fullest(a, limit, at)
+			if share == 0 || len(found) == count && share < found[count-1].share {
+				continue
 			}
+			r := ranked{l.standing(a, limit, ceiling, a.find(ceiling), at), share}
+			place, _ := slices.BinarySearchFunc(found, r, ranked.compare)
+			found = slices.Insert(found, place, r)
+			found = found[:min(len(found), count)]
 		}
 		l.locks[shard].Unlock()
 	}
-	slices.SortFunc(found, func(a, b ranked) int { return b.compare(a) })
 	all := make([]Standing, len(found))
 	for i := range found {
 		all[i] = found[i].Standing
@@ -150,26 +138,26 @@ func (l *Limiter) rank(b *book, at int64, limit *Limit, most int) []Standing {
 	return all
 }
 
-// fullest returns the ceiling of which an account has the largest share, which is 1 for
-// all of it, and 0 where nothing is used. The lock of the account's shard is held.
+// fullest returns the ceiling of which an account uses the largest share: 1 is all of it,
+// 0 is no use. The caller holds the lock of the account's shard.
 func (l *Limiter) fullest(a *account, limit *Limit, now int64) (fullest *Ceiling, share float64) {
 	for i := range limit.Ceilings {
-		of := &limit.Ceilings[i]
+		ceiling := &limit.Ceilings[i]
 		amount := float64(a.calls)
-		if of.Measure != InFlight {
-			c := a.find(of)
+		if ceiling.Measure != InFlight {
+			c := a.find(ceiling)
 			if c == nil {
 				continue
 			}
-			used, reserved, _, _ := l.view(c, now)
+			used, reserved, _, _ := c.view(now)
 			amount = float64(used) + float64(reserved)
 		}
-		is := amount / float64(max(of.Most, 1))
-		if of.Most <= 0 && amount > 0 {
-			is = 1
+		part := amount / float64(max(ceiling.Most, 1))
+		if ceiling.Most <= 0 && amount > 0 {
+			part = 1
 		}
-		if is > share {
-			fullest, share = of, is
+		if part > share {
+			fullest, share = ceiling, part
 		}
 	}
 	return fullest, share
@@ -181,27 +169,7 @@ type ranked struct {
 	share float64
 }
 
-// compare orders by share, and by name among equals.
+// compare orders subjects by share, largest first, then by name.
 func (r ranked) compare(other ranked) int {
-	return cmp.Or(cmp.Compare(r.share, other.share), strings.Compare(other.Subject, r.Subject))
-}
-
-// fullest is a heap of ranked subjects, the least full first.
-type fullest []ranked
-
-func (f fullest) Len() int           { return len(f) }
-func (f fullest) Less(i, j int) bool { return f[i].compare(f[j]) < 0 }
-func (f fullest) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-func (f *fullest) Push(r any)        { *f = append(*f, r.(ranked)) }
-func (f *fullest) Pop() any          { panic("limit: nothing is taken from the heap") }
-
-// add adds one, in the place of the least full where there are most already.
-func (f *fullest) add(r ranked, most int) {
-	switch {
-	case len(*f) < most:
-		heap.Push(f, r)
-	case r.compare((*f)[0]) > 0:
-		(*f)[0] = r
-		heap.Fix(f, 0)
-	}
+	return cmp.Or(cmp.Compare(other.share, r.share), strings.Compare(r.Subject, other.Subject))
 }

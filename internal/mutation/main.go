@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path"
 	"path/filepath"
@@ -29,59 +31,101 @@ func main() {
 
 func run(ctx context.Context, arguments []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutation", flag.ContinueOnError)
-	pattern := flags.String("run", "", "only mutants whose package/id, declaration or description matches this `regexp`")
+	pattern := flags.String("run", "", "only mutants whose line in the list matches this `regexp`")
 	list := flags.Bool("list", false, "list the mutants and do nothing else")
+	draw := flags.Int("draw", 20, "draw `N` of each package's generated mutants; -1: all")
+	seed := flags.Uint64("seed", uint64(time.Now().Unix()/86400), "what the draw depends on: by default the day")
 	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "usage: go run ./internal/mutation [-run REGEXP] [-list] [PACKAGE…]")
+		fmt.Fprintln(flags.Output(), "usage: go run ./internal/mutation [-run REGEXP] [-list] [-draw N] [-seed N] [PACKAGE…]")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	chosen, err := choose(registry, *pattern, flags.Args())
-	if err != nil {
-		return err
-	}
-	if *list {
-		for i := range chosen {
-			fmt.Fprintf(out, "%s\t%s\t%s\n", chosen[i].name(), chosen[i].In, chosen[i].What)
-		}
-		return nil
-	}
 	root, err := moduleRoot()
 	if err != nil {
 		return err
 	}
-	return (&runner{root: root, out: out}).run(ctx, chosen)
+	matcher, err := regexp.Compile(*pattern)
+	if err != nil {
+		return err
+	}
+	mutants, err := choose(root, flags.Args(), matcher, *draw, *seed)
+	if err != nil {
+		return err
+	}
+	if *list {
+		for _, m := range mutants {
+			fmt.Fprintln(out, m)
+		}
+		return nil
+	}
+	fmt.Fprintf(out, "%d mutants, -seed %d\n", len(mutants), *seed)
+	unkilled, err := (&runner{root: root, out: out, patience: usualPatience}).run(ctx, mutants)
+	if err != nil {
+		return err
+	}
+	return report(out, unkilled)
 }
 
-// choose returns the mutants of the packages (all where there are none) that
-// match the pattern.
-func choose(all []mutant, pattern string, packages []string) ([]mutant, error) {
-	matcher, err := regexp.Compile(pattern)
+// report names the mutants that no test notices. A mutant of the data makes an
+// error; some of the generated ones change nothing that a test could see.
+func report(out io.Writer, unkilled []*mutant) error {
+	failed := 0
+	for _, m := range unkilled {
+		fmt.Fprintf(out, "not killed:\t%s\n", m)
+		if !m.generated() {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d mutants of %s are not killed", failed, dataFile)
+	}
+	return nil
+}
+
+// choose returns the mutants of the packages (by default of all that have data) that the
+// matcher matches: all from the data, and draw generated ones of each package.
+func choose(root string, packages []string, matcher *regexp.Regexp, draw int, seed uint64) ([]*mutant, error) {
+	all, err := readAll(root)
 	if err != nil {
 		return nil, err
 	}
-	wanted := make(map[string]bool)
+	var dirs []string
 	for _, p := range packages {
-		wanted[path.Clean(filepath.ToSlash(p))] = false
+		dirs = append(dirs, path.Clean(filepath.ToSlash(p)))
 	}
-	var chosen []mutant
-	for _, m := range all {
-		if len(wanted) > 0 {
-			if _, ok := wanted[m.dir]; !ok {
+	if len(dirs) == 0 {
+		for _, m := range all {
+			dirs = append(dirs, m.dir)
+		}
+		dirs = slices.Compact(dirs)
+	}
+	skipped := func(m *mutant) bool { return !matcher.MatchString(m.String()) }
+	random := rand.New(rand.NewPCG(seed, 0))
+	var chosen []*mutant
+	for _, dir := range dirs {
+		code, err := load(root, dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range all {
+			if m.dir != dir {
 				continue
 			}
-			wanted[m.dir] = true
+			if err := code.find(m); err != nil {
+				return nil, fmt.Errorf("%s: %w", m.at, err)
+			}
+			if !skipped(m) {
+				chosen = append(chosen, m)
+			}
 		}
-		if slices.ContainsFunc([]string{m.name(), m.In, m.What}, matcher.MatchString) {
-			chosen = append(chosen, m)
+		generated := slices.DeleteFunc(code.generate(), skipped)
+		if draw >= 0 && draw < len(generated) {
+			random.Shuffle(len(generated), func(i, j int) { generated[i], generated[j] = generated[j], generated[i] })
+			generated = generated[:draw]
 		}
-	}
-	for p, found := range wanted {
-		if !found {
-			return nil, fmt.Errorf("there is no mutant of package %s", p)
-		}
+		chosen = append(chosen, generated...)
 	}
 	if len(chosen) == 0 {
 		return nil, errors.New("no mutant matches")
@@ -89,57 +133,9 @@ func choose(all []mutant, pattern string, packages []string) ([]mutant, error) {
 	return chosen, nil
 }
 
-// moduleRoot is the directory of the module that the working directory is in.
+// moduleRoot returns the directory of the module that the working directory is
+// in.
 func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("there is no go.mod here or above")
-		}
-		dir = parent
-	}
-}
-
-// runner tries mutants one after another, because their tests use all cores.
-type runner struct {
-	root string
-	out  io.Writer
-
-	// sound has the results of the tests on the unchanged code, by their
-	// arguments.
-	sound map[string]error
-}
-
-func (r *runner) run(ctx context.Context, mutants []mutant) error {
-	temporary, err := os.MkdirTemp("", "mutation")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(temporary) }()
-	r.sound = make(map[string]error)
-	var unkilled []string
-	for i := range mutants {
-		m := &mutants[i]
-		began := time.Now()
-		verdict, killed := r.try(ctx, m, temporary)
-		if ctx.Err() != nil {
-			return errors.New("interrupted")
-		}
-		fmt.Fprintf(r.out, "%d/%d\t%s\t%s: %s\t%s\t(%.1fs)\n", i+1, len(mutants), m.name(), m.In, m.What, verdict, time.Since(began).Seconds())
-		if !killed {
-			unkilled = append(unkilled, m.name())
-		}
-	}
-	fmt.Fprintf(r.out, "killed %d of %d\n", len(mutants)-len(unkilled), len(mutants))
-	if len(unkilled) > 0 {
-		return fmt.Errorf("not killed: %s", strings.Join(unkilled, ", "))
-	}
-	return nil
+	file, err := exec.Command("go", "env", "GOMOD").Output()
+	return filepath.Dir(strings.TrimSpace(string(file))), err
 }

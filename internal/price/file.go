@@ -148,7 +148,7 @@ func (r reader) tiers(n *document.Node, path string) {
 	for _, m := range n.Members {
 		tokens, err := strconv.ParseInt(m.Key.Text, 10, 64)
 		if err != nil || tokens <= 0 {
-			r.errs.AddAt(m.Key.Pos, "above has numbers of tokens of the prompt, such as 200000, this is %s%s", m.Key.Describe(), m.Key.NumberHint())
+			r.errs.AddAt(m.Key.Pos, "above has numbers of tokens of the prompt, such as 200000, this is %s", m.Key.Describe())
 			continue
 		}
 		if m.Value.CheckMembers(r.errs, "above "+m.Key.Text, ChangeMembers...) {
@@ -159,9 +159,9 @@ func (r reader) tiers(n *document.Node, path string) {
 }
 
 // some refuses a part of a price of which nothing is given.
-func (r reader) some(m document.Member, what string) {
+func (r reader) some(m document.Member, part string) {
 	if len(m.Value.Members) == 0 {
-		r.errs.AddAt(m.Key.Pos, "%s of %s must have prices, such as prompt: 2.5", what, r.model)
+		r.errs.AddAt(m.Key.Pos, "%s of %s must have prices, such as prompt: 2.5", part, r.model)
 	}
 }
 

@@ -124,8 +124,8 @@ func TestCostsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(page), "as of **"+Date()+"**") {
-		t.Errorf("the page has another date than the prices, %s", Date())
+	if !strings.Contains(string(page), "as of **"+dateOf(shippedPrices)+"**") {
+		t.Errorf("the page has another date than the prices, %s", dateOf(shippedPrices))
 	}
 	if !strings.Contains(string(page), "of **"+dateOf(shippedModels)+"**") {
 		t.Errorf("the page has another date than the models, %s", dateOf(shippedModels))

@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// shippedModels is what is known of models beside their prices. Its head says what its
-// lines are, and where each is from.
+// shippedModels holds facts about models that are not prices. Its head explains its
+// lines and their sources.
 //
 //go:embed models.txt
 var shippedModels string
 
-// Model is what is known of a model beside its price. What is not known is zero.
+// Model holds the facts about a model that are not prices. An unknown fact is
+// zero.
 type Model struct {
 	// ContextWindow is the most tokens that a prompt and its answer have together.
 	ContextWindow int64 `json:"context_window,omitempty"`
@@ -27,7 +28,7 @@ type Model struct {
 	Successor string `json:"successor,omitempty"`
 }
 
-// ModelMembers are the names of what is known of a model, in files and in a Caddyfile.
+// ModelMembers are the names of a Model's facts, in files and in a Caddyfile.
 var ModelMembers = []string{"context_window", "deprecated", "shutdown", "successor"}
 
 // Day is a day in UTC, in JSON as "2006-01-02".
@@ -48,7 +49,8 @@ func (d *Day) UnmarshalJSON(text []byte) error {
 // String returns the day as text.
 func (d Day) String() string { return d.Format(time.DateOnly) }
 
-// Set sets what is known by its name. The error says what the text is not.
+// Set sets a fact by its name. The error describes the form that the text
+// lacks.
 func (m *Model) Set(name, text string) (err error) {
 	switch name {
 	case "context_window":
@@ -86,8 +88,8 @@ func (m *Model) Validate() error {
 // notice is how long before its end a model is ending.
 const notice = 90 * 24 * time.Hour
 
-// Ending says when the model ends, and what is recommended instead, where that is within
-// 90 days, or ended; else it is empty:
+// Ending returns a sentence about the end of the model and its successor if the model
+// ends within 90 days or has ended; else an empty string:
 //
 //	ends on 2027-01-14, in 49 days; its successor is gpt-6-luna
 func (m *Model) Ending(now time.Time) string {
@@ -110,9 +112,9 @@ func (m *Model) Ending(now time.Time) string {
 	return text
 }
 
-// Model returns what is known of a provider's model, as Find finds its price: what is
-// given with a price counts before what ships. A model that was made from another by
-// fine-tuning is known as that one.
+// Model returns the facts about a provider's model, as Find finds its price: a fact
+// given with a price wins over a shipped one. A fine-tuned model has the facts of its
+// base model.
 func (t *Table) Model(provider, host, model string) Model {
 	var m Model
 	if _, given := t.giving(provider, model); given != nil {
@@ -143,7 +145,7 @@ func (t *Table) Model(provider, host, model string) Model {
 	return m
 }
 
-// parseModel reads what a line of the table has after the name.
+// parseModel parses the part of a line after the name.
 func parseModel(line string) (m Model, err error) {
 	for field := range strings.FieldsSeq(line) {
 		name, text, _ := strings.Cut(field, "=")

@@ -63,7 +63,8 @@ func TestShippedModels(t *testing.T) {
 	}
 }
 
-// TestModel holds where a model is looked for, and that what is given counts first.
+// TestModel checks the places at which a model is looked for, and that given facts
+// win.
 func TestModel(t *testing.T) {
 	given := NewTable(map[string]*Price{
 		"gpt-5":       {Model: Model{ContextWindow: 5}},
@@ -125,7 +126,7 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// TestGivenModels reads what files and JSON say of a model beside its price.
+// TestGivenModels reads the facts about a model from files and JSON.
 func TestGivenModels(t *testing.T) {
 	want := Model{128000, day("2026-10-14"), day("2027-01-14"), "gpt-6-luna"}
 	file := filepath.Join(t.TempDir(), "prices.yaml")
@@ -180,7 +181,7 @@ func TestNamedModelsStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What a page says of models that end.
+	// The words of a page about models that end.
 	about := regexp.MustCompile("ends? on|shutdown|aliases:|^2026-11-01 gpt-4o-mini differs")
 	name := regexp.MustCompile(`(?:gpt|claude|grok)-[a-z0-9.-]*[a-z0-9]|\bo[134](?:-mini|-pro)?\b`)
 	year := day(dateOf(shippedModels)).AddDate(1, 0, 0)
@@ -208,4 +209,11 @@ func TestNamedModelsStay(t *testing.T) {
 	if named < 20 {
 		t.Errorf("%d models are named in %d files", named, len(files))
 	}
+}
+
+// dateOf returns the day of a shipped table, as 2006-01-02.
+func dateOf(table string) string {
+	_, rest, _ := strings.Cut(table, "\n# date: ")
+	date, _, _ := strings.Cut(rest, "\n")
+	return date
 }

@@ -1,5 +1,5 @@
-// Package price says what an answer costs: by the prices that ship with the gateway,
-// and by those that its operator gives in their place.
+// Package price computes the cost of an answer from the shipped prices and the
+// operator's own.
 package price
 
 import (
@@ -17,18 +17,18 @@ const (
 	dearest  = 1e9 // the largest price, so that a cost is a finite number
 )
 
-// Price is what a model costs. Tokens have prices in US dollars per million, uses of
+// Price is the price of a model. Tokens have prices in US dollars per million, uses of
 // the provider's own tools in US dollars per thousand. Zero is a price: nothing is
 // paid.
 //
-// Where a price of a part of the tokens is not given, the part costs what the whole
-// costs, as Parts says. For example, with Prompt 3, CacheRead 0.3 and Completion 15, a
-// prompt of 1,000 tokens, of which 800 were read from the cache and 100 were written to
-// it, and an answer of 50 tokens, of which 20 are thoughts, cost
+// A part of the tokens without a price of its own costs the same as the whole, as Parts
+// says. For example, with Prompt 3, CacheRead 0.3 and Completion 15, a prompt of 1,000
+// tokens, of which 800 were read from the cache and 100 were written to it, and an
+// answer of 50 tokens, of which 20 are thoughts, cost
 //
 //	(100*3 + 800*0.3 + 100*3 + 50*15) / 1,000,000 = 0.00159 US dollars
 type Price struct {
-	// All tokens of the prompt and of the answer but those below.
+	// All tokens of the prompt and of the answer but the ones below.
 	Prompt     float64 `json:"prompt"`
 	Completion float64 `json:"completion"`
 	Parts
@@ -36,9 +36,9 @@ type Price struct {
 	WebSearch     float64 `json:"web_search,omitempty"`
 	FileSearch    float64 `json:"file_search,omitempty"`
 	CodeExecution float64 `json:"code_execution,omitempty"`
-	// Above has what changes for long prompts, by the number of tokens that a prompt must
-	// exceed. All tokens of the request change their prices, those of the answer too. Of
-	// several that a prompt exceeds the largest counts, and no other.
+	// Above holds the changes for long prompts, by the number of tokens that a prompt
+	// must exceed. All tokens of the request change their prices, the answer's too. Of
+	// several numbers that a prompt exceeds only the largest counts.
 	//
 	// For example, with Prompt 1.25 and Above 200,000 a Prompt of 2.5, a prompt of
 	// 200,000 tokens costs 0.25 US dollars, and one of 200,001 tokens 0.5000025.
@@ -49,22 +49,22 @@ type Price struct {
 	Priority *Class `json:"priority,omitempty"`
 	// MaxOutput is the most tokens that the model answers with; 0: not known.
 	MaxOutput int64 `json:"max_output,omitempty"`
-	// What is known of the model beside its price counts before what ships.
+	// Facts given with the price win over shipped ones.
 	Model
 }
 
-// Parts are the prices of those parts of the tokens that have others than the rest, in
-// US dollars per million; nil where none is given.
+// Parts are the prices of parts of the tokens that cost more or less than the other
+// ones, in US dollars per million; nil if not given.
 type Parts struct {
 	// Tokens of the prompt that the provider read from its cache. Not given: as Prompt.
 	CacheRead *float64 `json:"cache_read,omitempty"`
-	// Those that it wrote to its cache, for some minutes. Not given: as Prompt.
+	// Tokens that it wrote to its cache, for some minutes. Not given: as Prompt.
 	CacheWrite *float64 `json:"cache_write,omitempty"`
-	// Those that it wrote to its cache for an hour. Not given: as CacheWrite.
+	// Tokens that it wrote to its cache for an hour. Not given: as CacheWrite.
 	CacheWriteHour *float64 `json:"cache_write_hour,omitempty"`
 	// Tokens of sounds in the prompt. Not given: as Prompt.
 	AudioIn *float64 `json:"audio_in,omitempty"`
-	// Those of sounds that were read from the cache. Not given: as CacheRead where that
+	// Tokens of sounds that were read from the cache. Not given: as CacheRead if that
 	// is given, else as AudioIn.
 	AudioCacheRead *float64 `json:"audio_cache_read,omitempty"`
 	// Tokens of images in the prompt. Not given: as Prompt.
@@ -77,18 +77,18 @@ type Parts struct {
 	ImageOut *float64 `json:"image_out,omitempty"`
 }
 
-// Change is what prices change to. A price that it does not give stays as it was.
+// Change holds changed prices. A price that is not given stays as it was.
 type Change struct {
-	// Factor multiplies all prices of tokens, before those below count; nil: 1.
+	// Factor multiplies all prices of tokens, before the prices below are applied; nil: 1.
 	Factor     *float64 `json:"factor,omitempty"`
 	Prompt     *float64 `json:"prompt,omitempty"`
 	Completion *float64 `json:"completion,omitempty"`
 	Parts
 }
 
-// Class is the change for a class of service. It comes after that of a long prompt, and
-// before that of its own Above. So a Factor counts for prompts of any length, and a
-// price of a class for all that its Above does not change.
+// Class is the change for a class of service. It is applied after the change for a long
+// prompt, and before the class's own Above. So a Factor counts for prompts of any
+// length, and a price of a class for all prompts whose price its Above does not change.
 type Class struct {
 	Change
 	Above map[int64]Change `json:"above,omitempty"`
@@ -115,33 +115,23 @@ var names = [parts]string{
 	"prompt", "completion", "cache_read", "cache_write", "cache_write_hour", "audio_in", "audio_cache_read", "image_in", "reasoning", "audio_out", "image_out",
 }
 
-// of returns the price of a part by its name, nil where there is none of this name.
-func (p *Parts) of(name string) **float64 {
-	switch name {
-	case names[cacheRead]:
-		return &p.CacheRead
-	case names[cacheWrite]:
-		return &p.CacheWrite
-	case names[cacheWriteHour]:
-		return &p.CacheWriteHour
-	case names[audioIn]:
-		return &p.AudioIn
-	case names[audioCacheRead]:
-		return &p.AudioCacheRead
-	case names[imageIn]:
-		return &p.ImageIn
-	case names[reasoning]:
-		return &p.Reasoning
-	case names[audioOut]:
-		return &p.AudioOut
-	case names[imageOut]:
-		return &p.ImageOut
+// fields returns the prices of parts in the order of names, from cacheRead on.
+func (p *Parts) fields() [parts - cacheRead]**float64 {
+	return [...]**float64{
+		&p.CacheRead, &p.CacheWrite, &p.CacheWriteHour, &p.AudioIn, &p.AudioCacheRead, &p.ImageIn, &p.Reasoning, &p.AudioOut, &p.ImageOut,
+	}
+}
+
+// member returns the price of a part by its name, or nil.
+func (p *Parts) member(name string) **float64 {
+	if i := slices.Index(names[cacheRead:], name); i >= 0 {
+		return p.fields()[i]
 	}
 	return nil
 }
 
-// of returns what a change gives by its name, nil where there is none of this name.
-func (c *Change) of(name string) **float64 {
+// member returns a member of a change by its name, or nil.
+func (c *Change) member(name string) **float64 {
 	switch name {
 	case "factor":
 		return &c.Factor
@@ -150,10 +140,10 @@ func (c *Change) of(name string) **float64 {
 	case names[completion]:
 		return &c.Completion
 	}
-	return c.Parts.of(name)
+	return c.Parts.member(name)
 }
 
-// rates are the prices of the parts, NaN where none is given.
+// rates are the prices of the parts; NaN means not given.
 type rates [parts]float64
 
 // given returns the prices that a change gives, nil for others.
@@ -194,8 +184,7 @@ func applyTier(tiers map[int64]Change, tokens int64, r *rates) {
 	}
 }
 
-// classOf returns where a class of service is, by its name; nil where there is none of
-// this name.
+// classOf returns the field of a class of service by its name, or nil.
 func (p *Price) classOf(tier string) **Class {
 	switch tier {
 	case "batch":
@@ -208,7 +197,7 @@ func (p *Price) classOf(tier string) **Class {
 	return nil
 }
 
-// class returns what changes in a class of service, nil where nothing does.
+// class returns the change for a class of service, or nil.
 func (p *Price) class(tier string) *Class {
 	if class := p.classOf(tier); class != nil {
 		return *class
@@ -242,19 +231,19 @@ func (p *Price) rates(class *Class, tokens int64) rates {
 	return r
 }
 
-// inherit gives a part that has no price that of another.
-func (r *rates) inherit(part, of int) {
+// inherit gives a part without a price the price of another.
+func (r *rates) inherit(part, source int) {
 	if math.IsNaN(r[part]) {
-		r[part] = r[of]
+		r[part] = r[source]
 	}
 }
 
-// Cost returns what an answer costs that took u, in US dollars, whatever its provider
-// says of that.
+// Cost returns the cost of an answer with the usage u, in US dollars, regardless of
+// any cost that its provider reports.
 //
-// Each token is paid for once. Where u has more tokens of a part than of the whole,
-// those beyond the whole are left out. Tokens of sounds and images count as read from
-// the cache only so far as the other tokens are fewer than those that were.
+// Each token is paid for once. If u has more tokens of a part than of the whole, the
+// excess is left out. Tokens of sounds and images count as read from the cache only
+// if the other tokens are fewer than the cached ones.
 func (p *Price) Cost(u *providers.Usage) float64 {
 	r := p.rates(p.class(u.Tier), u.PromptTokens)
 
@@ -262,7 +251,7 @@ func (p *Price) Cost(u *providers.Usage) float64 {
 	hour := take(&rest, u.CacheWriteHourTokens)
 	written := take(&rest, u.CacheWriteTokens)
 	read := take(&rest, u.CachedTokens)
-	// The tokens of media are among rest, or else among those read from the cache.
+	// The tokens of media are among rest, or else among the cached ones.
 	audio := take(&rest, u.PromptAudioTokens)
 	image := take(&rest, u.PromptImageTokens)
 	audioRead := take(&read, u.PromptAudioTokens-audio)
@@ -286,47 +275,42 @@ func take(rest *int64, tokens int64) int64 {
 	return tokens
 }
 
-// Most returns the most that an answer can cost, in US dollars, for a prompt of at most
-// so many tokens and an answer of at most so many, whichever parts they are of. Not
-// counted are the uses of the provider's own tools, and classes of service that cost
-// more than the usual one: see MostIn.
-func (p *Price) Most(prompt, completion int64) float64 { return p.MostIn("", prompt, completion) }
-
-// MostIn is Most for a request that asks for a class of service, as in
-// providers.Usage.Tier. The provider may answer in the usual class, whatever was asked
-// for.
-func (p *Price) MostIn(tier string, prompt, completion int64) float64 {
-	dollars := p.mostOf(nil, prompt, completion)
+// MaxCostIn returns an upper bound of an answer's cost, in US dollars, for the greatest
+// numbers of tokens of the prompt and of the answer, whichever parts they are of. The
+// request asks for a class of service, as in providers.Usage.Tier; the provider may answer
+// in the usual class all the same. The bound leaves out uses of the provider's own tools.
+func (p *Price) MaxCostIn(tier string, prompt, completion int64) float64 {
+	dollars := p.maxCostOf(nil, prompt, completion)
 	if class := p.class(tier); class != nil {
-		dollars = max(dollars, p.mostOf(class, prompt, completion))
+		dollars = max(dollars, p.maxCostOf(class, prompt, completion))
 	}
 	return dollars
 }
 
-func (p *Price) mostOf(class *Class, promptTokens, completionTokens int64) float64 {
+func (p *Price) maxCostOf(class *Class, promptTokens, completionTokens int64) float64 {
 	promptTokens, completionTokens = max(promptTokens, 0), max(completionTokens, 0)
-	var most float64
-	at := func(tokens int64) {
+	var dollars float64
+	consider := func(tokens int64) {
 		r := p.rates(class, tokens)
 		in := max(r[prompt], r[cacheRead], r[cacheWrite], r[cacheWriteHour], r[audioIn], r[audioCacheRead], r[imageIn])
 		out := max(r[completion], r[reasoning], r[audioOut], r[imageOut])
-		most = max(most, (in*float64(tokens)+out*float64(completionTokens))/perPrice)
+		dollars = max(dollars, (in*float64(tokens)+out*float64(completionTokens))/perPrice)
 	}
-	at(promptTokens)
-	// A shorter prompt can cost more only where a tier costs less: at its end.
+	consider(promptTokens)
+	// A shorter prompt can cost more only if a tier costs less: at its end.
 	for tokens := range p.Above {
-		at(min(tokens, promptTokens))
+		consider(min(tokens, promptTokens))
 	}
 	if class != nil {
 		for tokens := range class.Above {
-			at(min(tokens, promptTokens))
+			consider(min(tokens, promptTokens))
 		}
 	}
-	return most
+	return dollars
 }
 
-// Validate refuses prices that are negative, above a billion or not a number, and those
-// for prompts above no length.
+// Validate refuses prices that are negative, above a billion or not a number, and a
+// negative or zero length in Above.
 func (p *Price) Validate() error {
 	base := Change{Prompt: &p.Prompt, Completion: &p.Completion, Parts: p.Parts}
 	if err := base.validate(); err != nil {

@@ -13,8 +13,8 @@ import (
 
 func dollars(f float64) *float64 { return &f }
 
-// TestCostIsThatOfAnOracle holds costs against those that another project's tests
-// expect: testdata/spend.json says which.
+// TestCostIsThatOfAnOracle compares costs with the ones that another project's
+// tests expect: testdata/spend.json names it.
 func TestCostIsThatOfAnOracle(t *testing.T) {
 	data, err := os.ReadFile("testdata/spend.json")
 	if err != nil {
@@ -76,7 +76,7 @@ func TestCost(t *testing.T) {
 		{"parts without prices", plain, providers.Usage{PromptTokens: 100, CachedTokens: 10, CacheWriteTokens: 10, CacheWriteHourTokens: 10, PromptAudioTokens: 10, PromptImageTokens: 10, CompletionTokens: 10, ReasoningTokens: 2, CompletionAudioTokens: 2, CompletionImageTokens: 2}, 450e-6},
 		{"writes for an hour without a price", &Price{Prompt: 3, Parts: Parts{CacheWrite: dollars(4)}}, providers.Usage{PromptTokens: 100, CacheWriteHourTokens: 100}, 400e-6},
 		{"media", media, providers.Usage{PromptTokens: 100, PromptAudioTokens: 20, PromptImageTokens: 30, CompletionTokens: 100, CompletionAudioTokens: 10, CompletionImageTokens: 20}, (50 + 200 + 150 + 140 + 200 + 600) * 1e-6},
-		{"media beside cached text", media, providers.Usage{PromptTokens: 100, PromptAudioTokens: 20, CachedTokens: 70}, (10 + 200 + 7) * 1e-6},
+		{"media and cached text", media, providers.Usage{PromptTokens: 100, PromptAudioTokens: 20, CachedTokens: 70}, (10 + 200 + 7) * 1e-6},
 		{"cached media", media, providers.Usage{PromptTokens: 100, PromptAudioTokens: 20, CachedTokens: 90}, (100 + 9) * 1e-6},
 		{"cached sounds without a price of cached tokens", heard, providers.Usage{PromptTokens: 100, PromptAudioTokens: 20, CachedTokens: 90}, (200 + 80) * 1e-6},
 		{"cached sounds with a price", heardAgain, providers.Usage{PromptTokens: 100, PromptAudioTokens: 20, CachedTokens: 90}, (100 + 8 + 40) * 1e-6},
@@ -134,22 +134,22 @@ func TestMostIsNeverExceeded(t *testing.T) {
 			CompletionTokens: tokens(), ReasoningTokens: tokens(), CompletionAudioTokens: tokens(), CompletionImageTokens: tokens(),
 		}
 		in, out := u.PromptTokens+random.Int64N(200), u.CompletionTokens+random.Int64N(200)
-		if cost, most := p.Cost(&u), p.Most(in, out); cost < 0 || cost > most*(1+1e-12) {
+		if cost, most := p.Cost(&u), p.MaxCostIn("", in, out); cost < 0 || cost > most*(1+1e-12) {
 			t.Fatalf("%+v of %+v costs %v, at most %v was foreseen", u, p, cost, most)
 		}
-		asked := p.MostIn("priority", in, out)
+		asked := p.MaxCostIn("priority", in, out)
 		u.Tier = "priority"
-		if cost := p.Cost(&u); cost < 0 || cost > asked*(1+1e-12) || asked < p.Most(in, out) {
+		if cost := p.Cost(&u); cost < 0 || cost > asked*(1+1e-12) || asked < p.MaxCostIn("", in, out) {
 			t.Fatalf("%+v of %+v costs %v, at most %v was foreseen", u, p, cost, asked)
 		}
 	}
-	if most := (&Price{Prompt: 2, Completion: 10}).Most(1000, 100); math.Abs(most-0.003) > 1e-12 {
+	if most := (&Price{Prompt: 2, Completion: 10}).MaxCostIn("", 1000, 100); math.Abs(most-0.003) > 1e-12 {
 		t.Errorf("1000 and 100 tokens cost at most %v, want 0.003: the bound must be tight", most)
 	}
 	// A tier is for prompts that are longer, whether they cost more or less.
 	long := map[int64]Change{200_000: {Prompt: dollars(1), Completion: dollars(20)}}
 	tiered := &Price{Prompt: 2, Completion: 10, Above: long, Priority: &Class{Above: long}}
-	if most := tiered.MostIn("priority", 1000, 100); math.Abs(most-0.003) > 1e-12 {
+	if most := tiered.MaxCostIn("priority", 1000, 100); math.Abs(most-0.003) > 1e-12 {
 		t.Errorf("with a tier 1000 and 100 tokens cost at most %v, want 0.003", most)
 	}
 }
@@ -192,6 +192,6 @@ func BenchmarkMost(b *testing.B) {
 	p := &Price{Prompt: 3, Completion: 15, Parts: Parts{CacheRead: dollars(0.3)}, Above: map[int64]Change{200_000: {Prompt: dollars(6)}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		p.Most(1000, 50)
+		p.MaxCostIn("", 1000, 50)
 	}
 }

@@ -9,20 +9,11 @@ import (
 	"strings"
 )
 
-// shippedPrices is the table that ships. Its head says what its lines are. It is
-// searched as it is and never parsed as a whole, so that it costs nothing at start.
+// shippedPrices is the shipped table. Its head explains its lines. It is searched
+// as text and never parsed as a whole, so that it costs nothing at start.
 //
 //go:embed prices.txt
 var shippedPrices string
-
-// Date returns the day of the prices that ship, as 2006-01-02.
-func Date() string { return dateOf(shippedPrices) }
-
-func dateOf(table string) string {
-	_, rest, _ := strings.Cut(table, "\n# date: ")
-	date, _, _ := strings.Cut(rest, "\n")
-	return date
-}
 
 // Public reports whether the shipped table has prices of models that a host serves.
 func Public(host string) bool {
@@ -30,9 +21,9 @@ func Public(host string) bool {
 	return ok
 }
 
-// Shipped returns the price that ships of a model at a host, with or without a port;
-// nil where there is none. Where the table lacks the model's whole name, it is the price
-// of the name without what tells versions of a model apart, taken off piece by piece:
+// Shipped returns the shipped price of a model at a host, with or without a port, or
+// nil. If the table lacks the model's whole name, it is the price of the name without
+// the parts that name a version, removed one by one:
 //
 //	models/gemini-2.5-pro                          gemini-2.5-pro
 //	gpt-4o-2024-08-06                              gpt-4o
@@ -67,7 +58,7 @@ func hostName(host string) string {
 }
 
 // section returns the name and the lines of the prices of a host, and the names of the
-// sections whose prices it has where it lacks its own. The lines begin with the end of a
+// sections whose prices apply if it lacks its own. The lines begin with the end of a
 // line.
 func section(host string) (name, lines, also string, ok bool) {
 	if host == "" {
@@ -108,8 +99,8 @@ func matches(pattern, host string) bool {
 	return len(host) > len(before)+len(after) && strings.HasPrefix(host, before) && strings.HasSuffix(host, after)
 }
 
-// versions are the names that a model may have a price by: its own, and those without one
-// piece after the other of what tells versions of a model apart.
+// versions yields the names under which a model may have a price: its own, and then the
+// name without one part after the other that names a version.
 func versions(model string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for whole := model; whole != ""; whole = withoutPrefix(whole) {
@@ -136,8 +127,8 @@ func search(lines, model string) *Price {
 	return nil
 }
 
-// lineOf returns what the line of a model says, or the line that it refers to; empty
-// where there is none.
+// lineOf returns the text of a model's line, or of the line that it refers to, or
+// "".
 func lineOf(lines, name string) string {
 	for {
 		_, after, _ := strings.Cut(lines, "\n"+name+" ")
@@ -150,11 +141,12 @@ func lineOf(lines, name string) string {
 	}
 }
 
-// prefixes are those that names of models have: regions of Bedrock's inference profiles,
-// and resources of the APIs of Google and Fireworks.
+// prefixes are prefixes of models' names: regions of Bedrock's inference profiles
+// (https://docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles.html), and
+// resources of the APIs of Google and Fireworks.
 var prefixes = []string{"us.", "eu.", "apac.", "global.", "us-gov.", "au.", "ca.", "in.", "jp.", "sa.", "models/", "accounts/fireworks/models/"}
 
-// withoutPrefix returns the name of a model without one prefix, or "" where it has none.
+// withoutPrefix returns the name of a model without one prefix, or "" if it has none.
 func withoutPrefix(name string) string {
 	for _, mark := range [...]string{"inference-profile/", "foundation-model/"} {
 		if _, rest, ok := strings.Cut(name, mark); ok {
@@ -173,8 +165,8 @@ func withoutPrefix(name string) string {
 	return ""
 }
 
-// withoutSuffix returns the name of a model without one piece at its end that tells its
-// versions apart, or "" where it has none.
+// withoutSuffix returns the name of a model without one part at its end that names a
+// version, or "" if it has none.
 func withoutSuffix(name string) string {
 	i := strings.LastIndexByte(name, '-')
 	if i > 0 {
@@ -225,7 +217,7 @@ func isDigits(s string) bool {
 
 var errLine = errors.New("a line has a price of prompts, one of completions, and members as NAME=NUMBER")
 
-// parseLine reads what a line of the table has after the name:
+// parseLine parses the part of a line after the name:
 //
 //	1.25 10 cache_read=0.125 above.200000.prompt=2.5 batch.factor=0.5 max_output=65536
 func parseLine(line string) (*Price, error) {
@@ -253,7 +245,7 @@ func parseLine(line string) (*Price, error) {
 	return p, p.Validate()
 }
 
-// Set sets a price by its name, which has the names of what it is in before it:
+// Set sets a price by its name, which begins with the names of the members around it:
 //
 //	prompt    web_search    above.200000.prompt    batch.factor    batch.above.200000.prompt
 func (p *Price) Set(name string, n float64) error {
@@ -275,7 +267,7 @@ func (p *Price) Set(name string, n float64) error {
 	default:
 		first, rest, deeper := strings.Cut(name, ".")
 		if !deeper {
-			return setPart(p.of(name), name, n)
+			return setPart(p.member(name), name, n)
 		}
 		if first == "above" {
 			return setTier(&p.Above, rest, n)
@@ -290,7 +282,7 @@ func (p *Price) Set(name string, n float64) error {
 		if rest, ok := strings.CutPrefix(rest, "above."); ok {
 			return setTier(&(*class).Above, rest, n)
 		}
-		return setPart((*class).of(rest), rest, n)
+		return setPart((*class).member(rest), rest, n)
 	}
 	return nil
 }
@@ -305,7 +297,7 @@ func setTier(tiers *map[int64]Change, name string, n float64) error {
 		*tiers = make(map[int64]Change)
 	}
 	tier := (*tiers)[tokens]
-	err = setPart(tier.of(name), name, n)
+	err = setPart(tier.member(name), name, n)
 	(*tiers)[tokens] = tier
 	return err
 }

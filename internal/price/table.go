@@ -20,11 +20,11 @@ type Table struct {
 	lock  sync.Mutex // of changes of found
 }
 
-// target is what is asked for.
+// target is the key of a search.
 type target struct{ provider, host, model string }
 
-// priced is what was found of it: the price that the operator gives, and that which
-// ships with the gateway.
+// priced is the result of a search: the price that the operator gives, and the
+// shipped one.
 type priced struct{ given, shipped *Price }
 
 // NewTable returns a table of the prices that ship with the gateway and of given, by
@@ -34,22 +34,22 @@ func NewTable(given map[string]*Price) *Table { return &Table{given: given, ship
 // WithoutShipped returns a table of the prices that are given alone.
 func (t *Table) WithoutShipped() *Table { return &Table{given: t.given} }
 
-// Check reports whether a provider's model has a price, by the name that it is given by
-// or else from those that ship, and whether these are for the host, so that they should
-// have the model.
+// Check reports whether a provider's model has a price: the name under which one is
+// given, whether one was found, and whether shipped prices apply to the host, so that
+// the model should be among them.
 func (t *Table) Check(provider, host, model string) (given string, found, shipped bool) {
 	given, _ = t.giving(provider, model)
 	return given, t.Find(provider, host, model) != nil, t.shipped && Public(host)
 }
 
-// Find returns the price of a provider's model, nil where it is not known. The provider
-// has the name that definitions use, and calls the host, with its port; empty: none. The
-// model is the one of the definitions, or the one that the provider says it used.
+// Find returns the price of a provider's model, or nil if it is unknown. provider is its
+// name in definitions, and host the host that it calls, with its port, or empty. model is
+// the definition's model, or the model that the provider reports.
 //
-// Prices that are given win. Those that ship count for the hosts of public providers
-// alone, by the host: a model costs another price at another provider, and what a
-// private host serves costs what its operator says. A model that has no price by its whole
-// name, given or shipped, has that of its name without date and version, as at Shipped.
+// Given prices win. Shipped prices count for the hosts of public providers alone, by the
+// host: a model costs another price at another provider, and the operator sets the prices
+// of a private host. A model without a price for its whole name, given or shipped, has the
+// price of its name without date and version, as at Shipped.
 func (t *Table) Find(provider, host, model string) *Price {
 	p := t.find(target{provider, host, model})
 	if p.given != nil {
@@ -58,10 +58,10 @@ func (t *Table) Find(provider, host, model string) *Price {
 	return p.shipped
 }
 
-// FindServed is Find for an answer that served gave, as its provider says, where model
-// was asked for: what is known of the one that served counts before that of the other,
-// of given prices and of shipped ones. An alias, a router or a deployment has the price
-// of the model behind it so. Where the provider does not say, served is empty.
+// FindServed is Find for an answer whose provider reports that the model served gave
+// it, while the model was asked for. A price of served wins over one of model, for
+// given prices and for shipped ones. So an alias, a router or a deployment has the
+// price of the model behind it. If the provider reports no model, served is empty.
 func (t *Table) FindServed(provider, host, served, model string) *Price {
 	if served == "" || served == model {
 		return t.Find(provider, host, model)
@@ -75,8 +75,8 @@ func (t *Table) FindServed(provider, host, served, model string) *Price {
 	return m.shipped
 }
 
-// giving returns the price that is given for a provider's model, with the name that it is
-// given by: the model's, or that without what tells its versions apart.
+// giving returns the price that is given for a provider's model, and the name under which
+// it is given: the model's, or the model's without its version.
 func (t *Table) giving(provider, model string) (name string, p *Price) {
 	if len(t.given) == 0 {
 		return "", nil
@@ -91,30 +91,30 @@ func (t *Table) giving(provider, model string) (name string, p *Price) {
 	return "", nil
 }
 
-// find looks for a target, and remembers what it found.
-func (t *Table) find(what target) priced {
-	known := t.found.Load()
-	if known != nil {
-		if p, ok := (*known)[what]; ok {
+// find searches for a target, and caches the result.
+func (t *Table) find(key target) priced {
+	cached := t.found.Load()
+	if cached != nil {
+		if p, ok := (*cached)[key]; ok {
 			return p
 		}
 	}
 	var p priced
-	_, p.given = t.giving(what.provider, what.model)
+	_, p.given = t.giving(key.provider, key.model)
 	if t.shipped {
-		p.shipped = Shipped(what.host, what.model)
+		p.shipped = Shipped(key.host, key.model)
 	}
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	next := make(map[target]priced)
-	if known = t.found.Load(); known != nil {
-		if len(*known) >= maxFound {
+	if cached = t.found.Load(); cached != nil {
+		if len(*cached) >= maxFound {
 			return p
 		}
-		maps.Copy(next, *known)
+		maps.Copy(next, *cached)
 	}
 	// The names may be parts of the buffer of an answer.
-	next[target{strings.Clone(what.provider), strings.Clone(what.host), strings.Clone(what.model)}] = p
+	next[target{strings.Clone(key.provider), strings.Clone(key.host), strings.Clone(key.model)}] = p
 	t.found.Store(&next)
 	return p
 }

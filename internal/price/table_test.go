@@ -12,7 +12,7 @@ import (
 
 // TestShippedLines reads all of the table that ships, which the gateway never does.
 func TestShippedLines(t *testing.T) {
-	if _, err := time.Parse(time.DateOnly, Date()); err != nil {
+	if _, err := time.Parse(time.DateOnly, dateOf(shippedPrices)); err != nil {
 		t.Error(err)
 	}
 	legal := regexp.MustCompile(`^[a-z0-9._:/+-]+$`)
@@ -193,7 +193,7 @@ func TestFind(t *testing.T) {
 		{"openai", host, "", "gpt-4o-mini", smallHere},
 		{"groq", host, "", "gpt-4o-mini", small},
 		{"groq", "", "", "gpt-4o-mini", small},
-		{"openai", host, "gpt-4o-mini-2024-07-18", "gpt-4o-mini", smallHere}, // given for what was asked for
+		{"openai", host, "gpt-4o-mini-2024-07-18", "gpt-4o-mini", smallHere}, // given for the model that was asked for
 		{"openai", host, "gpt-4o-mini", "router", smallHere},
 		{"openai", host, "gpt-4o-2024-08-06", "router", router},
 		{"openai", host, "", "gpt-4o-mini-2024-07-18", smallHere}, // given without its date

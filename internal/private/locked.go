@@ -6,18 +6,17 @@ import (
 	"os"
 )
 
-// ErrLocked is the error of OpenLocked for a file that another process has.
+// ErrLocked is the error of OpenLocked for a file that another process has open.
 var ErrLocked = errors.New("another process uses the file")
 
-// Moved reports whether a file is no longer at its path. A path that can't be looked
-// at is no reason to think so.
+// Moved reports whether a file is no longer at its path. It returns false if the path can't
+// be examined.
 func Moved(file *os.File) bool {
 	_, err := os.Stat(file.Name())
 	return errors.Is(err, fs.ErrNotExist) || err == nil && !isAt(file, file.Name())
 }
 
-// removed passes over the error for a file that is not there: its directory may be
-// gone.
+// removed ignores the error for a missing file: its directory may be gone.
 func removed(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -31,6 +30,6 @@ func isAt(file *os.File, path string) bool {
 	if err != nil {
 		return false
 	}
-	there, err := os.Stat(path)
-	return err == nil && os.SameFile(opened, there)
+	current, err := os.Stat(path)
+	return err == nil && os.SameFile(opened, current)
 }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// OpenLocked opens a file for this process alone. The lock goes with the process.
-// It fails with ErrLocked while another has it.
+// OpenLocked opens a file for this process alone. The lock ends with the process. It fails
+// with ErrLocked while another process has the file.
 func OpenLocked(path string, flags int) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, flags, 0o600)
@@ -32,8 +32,8 @@ func OpenLocked(path string, flags int) (*os.File, error) {
 	}
 }
 
-// RemoveLocked removes a file that OpenLocked opened, and closes it. A file that is
-// in its place meanwhile is another process's.
+// RemoveLocked removes a file that OpenLocked opened, and closes it. If another file is at
+// its path by now, that one is another process's and stays.
 func RemoveLocked(file *os.File) error {
 	if Moved(file) {
 		return file.Close()

@@ -9,8 +9,8 @@ import (
 // errSharing is Windows' ERROR_SHARING_VIOLATION.
 const errSharing = syscall.Errno(32)
 
-// OpenLocked opens a file for this process alone: it shares the file with no
-// other. It fails with ErrLocked while another has it.
+// OpenLocked opens a file for this process alone: it shares the file with no other. It
+// fails with ErrLocked while another process has the file.
 func OpenLocked(path string, flags int) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {
@@ -30,8 +30,8 @@ func OpenLocked(path string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(handle), path), nil
 }
 
-// RemoveLocked removes a file that OpenLocked opened, and closes it. Windows
-// removes none that is open.
+// RemoveLocked removes a file that OpenLocked opened, and closes it first: Windows removes
+// no open file.
 func RemoveLocked(file *os.File) error {
 	return errors.Join(file.Close(), removed(os.Remove(file.Name())))
 }

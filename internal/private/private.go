@@ -1,5 +1,5 @@
-// Package private keeps files to their owner: those that hold keys or what callers sent
-// from other users, and those that one process writes from other processes.
+// Package private protects files with keys or content of callers from other users, and
+// files that one process writes from other processes.
 package private
 
 import (
@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// mode lets only the owner read and write a file.
+// mode allows only the owner to read and write a file.
 const mode fs.FileMode = 0o600
 
-// RestrictFile gives a new file the mode that lets only its owner read and write
-// it, whatever the umask is. Where that fails, Warn warns of the file.
+// RestrictFile sets the mode of a new file so that only its owner can read and write it,
+// whatever the umask is. If that fails, Warn warns of the file.
 func RestrictFile(file *os.File) { _ = file.Chmod(mode) }
 
 // Restrict does the same by the path of a file.
 func Restrict(path string) { _ = os.Chmod(path, mode) }
 
-// Warn logs a warning that names those of the files that group or others can read
-// or write, with the command that mends it. Links are followed. A path without a
-// file, or on a system without such modes, is passed over.
+// Warn logs a warning that names the files that group or others can read or write, with the
+// command that mends it. It follows links. It ignores a path without a file, and every path
+// on Windows, which has no such modes.
 func Warn(logger *slog.Logger, paths ...string) {
 	if runtime.GOOS == "windows" {
 		return
@@ -39,7 +39,7 @@ func Warn(logger *slog.Logger, paths ...string) {
 	}
 }
 
-// quote writes arguments for a shell.
+// quote quotes arguments for a shell.
 func quote(arguments []string) string {
 	quoted := make([]string, len(arguments))
 	for i, argument := range arguments {

@@ -14,7 +14,7 @@ type Answer struct {
 	fixed int   // bytes of literal JSON
 	text  int   // bytes of literal text in templates, before they are escaped
 	uses  []int // of each variable, by slot
-	media []int // of those, the ones that are no text
+	media []int // the ones of them that are no text
 	items int   // how many of parts are items
 }
 
@@ -25,7 +25,7 @@ type hole struct {
 	// render, unless it is nil, appends the variable in another form.
 	render func(dst, text []byte) []byte
 	// item, unless it is nil, follows the JSON in place of a variable: an element of a
-	// list, which is left out where all that it reads is empty, unless always is set.
+	// list, which is left out if all its variables are empty, unless always is set.
 	item   *Answer
 	always bool
 }
@@ -40,9 +40,9 @@ func (a *Answer) Literal(json string) {
 	a.parts = append(a.parts, hole{json: json, slot: -1})
 }
 
-// Media adds a variable that is no text of the prompt but an address or data, as the
-// inside of a JSON string or, where render is given, as that appends it: at most more
-// bytes beyond those of the string.
+// Media adds a variable that is an address or data instead of text of the prompt: as
+// the inside of a JSON string, or as render, if not nil, appends it: at most more
+// bytes longer than the string.
 func (a *Answer) Media(slot int, render func(dst, text []byte) []byte, more int) {
 	a.Literal("")
 	a.fixed += more
@@ -51,8 +51,8 @@ func (a *Answer) Media(slot int, render func(dst, text []byte) []byte, more int)
 	a.uses, a.media = count(a.uses, slot), count(a.media, slot)
 }
 
-// Item adds an element of a JSON list, after a comma where elements come before it.
-// Unless always is set, it is left out where all variables that it reads are empty.
+// Item adds an element of a JSON list, after a comma if elements come before it.
+// Unless always is set, it is left out if all variables that it reads are empty.
 func (a *Answer) Item(item *Answer, always bool) {
 	a.Literal("")
 	last := &a.parts[len(a.parts)-1]

@@ -10,11 +10,11 @@ import (
 // Configured is what variables take from a remote configuration: a text for each
 // answer of its table. It is immutable and safe for concurrent use.
 type Configured struct {
-	Key   string // of the remote configuration
-	Path  string // in its value; empty: the whole value
-	table *rules.Table
-	texts []text // by outcome
-	other text   // where no row matches
+	Key      string // of the remote configuration
+	Path     string // in its value; empty: the whole value
+	table    *rules.Table
+	texts    []text // by outcome
+	fallback text   // if no row matches
 }
 
 // text is a text with its length in JSON, escaped.
@@ -25,10 +25,10 @@ type text struct {
 
 func newText(bytes []byte) text { return text{bytes, jsontext.EscapedLen(bytes)} }
 
-// NewConfigured makes a Configured. texts are those of the table's outcomes, other
-// is that of its default. A text is nil where the value has no such path.
-func NewConfigured(key, path string, table *rules.Table, texts [][]byte, other []byte) *Configured {
-	c := &Configured{Key: key, Path: path, table: table, texts: make([]text, len(texts)), other: newText(other)}
+// NewConfigured makes a Configured. texts are the texts of the table's outcomes,
+// fallback the text of its default. A text is nil if the value has no such path.
+func NewConfigured(key, path string, table *rules.Table, texts [][]byte, fallback []byte) *Configured {
+	c := &Configured{Key: key, Path: path, table: table, texts: make([]text, len(texts)), fallback: newText(fallback)}
 	for i, t := range texts {
 		c.texts[i] = newText(t)
 	}
@@ -38,12 +38,12 @@ func NewConfigured(key, path string, table *rules.Table, texts [][]byte, other [
 // Table returns the table of the remote configuration.
 func (c *Configured) Table() *rules.Table { return c.table }
 
-// textHeader is about how many bytes a text takes beside its own.
+// textHeader estimates the memory of a text without its bytes.
 const textHeader = 32
 
 // Size returns about how many bytes of memory the texts take.
 func (c *Configured) Size() int {
-	size := len(c.other.bytes) + textHeader
+	size := len(c.fallback.bytes) + textHeader
 	for _, t := range c.texts {
 		size += len(t.bytes) + textHeader
 	}
@@ -56,17 +56,17 @@ func (c *Configured) choose(b *rules.Binding) *text {
 	if d := c.table.EvaluateOnce(b); d.Outcome >= 0 {
 		return &c.texts[d.Outcome]
 	}
-	return &c.other
+	return &c.fallback
 }
 
-// nothing is the text of a variable that no message reads.
-var nothing = newText([]byte{})
+// empty is the text of a variable that no message reads.
+var empty = newText([]byte{})
 
 // configure returns the text of a variable that has a configuration and is not
 // supplied. read reports whether a message reads it.
 func (values *Values) configure(s *slot, b *rules.Binding, read bool) *text {
 	if !read {
-		return &nothing
+		return &empty
 	}
 	if !slices.ContainsFunc(values.configured, func(c *Configured) bool { return c.table == s.config.table }) {
 		values.configured = append(values.configured, s.config)

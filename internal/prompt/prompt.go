@@ -1,6 +1,6 @@
-// Package prompt compiles message templates with {{variables}} and renders
-// them in a single pass: a value can neither add a message nor change a role,
-// and what it contains is never interpreted again.
+// Package prompt compiles message templates with {{variables}} and renders them
+// in a single pass: a value can neither add a message nor change a role, and
+// its content is never interpreted again.
 package prompt
 
 import "fmt"
@@ -13,7 +13,7 @@ const MaxRendered = 2 << 20
 // TooLargeError is the error for messages that would exceed MaxRendered or MaxMedia.
 type TooLargeError struct {
 	Size  int  // bytes
-	Media bool // of what exceeds MaxMedia
+	Media bool // of a variable that exceeds MaxMedia
 }
 
 // Error returns how large the messages would be.
@@ -28,14 +28,14 @@ func (e *TooLargeError) Error() string {
 // may have: images, sounds and files, which don't count as text.
 const MaxMedia = 64 << 20
 
-// InvalidError is the error for a variable that is no address, nor data, of what the
-// prompt has it for.
+// InvalidError is the error for a variable that the prompt uses as an address or
+// data and that is neither.
 type InvalidError struct {
 	Name   string
 	Reason string // the end of a sentence
 }
 
-// Error returns what is wrong with the variable.
+// Error describes the mistake in the variable.
 func (e *InvalidError) Error() string {
 	return fmt.Sprintf("the variable %q %s", e.Name, e.Reason)
 }

@@ -67,14 +67,14 @@ func Compile(n *document.Node, vars *Variables, errs *document.Errors) *Template
 
 // excerpt returns a piece of a template for a message.
 func excerpt(s string, closed bool, inside int) string {
-	const most = 40
-	if closed && inside+4 <= most {
+	const limit = 40
+	if closed && inside+4 <= limit {
 		return fmt.Sprintf("%q", s[:inside+4])
 	}
-	if len(s) <= most {
+	if len(s) <= limit {
 		return fmt.Sprintf("%q", s)
 	}
-	return fmt.Sprintf("%q…", strings.ToValidUTF8(s[:most], ""))
+	return fmt.Sprintf("%q…", strings.ToValidUTF8(s[:limit], ""))
 }
 
 func (t *Template) add(text string, slot int) {
@@ -101,8 +101,8 @@ func ValidName(s string) bool {
 	return true
 }
 
-// Whole returns the slot of the variable that the text consists of. alone is false
-// where the text is anything else; then mixed reports whether it has variables at all.
+// Whole returns the slot of the variable if the text consists of one alone. Otherwise
+// alone is false, and mixed reports whether the text has variables at all.
 func (t *Template) Whole() (slot int, alone, mixed bool) {
 	if len(t.parts) == 1 && t.parts[0].text == "" && t.parts[0].slot >= 0 {
 		return t.parts[0].slot, true, false
@@ -142,19 +142,6 @@ func (t *Template) Text(v *Values) string {
 		return t.parts[0].text
 	}
 	return strings.ToValidUTF8(string(t.AppendText(make([]byte, 0, t.Size(v)), v)), "\uFFFD")
-}
-
-// AppendJSON appends the rendered text as the inside of a JSON string, without
-// the quotes around it.
-func (t *Template) AppendJSON(dst []byte, v *Values) []byte {
-	for i := range t.parts {
-		p := &t.parts[i]
-		dst = append(dst, p.escaped...)
-		if p.slot >= 0 {
-			dst = jsontext.AppendEscaped(dst, v.text[p.slot])
-		}
-	}
-	return dst
 }
 
 // Uses calls f with the name of each variable that the template reads.

@@ -19,9 +19,9 @@ type Variables struct {
 // slot is one variable.
 type slot struct {
 	name     string
-	node     *document.Node // where it is declared
-	text     text           // the default, where there is one
-	config   *Configured    // where the default comes from first; nil: nowhere
+	node     *document.Node // its declaration
+	text     text           // the default, if there is one
+	config   *Configured    // source of the default that wins over text; may be nil
 	required bool
 }
 
@@ -88,8 +88,8 @@ func (s *slot) decode(n *document.Node, misspelt bool, source Source, errs *docu
 	}
 }
 
-// decodeDefault reads a default. It is inserted like a value of a request: text as
-// it is, other values as compact JSON.
+// decodeDefault reads a default. It is inserted like a value of a request: text
+// verbatim, other values as compact JSON.
 func (s *slot) decodeDefault(d *document.Node, errs *document.Errors) {
 	raw := []byte(d.Text)
 	if d.Shape != document.Scalar || !d.Quoted {
@@ -134,8 +134,7 @@ func (v *Variables) Default(name string) (string, bool) {
 	return string(v.slots[i].text.bytes), v.slots[i].text.bytes != nil
 }
 
-// Configured returns what a declared variable takes from a remote configuration, or
-// nil.
+// Configured returns the remote configuration of a declared variable, or nil.
 func (v *Variables) Configured(name string) *Configured {
 	if i, ok := v.index[name]; ok {
 		return v.slots[i].config
@@ -151,7 +150,7 @@ func (v *Variables) All(f func(name string, declared *document.Node)) {
 }
 
 // Open calls f for each variable that is neither required nor has a default nor a
-// configuration. Where it is not supplied it is the empty string.
+// configuration. If it is not supplied it is the empty string.
 func (v *Variables) Open(f func(name string, declared *document.Node)) {
 	for _, s := range v.slots {
 		if !s.required && s.text.bytes == nil && s.config == nil {
@@ -200,16 +199,16 @@ const (
 	keepText    = 64 << 10
 )
 
-// Bind binds the variables of a request, replacing what values held. vars must
-// be nil, null or an object. A null member counts as not supplied. Members that are
-// not declared are ignored and counted. The error is a *MissingError.
+// Bind binds the variables of a request, replacing the content of values. vars must
+// be nil, null or an object. A null member counts as not supplied. Undeclared
+// members are ignored and counted. The error is a *MissingError.
 //
-// The defaults that come from remote configurations are those for the context that
-// is bound to b. Only those that a reads are looked up, so that a configuration
-// counts as read where its value is sent; nil reads all.
+// The defaults from remote configurations are the ones for the context that is
+// bound to b. Only the ones that a reads are looked up, so that a configuration
+// counts as read if its value is sent; nil reads all.
 //
 // Bind takes the same vars for the same variables. So Reset must be called before
-// those of another request are bound.
+// another request's variables are bound.
 func (v *Variables) Bind(vars *fastjson.Value, b *rules.Binding, a *Answer, values *Values) error {
 	values.begin(v)
 	values.take(vars)
@@ -243,7 +242,7 @@ func (v *Variables) Bind(vars *fastjson.Value, b *rules.Binding, a *Answer, valu
 // BoundTo reports whether values are bound to a declaration already.
 func (values *Values) BoundTo(v *Variables) bool { return values.decl == v }
 
-// begin makes room for a declaration's variables.
+// begin sizes values for a declaration's variables.
 func (values *Values) begin(decl *Variables) {
 	n := len(decl.slots)
 	clear(values.text)
@@ -384,12 +383,4 @@ func (values *Values) Empty() []string {
 		}
 	}
 	return names
-}
-
-// Each calls f for every declared variable with its text. The text must not be kept
-// or changed.
-func (values *Values) Each(f func(name string, text []byte, supplied bool)) {
-	for i, text := range values.text {
-		f(values.decl.slots[i].name, text, values.from[i] >= 0)
-	}
 }

@@ -2,42 +2,42 @@ package recorder
 
 import "github.com/cadenza-gateway/cadenza/trace"
 
-// MaxRequestSize bounds what the records of one request hold together, in bytes:
-// a request of many keys has a record for each. Past the bound the recorder leaves
-// content out and says so in a note. It keeps the traces themselves.
+// MaxRequestSize bounds the records of one request together, in bytes: a request
+// of many keys has a record for each. Past the bound the recorder leaves content
+// out and adds a note. It keeps the traces themselves.
 const MaxRequestSize = 16 << 20
 
 // contentLeftOut is the note on a record whose content was too large.
 const contentLeftOut = "content left out: too large to be recorded"
 
-// Evaluations records the answers of one request, each as Evaluation does. What
-// they share counts once, with the first record that is taken. Evaluations owns
-// the records from then on, but not the slice.
+// Evaluations records the answers of one request, each as Evaluation does.
+// Shared members count once, with the first record that is taken. Evaluations
+// owns the records from then on, but not the slice.
 func (r *Recorder) Evaluations(records []*trace.Record) {
-	room, counted := MaxRequestSize, false
+	left, counted := MaxRequestSize, false
 	for _, record := range records {
 		shared := record.Shared
 		counts := shared != nil && !counted
-		size := r.bound(record, room, counts)
+		size := r.bound(record, left, counts)
 		counts = counts && record.Shared == shared // or that was left out
 		record.State = trace.StateEnded
 		if r.push(record, size, false) {
-			room -= size
+			left -= size
 			counted = counted || counts
 		}
 	}
 }
 
-// bound drops the content of a record that is larger than room, and returns the
-// size of the record: with what it shares if countsShared, or if it shares that
-// with no other record any more.
-func (r *Recorder) bound(record *trace.Record, room int, countsShared bool) int {
+// bound drops the content of a record that is larger than limit, and returns
+// the size of the record. The size includes the shared members if countsShared,
+// or if no other record shares them any more.
+func (r *Recorder) bound(record *trace.Record, limit int, countsShared bool) int {
 	shared := record.Shared
 	size := record.Size()
 	if countsShared {
 		size += sharedSize(shared)
 	}
-	if size <= room || !record.DropContent() {
+	if size <= limit || !record.DropContent() {
 		return size
 	}
 	r.counters.contentLeftOut.Add(1)

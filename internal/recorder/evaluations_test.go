@@ -7,9 +7,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestRequestIsBounded has the answers of one request recorded whose contents
-// are more than a request may hold: the traces are all there, and those that
-// lack their content say so.
+// TestRequestIsBounded records the answers of a request whose contents exceed
+// the bound: all traces are there, and the ones without their content have a
+// note.
 func TestRequestIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		sizes []int // of the contents

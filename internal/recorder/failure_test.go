@@ -63,7 +63,7 @@ func TestMetricsAreUnavailableUntilTheStoreOpens(t *testing.T) {
 }
 
 // TestMetricsWaitForTheFirstOpening reports while the store is first being
-// opened: a gateway that has just started refuses nobody for that.
+// opened: a gateway that has just started refuses no report for that.
 func TestMetricsWaitForTheFirstOpening(t *testing.T) {
 	refused := errors.New("permission denied")
 	for name, openError := range map[string]error{"opens": nil, "fails": refused} {
@@ -256,7 +256,7 @@ func TestMetricsAreGivenUp(t *testing.T) {
 			t.Error("the commit under way was not finished")
 		}
 		if s.has(trace.ID{2, 2}) || s.has(trace.ID{3, 2}) {
-			t.Error("metrics were stored long after their reporter was told that they were not")
+			t.Error("metrics were stored long after their reporter got an error")
 		}
 	})
 }
@@ -329,11 +329,11 @@ func TestBytesAreBounded(t *testing.T) {
 		group.Go(func() { _ = r.Metrics(t.Context(), large) })
 		synctest.Wait()
 		if waits := r.Stats().Queued - taken; waits != 1 {
-			t.Errorf("%d metrics wait, of those that have room", waits)
+			t.Errorf("%d metrics wait, of the ones that fit", waits)
 		}
 		began = time.Now()
 		if err := r.Metrics(t.Context(), large); !errors.Is(err, ErrUnavailable) || time.Since(began) > 0 {
-			t.Errorf("metrics that have no room beside others: %v after %s", err, time.Since(began))
+			t.Errorf("metrics that do not fit: %v after %s", err, time.Since(began))
 		}
 		group.Wait()
 	})

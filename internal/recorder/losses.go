@@ -30,31 +30,31 @@ func dropsOf(lost [lossReasons]uint64) Drops {
 
 // lose counts lost records of a workspace. The caller logs as many as it returns,
 // without the lock: the first loss at once, further ones once a minute.
-func (of *share) lose(why lossReason, count uint64) (tell uint64) {
-	of.lost[why] += count
-	if of.said[why] {
+func (sh *share) lose(why lossReason, count uint64) (due uint64) {
+	sh.lost[why] += count
+	if sh.recent[why] {
 		return 0
 	}
-	return of.untold(why)
+	return sh.unlogged(why)
 }
 
-// untold returns how many losses were not logged yet, and takes them as logged.
-func (of *share) untold(why lossReason) uint64 {
-	count := of.lost[why] - of.told[why]
-	of.told[why], of.said[why] = of.lost[why], count > 0
+// unlogged returns how many losses were not logged yet, and takes them as logged.
+func (sh *share) unlogged(why lossReason) uint64 {
+	count := sh.lost[why] - sh.logged[why]
+	sh.logged[why], sh.recent[why] = sh.lost[why], count > 0
 	return count
 }
 
 // lose counts and logs lost records of a workspace.
 func (r *Recorder) lose(workspace string, why lossReason, count uint64) {
 	r.queue.mu.Lock()
-	tell := r.queue.shares.share(workspace).lose(why, count)
+	due := r.queue.shares.share(workspace).lose(why, count)
 	r.queue.mu.Unlock()
-	r.tell(workspace, why, tell)
+	r.logLoss(workspace, why, due)
 }
 
-// tellLosses logs the losses that were not logged yet.
-func (r *Recorder) tellLosses() {
+// logLosses logs the losses that were not logged yet.
+func (r *Recorder) logLosses() {
 	type loss struct {
 		workspace string
 		why       lossReason
@@ -62,18 +62,18 @@ func (r *Recorder) tellLosses() {
 	}
 	var losses []loss
 	r.queue.mu.Lock()
-	for workspace, of := range r.queue.shares.of {
+	for workspace, sh := range r.queue.shares.byWorkspace {
 		for why := range lossReasons {
-			losses = append(losses, loss{workspace, why, of.untold(why)})
+			losses = append(losses, loss{workspace, why, sh.unlogged(why)})
 		}
 	}
 	r.queue.mu.Unlock()
 	for _, l := range losses {
-		r.tell(l.workspace, l.why, l.count)
+		r.logLoss(l.workspace, l.why, l.count)
 	}
 }
 
-func (r *Recorder) tell(workspace string, why lossReason, count uint64) {
+func (r *Recorder) logLoss(workspace string, why lossReason, count uint64) {
 	if count > 0 {
 		r.options.Logger.Error("trace records were lost", "workspace", workspace, "reason", why.String(), "count", count)
 	}

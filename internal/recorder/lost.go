@@ -2,7 +2,7 @@ package recorder
 
 import "github.com/cadenza-gateway/cadenza/trace"
 
-// refuseTaken fails the metrics and replies of the batch and those that wait.
+// refuseTaken fails the metrics and replies in the batch and in the queue.
 func (w *writer) refuseTaken(cause error) {
 	err := unavailable(cause)
 	for _, d := range w.durable {
@@ -58,7 +58,7 @@ func (w *writer) clearBatch() {
 	w.durable = w.durable[:0]
 }
 
-// dropAll ends the recorder. It drops, counts and logs what still waits.
+// dropAll ends the recorder. It drops, counts and logs the waiting items.
 func (w *writer) dropAll() {
 	w.queue.mu.Lock()
 	w.queue.closing = true
@@ -77,7 +77,7 @@ func (w *writer) dropAll() {
 	for workspace, count := range lost {
 		w.lose(workspace, lostFailed, count)
 	}
-	w.tellLosses()
+	w.logLosses()
 }
 
 // dropAll removes all that may be dropped and returns its count by workspace.
@@ -87,16 +87,17 @@ func (q *queue) dropAll() map[string]uint64 {
 		lost[p.share.workspace]++
 		q.give(p, count)
 	}
-	q.settled += uint64(q.records.len())
+	q.settled += uint64(len(q.records))
 	refused := uint64(len(q.refusals.take(nil)))
 	q.pushed += refused
 	q.settled += refused
-	for q.records.len() > 0 {
-		drop(q.records.pop().place, recordCount)
+	for _, r := range q.records {
+		drop(r.place, recordCount)
 	}
-	for q.versions.len() > 0 {
-		drop(q.versions.pop().place, versionCount)
+	for _, v := range q.versions {
+		drop(v.place, versionCount)
 	}
+	q.records, q.versions = nil, nil
 	for _, r := range q.revisions {
 		lost[r.Workspace]++
 	}
@@ -104,8 +105,8 @@ func (q *queue) dropAll() map[string]uint64 {
 	return lost
 }
 
-// byWorkspace counts by workspace what the batch loses. Its metrics and replies
-// were refused before.
+// byWorkspace counts the losses of the batch by workspace. Its metrics and
+// replies were refused before.
 func (b *Batch) byWorkspace() map[string]uint64 {
 	counts := make(map[string]uint64)
 	for _, records := range [][]*trace.Record{b.Interrupted, b.Records} {

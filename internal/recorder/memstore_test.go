@@ -13,7 +13,7 @@ import (
 type memStore struct {
 	mu        sync.Mutex
 	fail      func(*Batch) error  // decides each commit; nil: all succeed
-	seen      func(*trace.Record) // is told of each record; nil: nobody
+	seen      func(*trace.Record) // called with each record, unless nil
 	delay     time.Duration       // of each commit
 	maintain  func() (bool, error)
 	openError error
@@ -28,7 +28,7 @@ type memStore struct {
 	replies                    map[trace.ReplyKey]*trace.Reply
 	read                       func() error // decides each Reply; nil: all succeed
 	versions                   []string
-	revisions                  []string // with an asterisk where the batch was durable
+	revisions                  []string // with an asterisk if the batch was durable
 }
 
 // committed is a commit that succeeded.

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ const (
 	maxBatchBytes = 4 << 20
 )
 
-// place is the room that an item takes in the queue, and its workspace's share.
+// place is the size of an item in the queue, and its workspace's share.
 type place struct {
 	share *share
 	size  int64
@@ -43,7 +44,8 @@ type waitingDurable struct {
 	abandoned bool // the sender gave up; guarded by queue.mu
 }
 
-// measure returns its workspace, and about what it takes in memory, in bytes.
+// measure returns the item's workspace and an estimate of its size in memory,
+// in bytes.
 func (w *waitingDurable) measure() (workspace string, size int) {
 	if w.metrics != nil {
 		return w.metrics.Workspace, metricsSize(w.metrics)
@@ -51,21 +53,21 @@ func (w *waitingDurable) measure() (workspace string, size int) {
 	return w.reply.Workspace, replySize(w.reply)
 }
 
-// queue holds what waits for the writer.
+// queue holds the items that wait for the writer.
 type queue struct {
 	mu       sync.Mutex
-	records  fifo[waitingRecord]
-	durable  fifo[*waitingDurable]
-	versions fifo[waitingVersion]
-	// revisions wait beside the ceilings, the newest of each directory: they must not
+	records  []waitingRecord
+	durable  []*waitingDurable
+	versions []waitingVersion
+	// revisions are outside the ceilings, the newest of each directory: they must not
 	// be dropped, and a workspace has one directory.
 	revisions []*Revision
-	served    []*Revision // those of the workspaces that joined, for a store that takes another's place
+	served    []*Revision // of the workspaces that joined, for a store that replaces another
 	shares    shares
 	refusals  refusals
 
 	pushed  uint64 // records that came, and refusals that the writer took
-	settled uint64 // those of them that are stored or lost
+	settled uint64 // how many of them are stored or lost
 
 	bytes        int64 // of records and versions
 	durableBytes int64
@@ -89,9 +91,9 @@ func (q *queue) urgency() (urgency, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.durable.len() > 0 || len(q.revisions) > 0 || q.records.len() >= maxBatch || q.bytes >= maxBatchBytes:
+	case len(q.durable) > 0 || len(q.revisions) > 0 || len(q.records) >= maxBatch || q.bytes >= maxBatchBytes:
 		return urgent, q.closing
-	case q.records.len() > 0 || q.versions.len() > 0 || q.refusals.waiting() > 0:
+	case len(q.records) > 0 || len(q.versions) > 0 || q.refusals.waiting() > 0:
 		return lazy, q.closing
 	}
 	return empty, q.closing
@@ -101,21 +103,22 @@ func (q *queue) urgency() (urgency, bool) {
 func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	room, roomBytes := maxBatch, int64(maxBatchBytes)
-	fits := func(size int64) {
-		room--
-		roomBytes -= size
+	items, size := maxBatch, int64(maxBatchBytes)
+	take := func(bytes int64) {
+		items--
+		size -= bytes
 	}
 	b.Revisions, q.revisions = q.revisions, nil
 	b.Refusals = q.refusals.take(b.Refusals)
 	q.pushed += uint64(len(b.Refusals))
-	for q.durable.len() > 0 && room > 0 && roomBytes > 0 {
-		w := q.durable.pop()
+	taken := 0
+	for ; taken < len(q.durable) && items > 0 && size > 0; taken++ {
+		w := q.durable[taken]
 		q.giveDurable(w)
 		if w.abandoned {
 			continue
 		}
-		fits(w.size)
+		take(w.size)
 		if w.metrics != nil {
 			b.Metrics = append(b.Metrics, w.metrics)
 		} else {
@@ -123,22 +126,27 @@ func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 		}
 		*durable = append(*durable, w)
 	}
-	for q.records.len() > 0 && room > 0 && roomBytes > 0 {
-		r := q.records.pop()
-		fits(r.size)
+	q.durable = slices.Delete(q.durable, 0, taken)
+	taken = 0
+	for ; taken < len(q.records) && items > 0 && size > 0; taken++ {
+		r := q.records[taken]
+		take(r.size)
 		q.give(r.place, recordCount)
 		b.Records = append(b.Records, r.record)
 	}
-	for q.versions.len() > 0 && room > 0 && roomBytes > 0 {
-		v := q.versions.pop()
-		fits(v.size)
+	q.records = slices.Delete(q.records, 0, taken)
+	taken = 0
+	for ; taken < len(q.versions) && items > 0 && size > 0; taken++ {
+		v := q.versions[taken]
+		take(v.size)
 		q.give(v.place, versionCount)
 		b.Versions = append(b.Versions, v.version)
 	}
+	q.versions = slices.Delete(q.versions, 0, taken)
 }
 
-// admits reports whether there is room for one more item that may be dropped.
-// count is the resource that counts items of its kind.
+// admits reports whether one more item that may be dropped fits. count is the
+// resource that counts items of its kind.
 func (q *queue) admits(p place, count resource, extra bool) bool {
 	return q.shares.admits(p.share, count, 1, extra) && q.shares.admits(p.share, recordBytes, p.size, extra)
 }
@@ -162,9 +170,9 @@ func (q *queue) giveDurable(w *waitingDurable) {
 	q.shares.add(w.share, durableBytes, -w.size)
 }
 
-// queued counts what waits.
+// queued counts the waiting items.
 func (q *queue) queued() int {
-	return q.records.len() + q.durable.len() + q.versions.len() + len(q.revisions)
+	return len(q.records) + len(q.durable) + len(q.versions) + len(q.revisions)
 }
 
 // refusal returns why the queue takes no metrics or replies, nil if it does.
@@ -181,8 +189,8 @@ func (q *queue) refusal() error {
 // refuse removes all metrics and replies from the queue. The caller answers their
 // senders.
 func (q *queue) refuse() []*waitingDurable {
-	waiting := q.durable.all()
-	q.durable.clear()
+	waiting := q.durable
+	q.durable = nil
 	for _, w := range waiting {
 		q.giveDurable(w)
 	}

@@ -16,7 +16,7 @@ import (
 
 const (
 	// MaxRecordSize bounds one record, in bytes. A larger one is stored without
-	// its content and, where that is not enough, dropped and counted.
+	// its content and, if that is not enough, dropped and counted.
 	MaxRecordSize = 16 << 20
 
 	// maxDurableWait bounds how long metrics and replies wait for their commit.
@@ -33,12 +33,12 @@ type Options struct {
 	Open func(context.Context) (Store, error)
 
 	// Calls is the path of the store: the start records of calls are in a file
-	// beside it. Empty: Start keeps none.
+	// next to it. If it is empty, Start keeps none.
 	Calls string
 
 	Logger *slog.Logger // default: none
 
-	// The ceilings of what waits. At them the recorder drops and counts records,
+	// The ceilings of the queue. At them the recorder drops and counts records,
 	// and refuses metrics. Replies count as metrics. Half of each ceiling is divided
 	// among the workspaces that joined; any workspace may use the other half.
 	MaxRecords int   // default: 16384
@@ -127,7 +127,7 @@ func New(options Options) *Recorder {
 		done:    make(chan struct{}),
 		closing: make(chan struct{}),
 	}
-	r.queue.shares = shares{of: make(map[string]*share), max: [resources]int64{
+	r.queue.shares = shares{byWorkspace: make(map[string]*share), max: [resources]int64{
 		callBytes: options.MaxCalls, recordCount: int64(options.MaxRecords), versionCount: int64(options.MaxRecords),
 		recordBytes: options.MaxBytes, durableCount: int64(options.MaxMetrics), durableBytes: options.MaxBytes,
 	}}
@@ -166,7 +166,7 @@ func (r *Recorder) TraceKey(ctx context.Context) ([]byte, error) {
 	return nil, unavailable(r.queue.lastError)
 }
 
-// unavailable returns the error that callers see, with its cause where known.
+// unavailable returns the error that callers see, with its cause if known.
 func unavailable(cause error) error {
 	if cause == nil {
 		return ErrUnavailable
@@ -182,15 +182,16 @@ func (r *Recorder) Evaluation(record *trace.Record) bool {
 	return r.push(record, r.bound(record, MaxRecordSize, false), false)
 }
 
-// End records how an upstream call ended. It is Evaluation with a quarter more
-// room in the queue: at the ceiling, the ends of calls whose start is stored
+// End records how an upstream call ended. It is Evaluation with a ceiling of
+// the queue that is a quarter higher: the ends of calls whose start is stored
 // are worth more than evaluations.
 func (r *Recorder) End(record *trace.Record) bool {
 	record.State = trace.StateEnded
 	return r.push(record, r.bound(record, MaxRecordSize, false), true)
 }
 
-// push queues a record of so many bytes. extra gives it more room in the queue.
+// push queues a record of size bytes. extra raises the queue's ceiling by a
+// quarter.
 func (r *Recorder) push(record *trace.Record, size int, extra bool) bool {
 	if size > MaxRecordSize {
 		r.lose(record.Workspace, lostTooLarge, 1)
@@ -203,19 +204,19 @@ func (r *Recorder) push(record *trace.Record, size int, extra bool) bool {
 	p := place{share: q.shares.share(record.Workspace), size: int64(size)}
 	if q.closing || !q.admits(p, recordCount, extra) {
 		why := q.whyLost()
-		tell := p.share.lose(why, 1)
+		due := p.share.lose(why, 1)
 		q.mu.Unlock()
-		r.tell(record.Workspace, why, tell)
+		r.logLoss(record.Workspace, why, due)
 		r.loseEnd(record)
 		trace.ReleaseRecord(record)
 		return false
 	}
-	q.records.push(waitingRecord{p, record})
+	q.records = append(q.records, waitingRecord{p, record})
 	q.pushed++
 	q.takeUp(p, recordCount)
 	// The writer looks at the first record, to wait for others, and at a full
-	// batch. It need not be woken for those in between.
-	waiting := q.records.len()
+	// batch. The records in between need not wake it.
+	waiting := len(q.records)
 	wake := waiting == 1 || waiting == maxBatch || q.bytes >= maxBatchBytes
 	q.mu.Unlock()
 	if wake {
@@ -258,22 +259,22 @@ func (r *Recorder) Start(ctx context.Context, record *trace.Record) bool {
 	call := calls.NewCall(record)
 	q := &r.queue
 	q.mu.Lock()
-	of := q.shares.share(record.Workspace)
-	if q.closing || !q.shares.admits(of, callBytes, call.Size(), false) {
+	sh := q.shares.share(record.Workspace)
+	if q.closing || !q.shares.admits(sh, callBytes, call.Size(), false) {
 		why := q.whyLost()
-		tell := of.lose(why, 1)
+		due := sh.lose(why, 1)
 		q.mu.Unlock()
-		r.tell(record.Workspace, why, tell)
+		r.logLoss(record.Workspace, why, due)
 		return false
 	}
-	q.shares.add(of, callBytes, call.Size())
+	q.shares.add(sh, callBytes, call.Size())
 	q.mu.Unlock()
 
 	size := call.Size()
 	written, kept := r.calls.Start(ctx, call)
 	if !kept {
 		q.mu.Lock()
-		q.shares.add(of, callBytes, -size)
+		q.shares.add(sh, callBytes, -size)
 		q.mu.Unlock()
 		r.lose(record.Workspace, lostQueueFull, 1)
 	}
@@ -288,13 +289,14 @@ func (r *Recorder) Start(ctx context.Context, record *trace.Record) bool {
 }
 
 // Metrics stores metrics. It returns nil only after a commit on stable storage
-// that holds them, and never drops them silently: its error wraps ErrUnavailable,
-// or is that of ctx. Metrics that failed may still be stored if ctx ended, or the
+// that holds them, and never drops them silently: its error wraps ErrUnavailable
+// or is ctx's error. Metrics that failed may still be stored if ctx ended, or the
 // wait of at most 10 s was over, during their commit.
 //
 // Metrics with a reply are stored once for its key, however often they are
 // reported. If Metrics returns nil and m.Reply.Earlier is set, they had been
-// stored before, with that reply. m is the caller's again when Metrics returns.
+// stored before, with that reply. m is the caller's again when Metrics returns, but what
+// its pointers lead to must not change.
 func (r *Recorder) Metrics(ctx context.Context, m *trace.Metrics) error {
 	w := &waitingDurable{metrics: cloneMetrics(m), result: make(chan error, 1)}
 	err := r.store(ctx, w)
@@ -337,7 +339,7 @@ func (r *Recorder) pushDurable(w *waitingDurable) error {
 	if !q.shares.admits(w.share, durableCount, 1, false) || !q.shares.admits(w.share, durableBytes, w.size, false) {
 		return unavailable(errors.New("too many metrics wait"))
 	}
-	q.durable.push(w)
+	q.durable = append(q.durable, w)
 	q.durableBytes += w.size
 	q.shares.add(w.share, durableCount, 1)
 	q.shares.add(w.share, durableBytes, w.size)
@@ -399,7 +401,7 @@ func (r *Recorder) Versions(versions []trace.Version) {
 		if v.Time.IsZero() {
 			v.Time = now
 		}
-		q.versions.push(waitingVersion{p, v})
+		q.versions = append(q.versions, waitingVersion{p, v})
 		q.takeUp(p, versionCount)
 	}
 	q.mu.Unlock()
@@ -410,8 +412,8 @@ func (r *Recorder) Versions(versions []trace.Version) {
 }
 
 // Revision records in the background that a set of definitions is served. It keeps
-// served, which must not change after the call. Of those that wait for the store, the
-// newest of each workspace and directory is stored. A store that takes another's place
+// served, which must not change after the call. Of several that wait for the store, it
+// stores the newest of each workspace and directory. A store that replaces another
 // gets it too, until the workspace leaves.
 func (r *Recorder) Revision(served *Revision) {
 	q := &r.queue
@@ -427,9 +429,9 @@ func (r *Recorder) Revision(served *Revision) {
 	r.signal()
 }
 
-// Close refuses what comes from now on, writes what waits and closes the store.
-// When ctx is done or the store keeps failing, it drops, counts and logs what
-// still waits. Further calls wait for the first.
+// Close refuses further records, writes the queue and closes the store. When
+// ctx is done or the store keeps failing, it drops, counts and logs the
+// remaining records. Further calls wait for the first.
 func (r *Recorder) Close(ctx context.Context) error {
 	r.closed.Do(func() {
 		r.queue.mu.Lock()
@@ -437,7 +439,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 		r.queue.mu.Unlock()
 		close(r.closing)
 	})
-	r.Open() // to drain what came before, or just to end
+	r.Open() // to drain earlier items, or just to end
 	select {
 	case <-r.done:
 		return nil
@@ -465,12 +467,12 @@ func (r *Recorder) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var lost [lossReasons]uint64
-	for workspace, of := range q.shares.of {
-		if of.joins > 0 || of.lost != ([lossReasons]uint64{}) {
-			stats.Workspaces[workspace] = dropsOf(of.lost)
+	for workspace, sh := range q.shares.byWorkspace {
+		if sh.joins > 0 || sh.lost != ([lossReasons]uint64{}) {
+			stats.Workspaces[workspace] = dropsOf(sh.lost)
 		}
 		for why := range lossReasons {
-			lost[why] += of.lost[why]
+			lost[why] += sh.lost[why]
 		}
 	}
 	stats.Drops = dropsOf(lost)

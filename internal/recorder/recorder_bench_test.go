@@ -47,8 +47,9 @@ func fillSample(record *trace.Record, id trace.ID, now time.Time) {
 	record.Metadata = append(record.Metadata[:0], sampleMetadata...)
 }
 
-// What recording costs the request that is answered: filling a record and
-// handing it over. The dropped are those that the writer could not keep up with.
+// BenchmarkEvaluation measures the cost of recording for the request: filling a
+// record and handing it over. It reports the records that were dropped because
+// the writer could not keep up.
 func BenchmarkEvaluation(b *testing.B) {
 	r, now, dropped := benchmarkRecorder(b), time.Now(), 0
 	b.ReportAllocs()

@@ -55,8 +55,8 @@ func open(t *testing.T, r *Recorder) {
 	}
 }
 
-// settle lets d pass and the recorder do what is then due. What it did may be
-// looked at without a lock afterwards.
+// settle sleeps for d and makes the recorder do the work then due. The test may
+// look at the result without a lock afterwards.
 func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -255,7 +255,7 @@ func TestOnCommit(t *testing.T) {
 }
 
 // TestBuffersAreTheRecorders fails under the race detector, or by content, when
-// the recorder uses what its callers may reuse.
+// the recorder uses memory that its callers may reuse.
 func TestBuffersAreTheRecorders(t *testing.T) {
 	s := newMemStore()
 	var seen [][]byte
@@ -265,9 +265,6 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 		<-reused
 		for _, m := range b.Metrics {
 			seen = append(seen, bytes.Clone(m.Metadata), bytes.Clone(m.Values))
-			if *m.Score != 1 {
-				t.Errorf("the score became %v", *m.Score)
-			}
 		}
 		return nil
 	}
@@ -277,17 +274,16 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 	if _, err := r.TraceKey(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	buffer, score := []byte("content"), 1.0
+	buffer := []byte("content")
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
 		<-begun
 		leave()
 	}()
-	if err := r.Metrics(ctx, &trace.Metrics{Metadata: buffer, Values: buffer, Score: &score}); !errors.Is(err, context.Canceled) {
+	if err := r.Metrics(ctx, &trace.Metrics{Metadata: buffer, Values: buffer}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a report whose caller left: %v", err)
 	}
 	copy(buffer, "garbage")
-	score = 2
 	close(reused)
 	closeRecorder(t, r)
 	if len(seen) != 2 {

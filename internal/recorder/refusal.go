@@ -16,11 +16,11 @@ const (
 	// OtherSubjects.
 	maxRefusals = 1000
 
-	// refusalExampleEvery is how long after an example the next one is kept: a flood
-	// of refusals is counted, and not told.
+	// refusalExampleEvery is the time after an example until the next one is kept: a
+	// flood of refusals is counted, not shown.
 	refusalExampleEvery = time.Second
 
-	// What is kept of a subject and of an example's message, in bytes.
+	// Bounds of a subject and of an example's message, in bytes.
 	maxRefusalSubject = 128
 	maxRefusalMessage = 256
 )
@@ -29,7 +29,7 @@ const (
 // apart.
 const OtherSubjects = "*"
 
-// RefusalID is what refusals of an hour have in common.
+// RefusalID is the key by which the refusals of an hour are counted.
 type RefusalID struct {
 	Workspace string
 	APIKey    string // its name
@@ -41,7 +41,8 @@ type RefusalID struct {
 	Key       string // of the definition that was asked for; empty: of none that there is
 }
 
-// Refusal counts what was refused before a call, in an hour.
+// Refusal counts the requests of one kind that were refused before a call, in
+// an hour.
 type Refusal struct {
 	RefusalID
 	Hour     time.Time // its start
@@ -50,15 +51,15 @@ type Refusal struct {
 	Examples []RefusalExample // the newest first, MaxRefusalExamples at most
 }
 
-// RefusalExample is what one refused request was told, redacted and cut.
+// RefusalExample is the error of one refused request, redacted and cut.
 type RefusalExample struct {
 	Time    time.Time `json:"time"`
 	Message string    `json:"message"`
 	Param   string    `json:"param,omitempty"`
 }
 
-// refusals are those that wait for the writer. They are apart from the queue: counting
-// them holds no record up.
+// refusals holds the refusals that wait for the writer. They are apart from the queue,
+// so that counting them delays no record.
 type refusals struct {
 	mu  sync.Mutex
 	all map[refusalKey]*Refusal
@@ -131,12 +132,12 @@ func (q *refusals) take(to []*Refusal) []*Refusal {
 }
 
 // cutText returns the beginning of a text, at most so many bytes.
-func cutText(text string, most int) string {
-	if len(text) <= most {
+func cutText(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
 	}
-	return text[:most]
+	return text[:limit]
 }

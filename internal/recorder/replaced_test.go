@@ -21,8 +21,8 @@ func replacedOnce() func() error {
 	}
 }
 
-// TestReplacedStore has a store fail that another takes the place of: what was to
-// be written goes there, and nobody who waits is refused.
+// TestReplacedStore has a store fail and another replace it: the waiting batch
+// goes to the new one, and no waiting report is refused.
 func TestReplacedStore(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
 		open(t, r)
@@ -49,8 +49,8 @@ func TestReplacedStore(t *testing.T) {
 	})
 }
 
-// TestReplacedStoreFails has the store that takes another's place be no better:
-// who waits is told at once.
+// TestReplacedStoreFails has the second store fail, too: waiting reports get an
+// error at once.
 func TestReplacedStoreFails(t *testing.T) {
 	for name, worse := range map[string]func(*memStore){
 		"replaced again": func(s *memStore) { s.fail = func(*Batch) error { return ErrReplaced } },

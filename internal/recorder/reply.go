@@ -20,8 +20,8 @@ func (r *Recorder) Keep(ctx context.Context, reply *trace.Reply) error {
 	return nil
 }
 
-// Reply returns the reply that is kept under key and has not expired at the
-// time now, or nil. Its error wraps ErrUnavailable, or is that of ctx: the store
+// Reply returns the reply that is kept under key and has not expired at the time
+// now, or nil. Its error wraps ErrUnavailable, or is ctx's error: the store
 // can't be read, or could not keep another reply.
 func (r *Recorder) Reply(ctx context.Context, key trace.ReplyKey, now time.Time) (*trace.Reply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxDurableWait, errTooLong)

@@ -41,7 +41,7 @@ func TestMetricsOfAKeyAreStoredOnce(t *testing.T) {
 		}
 		group.Wait()
 		if first != 1 || len(s.metrics) != 1 {
-			t.Errorf("%d of 10 were told that they came first, and %d are stored", first, len(s.metrics))
+			t.Errorf("%d of 10 came first by their answer, and %d are stored", first, len(s.metrics))
 		}
 		if err := r.Metrics(t.Context(), metricsOn(1)); err != nil || len(s.metrics) != 2 {
 			t.Errorf("without a key: %v, %d stored", err, len(s.metrics))
@@ -161,7 +161,8 @@ func TestRepliesOfAFailingStore(t *testing.T) {
 }
 
 // TestCloseWaitsForReaders closes the recorder while a reply is being read. It
-// is no test for a bubble: time stands still there while a lock is waited for.
+// can't run in a bubble: time stands still there while a goroutine waits for a
+// lock.
 func TestCloseWaitsForReaders(t *testing.T) {
 	s := newMemStore()
 	reading := make(chan struct{})

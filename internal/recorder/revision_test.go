@@ -56,8 +56,8 @@ func TestRevisions(t *testing.T) {
 	})
 }
 
-// TestRevisionsOfAReplacedStore checks that a store which takes another's place gets
-// what is served, and nothing of workspaces that have left.
+// TestRevisionsOfAReplacedStore checks that a store which replaces another gets the
+// served revisions, and none of workspaces that have left.
 func TestRevisionsOfAReplacedStore(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
 		for _, workspace := range []string{"w", "w", "other"} {

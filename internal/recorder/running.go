@@ -1,23 +1,6 @@
 package recorder
 
-import (
-	"time"
-
-	"github.com/cadenza-gateway/cadenza/trace"
-)
-
-// keepCalls opens the file of start records, and writes those that could not be
-// written.
-func (w *writer) keepCalls() {
-	now := time.Now()
-	if w.options.Calls == "" || now.Before(w.callsAt) {
-		return
-	}
-	w.callsAt = time.Time{}
-	if w.calls.Retry() {
-		w.callsAt = now.Add(callsPause)
-	}
-}
+import "github.com/cadenza-gateway/cadenza/trace"
 
 // endCalls gives up the start records whose ends, or which themselves, the batch
 // has stored: not before, or a crash in between would leave no trace of a call.
@@ -65,6 +48,6 @@ func (r *Recorder) Calls(yield func(record *trace.Record, begun int64) bool) {
 	r.calls.Running(yield)
 }
 
-// Mark returns a mark between the calls that have begun and those that have not.
+// Mark returns a mark that separates the calls that have begun from later ones.
 // Marks ascend, also over restarts.
 func (r *Recorder) Mark() int64 { return r.calls.Now() }

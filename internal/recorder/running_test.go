@@ -76,9 +76,7 @@ func TestCallsOfADeadProcess(t *testing.T) {
 	var log strings.Builder
 	run(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, r *Recorder, s *memStore) {
 		dead := calls.New(r.options.Calls, slog.New(slog.DiscardHandler))
-		if err := dead.Open(); err != nil {
-			t.Fatal(err)
-		}
+		dead.Open()
 		for n := range byte(100) {
 			dead.Start(t.Context(), calls.NewCall(startOf("w", n)))
 		}
@@ -119,7 +117,8 @@ func TestCallsOfADeadProcess(t *testing.T) {
 	}
 }
 
-// TestLostEndsShowAsInterrupted: of a call whose end has no room, its start stays.
+// TestLostEndsShowAsInterrupted: if the end of a call does not fit into the queue,
+// its start stays.
 func TestLostEndsShowAsInterrupted(t *testing.T) {
 	run(t, Options{MaxRecords: 4}, func(t *testing.T, r *Recorder, s *memStore) {
 		for n := range byte(8) {
@@ -142,7 +141,7 @@ func TestLostEndsShowAsInterrupted(t *testing.T) {
 		if states[trace.StateEnded] != 5 || states[trace.StateInterrupted] != 4 {
 			t.Errorf("%v", states)
 		}
-		if used := r.queue.shares.of["w"].used; used != ([resources]int64{}) {
+		if used := r.queue.shares.byWorkspace["w"].used; used != ([resources]int64{}) {
 			t.Errorf("%v are held", used)
 		}
 	})

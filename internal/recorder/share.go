@@ -15,30 +15,30 @@ const (
 	resources
 )
 
-// shares divides the queue among workspaces, so that none takes the room of
+// shares divides the queue among workspaces, so that none takes the part of
 // another. Half of each resource is divided in equal parts among the workspaces
 // that joined; any workspace may use the other half. A workspace that is alone can
 // use all of it. queue.mu guards it.
 //
-// Of 1,000 records, for example, two workspaces have 250 each for themselves, and
+// For example, of 1,000 records two workspaces have 250 each for themselves, and
 // one of them may hold 750 while the other holds none.
 type shares struct {
-	max    [resources]int64
-	of     map[string]*share
-	last   *share           // that was asked for
-	joined int64            // workspaces that have a part of their own
-	parts  [resources]int64 // of each of them
-	common [resources]int64 // what all have beyond their own parts
+	max         [resources]int64
+	byWorkspace map[string]*share
+	last        *share           // the last one that share returned
+	joined      int64            // number of workspaces with a part
+	parts       [resources]int64 // the part of each of them
+	common      [resources]int64 // use beyond these parts, of all workspaces
 }
 
-// share is what one workspace has in the queue.
+// share is the part of one workspace in the queue.
 type share struct {
 	workspace string
 	joins     int
 	used      [resources]int64
 	lost      [lossReasons]uint64
-	told      [lossReasons]uint64 // of lost, in the log
-	said      [lossReasons]bool   // that some are lost, lately
+	logged    [lossReasons]uint64 // of lost, in the log
+	recent    [lossReasons]bool   // a loss was logged within the last minute
 }
 
 // share returns the share of a workspace.
@@ -46,50 +46,50 @@ func (s *shares) share(workspace string) *share {
 	if s.last != nil && s.last.workspace == workspace {
 		return s.last
 	}
-	of := s.of[workspace]
-	if of == nil {
-		of = &share{workspace: workspace}
-		s.of[workspace] = of
+	sh := s.byWorkspace[workspace]
+	if sh == nil {
+		sh = &share{workspace: workspace}
+		s.byWorkspace[workspace] = sh
 	}
-	s.last = of
-	return of
+	s.last = sh
+	return sh
 }
 
 // own returns the part of a resource that is the workspace's alone.
-func (s *shares) own(of *share, what resource) int64 {
-	if of.joins == 0 {
+func (s *shares) own(sh *share, res resource) int64 {
+	if sh.joins == 0 {
 		return 0
 	}
-	return s.parts[what]
+	return s.parts[res]
 }
 
-// admits reports whether there is room for amount more of a resource. extra makes
-// the room a quarter larger.
-func (s *shares) admits(of *share, what resource, amount int64, extra bool) bool {
-	own, after := s.own(of, what), of.used[what]+amount
-	room := s.max[what] - s.joined*s.parts[what]
+// admits reports whether the share may take amount more of a resource. extra
+// raises its ceilings by a quarter.
+func (s *shares) admits(sh *share, res resource, amount int64, extra bool) bool {
+	own, after := s.own(sh, res), sh.used[res]+amount
+	common := s.max[res] - s.joined*s.parts[res]
 	sure := own
 	if extra {
 		sure += own / 4
-		room += s.max[what] / 4
+		common += s.max[res] / 4
 	}
-	return after <= sure || s.common[what]+beyond(after, own)-beyond(of.used[what], own) <= room
+	return after <= sure || s.common[res]+beyond(after, own)-beyond(sh.used[res], own) <= common
 }
 
 // beyond returns how much of a share is not in the workspace's own part.
 func beyond(used, own int64) int64 { return max(used-own, 0) }
 
 // add takes amount of a resource, or gives it back if amount is negative.
-func (s *shares) add(of *share, what resource, amount int64) {
-	own, before := s.own(of, what), of.used[what]
-	of.used[what] += amount
-	s.common[what] += beyond(of.used[what], own) - beyond(before, own)
+func (s *shares) add(sh *share, res resource, amount int64) {
+	own, before := s.own(sh, res), sh.used[res]
+	sh.used[res] += amount
+	s.common[res] += beyond(sh.used[res], own) - beyond(before, own)
 }
 
 // join gives a workspace a part of its own. It may join more than once.
 func (s *shares) join(workspace string) {
-	of := s.share(workspace)
-	if of.joins++; of.joins == 1 {
+	sh := s.share(workspace)
+	if sh.joins++; sh.joins == 1 {
 		s.joined++
 		s.divide()
 	}
@@ -97,35 +97,36 @@ func (s *shares) join(workspace string) {
 
 // leave undoes one join.
 func (s *shares) leave(workspace string) {
-	of := s.share(workspace)
-	if of.joins--; of.joins > 0 {
+	sh := s.share(workspace)
+	if sh.joins--; sh.joins > 0 {
 		return
 	}
 	s.joined--
-	if of.used == ([resources]int64{}) {
-		delete(s.of, workspace)
+	if sh.used == ([resources]int64{}) {
+		delete(s.byWorkspace, workspace)
 		s.last = nil
 	}
 	s.divide()
 }
 
-// divide sets the parts again and sums up what is beyond them.
+// divide sets the parts again and sums up the use beyond them.
 func (s *shares) divide() {
 	s.parts, s.common = [resources]int64{}, [resources]int64{}
-	for what := range resources {
+	for res := range resources {
 		if s.joined > 0 {
-			s.parts[what] = s.max[what] / 2 / s.joined
+			s.parts[res] = s.max[res] / 2 / s.joined
 		}
 	}
-	for _, of := range s.of {
-		for what := range resources {
-			s.common[what] += beyond(of.used[what], s.own(of, what))
+	for _, sh := range s.byWorkspace {
+		for res := range resources {
+			s.common[res] += beyond(sh.used[res], s.own(sh, res))
 		}
 	}
 }
 
-// Join gives a workspace a part of the queue of its own, until as many calls of
-// Leave. A workspace without a part uses what the others leave.
+// Join gives a workspace its own part of the queue, until Leave has been called
+// as often as Join. A workspace without a part uses the common half and idle
+// parts.
 func (r *Recorder) Join(workspace string) {
 	r.queue.mu.Lock()
 	defer r.queue.mu.Unlock()
@@ -138,7 +139,7 @@ func (r *Recorder) Leave(workspace string) {
 	defer r.queue.mu.Unlock()
 	q := &r.queue
 	q.shares.leave(workspace)
-	if of := q.shares.of[workspace]; of == nil || of.joins == 0 {
+	if sh := q.shares.byWorkspace[workspace]; sh == nil || sh.joins == 0 {
 		q.served = slices.DeleteFunc(q.served, func(served *Revision) bool { return served.Workspace == workspace })
 	}
 }

@@ -22,8 +22,8 @@ func recordOf(workspace string, n byte, size int) *trace.Record {
 	return r
 }
 
-// TestWorkspacesHaveTheirShare has one workspace fill the queue with all that it
-// may while the writer is stalled. The room of another is still there: for
+// TestWorkspacesHaveTheirShare has one workspace fill the queue to its ceiling
+// while the writer is stalled. The part of another is still free: for
 // evaluations, starts, ends, versions and metrics, by number and by bytes.
 func TestWorkspacesHaveTheirShare(t *testing.T) {
 	const records, metrics, size = 80, 40, 64 << 10
@@ -119,7 +119,7 @@ func TestWorkspacesHaveTheirShare(t *testing.T) {
 	}
 }
 
-// A workspace that shares with nobody has all of the queue.
+// A workspace that is alone has all of the queue.
 func TestOneWorkspaceHasAll(t *testing.T) {
 	for joined, want := range map[int]int{0: 8, 1: 8, 2: 6, 4: 5} {
 		run(t, Options{MaxRecords: 8}, func(t *testing.T, r *Recorder, _ *memStore) {
@@ -135,7 +135,7 @@ func TestOneWorkspaceHasAll(t *testing.T) {
 			if taken != want {
 				t.Errorf("%d workspaces joined: one takes %d of 8 places, want %d", joined, taken, want)
 			}
-			// What the others left it keeps; new ones get theirs all the same.
+			// It keeps the part that the others left; new ones get theirs all the same.
 			r.Join("new")
 			if joined > 0 && !r.Evaluation(recordOf("new", 1, 0)) && joined < 4 {
 				t.Errorf("%d workspaces joined: a new one gets nothing", joined)
@@ -145,12 +145,12 @@ func TestOneWorkspaceHasAll(t *testing.T) {
 	}
 }
 
-// TestSharesAddUp does all that changes the shares, in any order: the sums hold,
-// no more is let in than there is, and whoever joined gets at least its part.
+// TestSharesAddUp makes all changes of the shares, in any order: the sums hold,
+// the ceilings hold, and each workspace that joined gets at least its part.
 func TestSharesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.Int64Range(1, 200).Draw(t, "most")
-		s := shares{of: make(map[string]*share)}
+		s := shares{byWorkspace: make(map[string]*share)}
 		for what := range resources {
 			s.max[what] = most
 		}
@@ -159,23 +159,23 @@ func TestSharesAddUp(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"join": func(t *rapid.T) { s.join(workspace.Draw(t, "workspace")) },
 			"leave": func(t *rapid.T) {
-				if name := workspace.Draw(t, "workspace"); s.of[name] != nil && s.of[name].joins > 0 {
+				if name := workspace.Draw(t, "workspace"); s.byWorkspace[name] != nil && s.byWorkspace[name].joins > 0 {
 					s.leave(name)
 				}
 			},
 			"take": func(t *rapid.T) {
-				of, n, extra := s.share(workspace.Draw(t, "workspace")), amount.Draw(t, "amount"), rapid.Bool().Draw(t, "extra")
-				admitted := s.admits(of, recordBytes, n, extra)
-				if !admitted && of.used[recordBytes]+n <= s.own(of, recordBytes) {
-					t.Fatalf("%d more of %d were refused, and %d are its own", n, of.used[recordBytes], s.own(of, recordBytes))
+				sh, n, extra := s.share(workspace.Draw(t, "workspace")), amount.Draw(t, "amount"), rapid.Bool().Draw(t, "extra")
+				admitted := s.admits(sh, recordBytes, n, extra)
+				if !admitted && sh.used[recordBytes]+n <= s.own(sh, recordBytes) {
+					t.Fatalf("%d more of %d were refused, and %d are its own", n, sh.used[recordBytes], s.own(sh, recordBytes))
 				}
 				if admitted {
-					s.add(of, recordBytes, n)
+					s.add(sh, recordBytes, n)
 				}
 			},
 			"give": func(t *rapid.T) {
-				if of := s.share(workspace.Draw(t, "workspace")); of.used[recordBytes] > 0 {
-					s.add(of, recordBytes, -rapid.Int64Range(1, of.used[recordBytes]).Draw(t, "amount"))
+				if sh := s.share(workspace.Draw(t, "workspace")); sh.used[recordBytes] > 0 {
+					s.add(sh, recordBytes, -rapid.Int64Range(1, sh.used[recordBytes]).Draw(t, "amount"))
 				}
 			},
 			"": func(t *rapid.T) {
@@ -185,8 +185,8 @@ func TestSharesAddUp(t *testing.T) {
 					t.Fatalf("beyond the parts are %v, by the sums %v", s.common, common)
 				}
 				joined := int64(0)
-				for _, of := range s.of {
-					if of.joins > 0 {
+				for _, sh := range s.byWorkspace {
+					if sh.joins > 0 {
 						joined++
 					}
 				}
@@ -198,24 +198,24 @@ func TestSharesAddUp(t *testing.T) {
 	})
 }
 
-// Without workspaces coming and going, the queue never holds more than it may:
-// its ceiling, and half as much again of what is worth more.
+// Without workspaces coming and going, the queue never exceeds its ceiling, or
+// one and a half times its ceiling with the items that are worth more.
 func TestSharesAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.Int64Range(1, 1000).Draw(t, "most")
-		s := shares{of: make(map[string]*share)}
+		s := shares{byWorkspace: make(map[string]*share)}
 		s.max[recordBytes] = most
 		for n := range rapid.IntRange(0, 5).Draw(t, "joined") {
 			s.join(fmt.Sprint(n))
 		}
 		total, atMost := int64(0), most
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			of := s.share(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "workspace")))
+			sh := s.share(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "workspace")))
 			n, extra := rapid.Int64Range(1, 50).Draw(t, "amount"), rapid.Bool().Draw(t, "extra")
-			if !s.admits(of, recordBytes, n, extra) {
+			if !s.admits(sh, recordBytes, n, extra) {
 				continue
 			}
-			s.add(of, recordBytes, n)
+			s.add(sh, recordBytes, n)
 			if total += n; extra {
 				atMost = most + most/2
 			}
@@ -267,17 +267,17 @@ func TestLossesAreTold(t *testing.T) {
 	})
 }
 
-// TestQueueIsGivenBack has all that waits stored, refused, abandoned or dropped:
-// nothing of it holds its place any more.
+// TestQueueIsGivenBack has all waiting items stored, refused, abandoned or
+// dropped: no place is taken any more.
 func TestQueueIsGivenBack(t *testing.T) {
 	check := func(t *testing.T, what string, r *Recorder) {
 		t.Helper()
 		synctest.Wait()
 		r.queue.mu.Lock()
 		defer r.queue.mu.Unlock()
-		for workspace, of := range r.queue.shares.of {
-			if of.used != ([resources]int64{}) {
-				t.Errorf("%s: %q still has %v", what, workspace, of.used)
+		for workspace, sh := range r.queue.shares.byWorkspace {
+			if sh.used != ([resources]int64{}) {
+				t.Errorf("%s: %q still has %v", what, workspace, sh.used)
 			}
 		}
 		if q := &r.queue; q.bytes != 0 || q.durableBytes != 0 || q.shares.common != ([resources]int64{}) {
@@ -330,10 +330,10 @@ func TestQueueIsGivenBack(t *testing.T) {
 	}
 	last.queue.mu.Lock()
 	defer last.queue.mu.Unlock()
-	for workspace, of := range last.queue.shares.of {
-		of.used[callBytes] = 0 // of calls whose ends were dropped: the next process finds them
-		if of.used != ([resources]int64{}) {
-			t.Errorf("closed: %q still has %v", workspace, of.used)
+	for workspace, sh := range last.queue.shares.byWorkspace {
+		sh.used[callBytes] = 0 // of calls whose ends were dropped: the next process finds them
+		if sh.used != ([resources]int64{}) {
+			t.Errorf("closed: %q still has %v", workspace, sh.used)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestSharedMembersAreCountedOnce(t *testing.T) {
 		if got, want := r.Stats().QueuedBytes, int64(100*(overhead+10)+common); got != want {
 			t.Errorf("%d bytes wait, want %d", got, want)
 		}
-		request(100, 0) // of which there is room for 50
+		request(100, 0) // of which 50 fit
 		stats := r.Stats()
 		if want := int64(150*overhead + 100*10 + 2*common); stats.QueuedBytes != want || stats.Drops.QueueFull != 50 {
 			t.Errorf("%d bytes wait (want %d), %+v", stats.QueuedBytes, want, stats.Drops)
@@ -48,7 +48,8 @@ func TestSharedMembersAreCountedOnce(t *testing.T) {
 	})
 }
 
-// TestSharedMembersAreCountedWithoutTheFirst record, where that is dropped.
+// TestSharedMembersAreCountedWithoutTheFirst: they are counted if the first
+// record is dropped.
 func TestSharedMembersAreCountedWithoutTheFirst(t *testing.T) {
 	r := New(Options{MaxBytes: MaxRecordSize / 4})
 	shared := &trace.Shared{Context: make([]byte, 1000)}
@@ -63,8 +64,8 @@ func TestSharedMembersAreCountedWithoutTheFirst(t *testing.T) {
 	}
 }
 
-// TestSharedContentIsBounded: what a request shares and what each of its records
-// has are not larger together than a request may be.
+// TestSharedContentIsBounded: the shared content of a request and the content of
+// each of its records are within the bound of a request together.
 func TestSharedContentIsBounded(t *testing.T) {
 	const each = MaxRequestSize / 4
 	for _, test := range []struct {
@@ -87,7 +88,7 @@ func TestSharedContentIsBounded(t *testing.T) {
 			}
 			r.Evaluations(records)
 			left := 0
-			for _, waiting := range r.queue.records.all() {
+			for _, waiting := range r.queue.records {
 				record := waiting.record
 				if len(record.Response) == test.own && record.SharesContent && record.Shared == shared {
 					left++

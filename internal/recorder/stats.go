@@ -2,7 +2,7 @@ package recorder
 
 import "time"
 
-// Availability is what the recorder can do at the moment.
+// Availability is the present ability of the recorder to store.
 type Availability uint8
 
 // The states of a recorder.
@@ -26,7 +26,7 @@ func (a Availability) String() string {
 	return "opening"
 }
 
-// Drops counts what was lost, by reason.
+// Drops counts lost records by reason.
 type Drops struct {
 	QueueFull uint64 // more waited than the recorder may hold
 	TooLarge  uint64 // one record was larger than MaxRecordSize without its content
@@ -67,7 +67,7 @@ type Stats struct {
 // Commit describes one commit to Options.OnCommit.
 type Commit struct {
 	Duration time.Duration
-	Len      int  // what was in the batch
+	Len      int  // items in the batch
 	Durable  bool // whether it had to reach stable storage
 	Err      error
 }

@@ -18,25 +18,24 @@ var ErrUnavailable = errors.New("the trace store is unavailable")
 // again. After any other error the recorder tries the same store again.
 var ErrBroken = errors.New("the store must be opened anew")
 
-// ErrReplaced is an ErrBroken of a store in whose place another is opened next:
-// what this store failed to commit will not be in that one.
+// ErrReplaced is an ErrBroken of a store that another replaces next: the batch
+// that this store failed to commit will not be in that one.
 var ErrReplaced = fmt.Errorf("%w: another takes its place", ErrBroken)
 
-// Store is where a recorder writes. The recorder calls all methods but Reply from
-// one goroutine.
+// Store is the storage of a recorder, which calls all methods but Reply from one
+// goroutine.
 type Store interface {
 	// Commit stores a batch whole or not at all. When it returns nil, a durable
 	// batch is on stable storage, and any other at least with the operating
 	// system. An interrupted call whose record is already stored, and a version
-	// that is known, are not stored again. If another reply is
-	// kept under the key of a reply and has not expired at the time of this one,
-	// neither this reply nor its metrics are stored, and the other becomes its
-	// Earlier. The batch and what it holds are the caller's again when Commit
-	// returns.
+	// that is known, are not stored again. If another reply is kept under the key
+	// of a reply and has not expired at the time of this one, neither this reply
+	// nor its metrics are stored, and the other becomes its Earlier. The batch and
+	// its content are the caller's again when Commit returns.
 	Commit(ctx context.Context, batch *Batch) error
 
-	// Maintain does one small step of housekeeping, such as deleting some of
-	// what is older than the retention, and reports whether another is due.
+	// Maintain does one small step of housekeeping, such as deleting some of the
+	// traces past the retention, and reports whether another is due.
 	Maintain(ctx context.Context, now time.Time) (more bool, err error)
 
 	// Reply returns the reply that is kept under key and has not expired at the
@@ -51,21 +50,21 @@ type Store interface {
 	// outside Commit and Maintain. Both then fail with ErrBroken.
 	Broken() <-chan struct{}
 
-	// Close frees what the store holds.
+	// Close releases the store's resources.
 	Close() error
 }
 
-// Batch is what a store commits in one transaction.
+// Batch is the content of one transaction of a store.
 type Batch struct {
 	Interrupted []*trace.Record // upstream calls that have no end
 	Records     []*trace.Record
 	Metrics     []*trace.Metrics
-	Replies     []*trace.Reply // beside those of metrics
+	Replies     []*trace.Reply // without the replies of metrics
 	Versions    []trace.Version
 	// Revisions are the sets that began to be served, of a workspace and directory at
 	// most one.
 	Revisions []*Revision
-	// Refusals are to be added to those of their hours.
+	// Refusals are to be added to the counts of their hours.
 	Refusals []*Refusal
 }
 

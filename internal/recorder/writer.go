@@ -21,10 +21,6 @@ const (
 	// one maintenance.
 	maintainEvery = time.Minute
 	maintainPause = 20 * time.Millisecond
-
-	// callsPause is the pause before a file of start records that failed is tried
-	// again.
-	callsPause = time.Second
 )
 
 var errPanic = errors.New("panic")
@@ -37,7 +33,6 @@ type writer struct {
 	durable  []*waitingDurable
 	ids      []trace.ID      // of the batch
 	sizes    []int64         // of the start records of these
-	callsAt  time.Time       // when the start records are tried again; zero: nothing failed
 	failures int             // in a row
 	replaced bool            // another store follows, and metrics and replies wait for it
 	reopened bool            // a store was open before
@@ -45,18 +40,20 @@ type writer struct {
 	flushAt  time.Time       // when the waiting records must be written
 	timer    *time.Timer
 
-	told   string    // the error that the log has; empty while it says that all is stored
-	toldAt time.Time // when an error was logged last
+	logged   string    // the last error logged; empty once the log has the recovery
+	loggedAt time.Time // when an error was logged last
 }
 
 // run is the recorder's goroutine. It logs a panic and goes on: otherwise metrics
-// would be refused for ever, and no log would say why.
+// would be refused from then on, and no log would have the reason.
 func (r *Recorder) run() {
 	defer close(r.done)
 	defer r.cancel()
 	w := &writer{Recorder: r, timer: time.NewTimer(time.Hour)}
 	defer w.timer.Stop()
-	w.keepCalls()
+	if w.options.Calls != "" {
+		w.calls.Open()
+	}
 	if lost := w.calls.Lost(); lost > 0 {
 		w.options.Logger.Warn("the process had ended during upstream calls; their traces are marked as interrupted", "count", lost)
 	}
@@ -132,13 +129,12 @@ func (w *writer) openStore() Store {
 		if last {
 			return nil
 		}
-		w.keepCalls()
 		w.pause(pause)
 	}
 }
 
-// keepServed has the revisions that are served stored again where this is not the
-// first store: it may be a new one, in the place of one that was damaged or deleted.
+// keepServed has the served revisions stored again if this is not the first store:
+// it may be a new one that replaces a damaged or deleted one.
 func (w *writer) keepServed() {
 	q := &w.queue
 	q.mu.Lock()
@@ -176,8 +172,7 @@ func (w *writer) serve(store Store) (reopen bool) {
 	maintainAt := time.Now()
 	w.broken = store.Broken()
 	for w.ctx.Err() == nil {
-		w.keepCalls()
-		// Also while commits fail: what is deleted makes room on a full disk.
+		// Also while commits fail: deleting frees space on a full disk.
 		if now := time.Now(); !now.Before(maintainAt) || w.isBroken() {
 			pause, err := w.maintain(store, now)
 			if err != nil {
@@ -198,7 +193,7 @@ func (w *writer) serve(store Store) (reopen bool) {
 			continue
 		}
 		if errors.Is(err, errPanic) {
-			w.dropBatch() // it may be what the store panics on
+			w.dropBatch() // the store may panic on it
 			return true
 		}
 		if errors.Is(err, ErrBroken) {
@@ -246,16 +241,13 @@ func (w *writer) next(maintainAt time.Time) bool {
 	default:
 		until = now
 	}
-	if !w.callsAt.IsZero() && w.callsAt.Before(until) {
-		until = w.callsAt
-	}
 	if until.After(now) {
 		w.wait(until.Sub(now))
 		return true
 	}
 	w.flushAt = time.Time{}
 	// The first report wakes the writer before others that have arrived have run. On
-	// one processor, where little runs beside a short sync, each would have a commit
+	// one processor, where little runs during a short sync, each would have a commit
 	// to itself.
 	runtime.Gosched()
 	w.queue.take(&w.batch, &w.durable)
@@ -264,7 +256,7 @@ func (w *writer) next(maintainAt time.Time) bool {
 	}
 	w.batch.Interrupted = append(w.batch.Interrupted, w.calls.Interrupted(maxBatch, maxBatchBytes)...)
 	if len(w.batch.Interrupted) == 0 {
-		w.calls.Forget() // what can't be read
+		w.calls.Forget() // calls that can't be read
 	}
 	return true
 }
@@ -282,8 +274,7 @@ func (w *writer) maintain(store Store, now time.Time) (time.Duration, error) {
 	case more:
 		return maintainPause, nil
 	}
-	w.tellLosses()
-	w.calls.Shrink()
+	w.logLosses()
 	return maintainEvery, nil
 }
 
@@ -300,8 +291,8 @@ func (w *writer) fail(err error) {
 }
 
 // commit commits the batch and answers its senders. When it fails, it refuses the
-// metrics and replies at once and keeps the rest of the batch. It keeps all of the
-// batch if another store takes the place of this one.
+// metrics and replies at once and keeps the records of the batch. It keeps all of
+// the batch if another store replaces this one.
 func (w *writer) commit(store Store) error {
 	size, durable := w.batch.Len(), w.batch.Durable()
 	began := time.Now()
@@ -340,9 +331,9 @@ func (w *writer) tryCommit(store Store) (err error) {
 	return store.Commit(context.Background(), &w.batch)
 }
 
-// tellAgain is how soon another error is logged. A disk that is full fails in several
+// logAgain is the time until another error is logged. A disk that is full fails in several
 // ways by turns, and some commits fit in between.
-const tellAgain = time.Minute
+const logAgain = time.Minute
 
 // setState publishes the recorder's state and logs its changes. A nil error does
 // not clear the last one unless the state is Available.
@@ -358,16 +349,16 @@ func (w *writer) setState(state Availability, err error) {
 	}
 	q.mu.Unlock()
 	switch {
-	case err != nil && err.Error() != w.told && time.Since(w.toldAt) >= tellAgain:
-		w.told, w.toldAt = err.Error(), time.Now()
+	case err != nil && err.Error() != w.logged && time.Since(w.loggedAt) >= logAgain:
+		w.logged, w.loggedAt = err.Error(), time.Now()
 		w.options.Logger.Error("traces and metrics are not stored; trying again", "error", err)
-	case state == Available && w.told != "":
-		w.told = ""
+	case state == Available && w.logged != "":
+		w.logged = ""
 		w.options.Logger.Info("traces and metrics are being stored again")
 	}
 }
 
-// probe lets metrics and replies in although the last commit failed.
+// probe admits metrics and replies although the last commit failed.
 func (w *writer) probe() {
 	w.queue.mu.Lock()
 	w.queue.probing = true

@@ -1,7 +1,7 @@
 package redact
 
 // Classes of bytes. keyChar are the characters of all kinds of tokens; wordChar are
-// those that do not also separate tokens.
+// the characters that do not also separate tokens.
 var (
 	digit      = classOf("0123456789")
 	upper      = classOf("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -116,7 +116,7 @@ func backslashes(text []byte, i int) int {
 	return n
 }
 
-// behindEscape moves start past the escape that begins right before it, where one
+// behindEscape moves start past the escape that begins right before it, if one
 // does. An even number of backslashes escape each other.
 func behindEscape(text []byte, start int) int {
 	if start > 0 && text[start-1] == '\\' && backslashes(text, start)%2 == 1 {

@@ -102,7 +102,9 @@ func isBasic(token []byte) bool {
 		!bytes.ContainsFunc(decoded, func(r rune) bool { return r < ' ' })
 }
 
-// schemes are those whose credentials are one token.
+// schemes are the authentication schemes (RFC 9110,
+// https://www.rfc-editor.org/rfc/rfc9110#section-11.1) whose credentials are
+// one token.
 var schemes = []string{"bearer ", "basic ", "token ", "apikey ", "api-key ", "bot ", "negotiate "}
 
 // findAuthorization finds the values of Authorization headers, also short ones. It
@@ -143,7 +145,7 @@ func (f *finder) findAuthorization() {
 	}
 }
 
-// credentials returns where the credentials that begin at start end, or 0 where the
+// credentials returns the end of the credentials that begin at start, or 0 if the
 // text is only about credentials.
 func (f *finder) credentials(start int, basic bool) int {
 	n := stretch(f.text[start:], keyChar)

@@ -40,17 +40,17 @@ func (f *finder) findPrivateKeys() {
 	}
 }
 
-// privateKey returns where the private key with the body at start ends, or 0 where
+// privateKey returns the end of the private key with the body at start, or 0 if
 // there is none.
 func (f *finder) privateKey(start int, label []byte) int {
 	text := f.text
 	lines := 0
-	last := 0 // where the last line that certainly belongs to the key ends
+	last := 0 // end of the last line that certainly belongs to the key
 	for i := start; i < len(text); {
 		switch {
 		case base64Char[text[i]]:
 			n := stretch(text[i:], base64Char)
-			// A short line is the key's last, or a part of it, where no prose
+			// A short line is the key's last, or a part of it, if no prose
 			// follows.
 			if n >= minKeyLine || last > 0 && breaks(text[last:i]) && (i+n == len(text) || text[i+n] == '\\' || text[i+n] == '\n' || text[i+n] == '\r' || text[i+n] == '"') {
 				if n >= minKeyLine {
@@ -82,7 +82,7 @@ func (f *finder) privateKey(start int, label []byte) int {
 	return last
 }
 
-// breaks reports whether what is between two lines is one line break.
+// breaks reports whether the text between two lines is one line break.
 func breaks(gap []byte) bool {
 	switch string(gap) {
 	case "\n", "\r\n", `\n`, `\r\n`, `\\n`, `\\r\\n`:

@@ -1,6 +1,6 @@
 // Package redact takes secrets out of text before it is stored: keys of this
 // gateway and of providers, tokens, private keys, passwords in URLs and, where
-// it is told to, what identifies people.
+// configured, data that identifies people.
 //
 // It finds the gateway's own secrets by their values, and others by shapes and by
 // labels. So it misses secrets that look like any other word: a short password, or
@@ -17,18 +17,13 @@ import (
 	"unsafe"
 )
 
-// Detectors are the optional detectors. Those of secrets are always on.
+// Detectors are the optional detectors. The detectors of secrets are always on.
 type Detectors uint8
 
 // The optional detectors.
 const (
 	// Email finds e-mail addresses of ASCII letters, with a dotted domain.
 	Email Detectors = 1 << iota
-	// Phone finds telephone numbers in international form (+49 30 1234567,
-	// 0049 30 1234567) and in national forms that other numbers rarely have:
-	// (212) 555-0123, 212-555-0123, 030 1234567, 0151/23456789, 06 12 34 56 78.
-	// It never takes digits without separators.
-	Phone
 	// Card finds numbers of payment cards: with a known prefix, a length that the
 	// prefix allows, a right check digit, and digits without separators or in the
 	// groups that are printed on cards.
@@ -39,7 +34,7 @@ const (
 var names = []struct {
 	name     string
 	detector Detectors
-}{{"card", Card}, {"email", Email}, {"phone", Phone}}
+}{{"card", Card}, {"email", Email}}
 
 // Names returns the names of the optional detectors, sorted.
 func Names() []string {
@@ -108,8 +103,8 @@ func (r *Redactor) String(text string) string {
 	return string(redacted)
 }
 
-// maxRounds bounds how often a text is searched. The text beside a finding may become
-// a finding once the first is replaced ("a@b.co" after a key), so a text with
+// maxRounds bounds how often a text is searched. The text next to a finding may
+// become a finding once the first is replaced ("a@b.co" after a key), so a text with
 // findings is searched until there are none, mostly twice.
 const maxRounds = 8
 
@@ -148,7 +143,7 @@ type finder struct {
 
 	hasHashes bool // of values, as [Redactor.Inputs] describes them
 
-	accessKeyAt, secretKeyAt int // where the last of each of AWS's began, plus one
+	accessKeyAt, secretKeyAt int // offset of the last of each of AWS's, plus one
 }
 
 func (f *finder) add(start, end int, name string) {
@@ -163,13 +158,13 @@ func (f *finder) find() {
 	f.findPrivateKeys()
 	f.findAuthorization()
 	f.findAddresses()
-	if f.r.detectors&(Phone|Card) != 0 {
-		f.findNumbers()
+	if f.r.detectors&Card != 0 {
+		f.findCards()
 	}
 	f.findValues(f.r.values())
 }
 
-// replace returns a copy of the text with the findings replaced. Those that
+// replace returns a copy of the text with the findings replaced. Findings that
 // overlap become one, named like the first.
 func (f *finder) replace() ([]byte, int) {
 	slices.SortStableFunc(f.spans, func(a, b span) int {

@@ -48,7 +48,7 @@ var (
 )
 
 // all finds everything; the isKey knows one key without a prefix.
-var all = New(Email|Phone|Card, func(token []byte) bool { return string(token) == plainOwn || string(token) == "7777777777777777777" }, nil)
+var all = New(Email|Card, func(token []byte) bool { return string(token) == plainOwn || string(token) == "7777777777777777777" }, nil)
 
 const plainOwn = "correct+horse.battery/staple"
 
@@ -152,17 +152,6 @@ func TestFindings(t *testing.T) {
 		{"card of 15", "3782 822463 10005, 378282246310005", "[redacted:card], [redacted:card]"},
 		{"card with its code behind", "6011 1111 1111 1117 123", "[redacted:card] 123"},
 		{"card behind a line break", `"\n4111111111111111"`, `"\n[redacted:card]"`},
-
-		{"phone", "+49 30 1234567", "[redacted:phone]"},
-		{"phone, unbroken", "call +4915112345678.", "call [redacted:phone]."},
-		{"phone of America", "+1 (212) 555-0123, (212) 555-0123, 212-555-0123, 212.555.0123, 1-212-555-0123", "[redacted:phone], [redacted:phone], [redacted:phone], [redacted:phone], [redacted:phone]"},
-		{"phone of America, unbroken", "tel:+12125550123", "tel:[redacted:phone]"},
-		{"phone of Germany", "030 1234567 oder 0151/23456789, 0049 30 1234567", "[redacted:phone] oder [redacted:phone], [redacted:phone]"},
-		{"phone of France", "06 12 34 56 78 ou 01.23.45.67.89", "[redacted:phone] ou [redacted:phone]"},
-		{"phone of Britain", "020 7946 0958, 07700 900123, +44 (0)20 7946 0958", "[redacted:phone], [redacted:phone], [redacted:phone]"},
-		{"phone of Belgium", "0470 12 34 56, 0470/12.34.56", "[redacted:phone], [redacted:phone]"},
-		{"phone of Japan", "03-1234-5678, 090-1234-5678", "[redacted:phone], [redacted:phone]"},
-		{"phone of the Netherlands", "06-12345678, 020-1234567", "[redacted:phone], [redacted:phone]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := strings.Clone(test.text)
@@ -182,7 +171,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// ordinary is what no detector may touch.
+// ordinary are the texts that no detector may touch.
 var ordinary = []string{
 	"", " ", "sk-", "a", "@", "+", "-----BEGIN ", "://@", "eyJ", "the task-force of the risk-averse disk-utility-2024-version",
 	"task-" + invent(48, base62), "risk-" + invent(48, base62), "disk-" + invent(48, base62), "my_" + plainSK,
@@ -238,7 +227,6 @@ func TestOptionalDetectorsAreOptional(t *testing.T) {
 	}{
 		{0, text},
 		{Email, "[redacted:email], +49 30 1234567, 4111 1111 1111 1111"},
-		{Phone, "jane@example.com, [redacted:phone], 4111 1111 1111 1111"},
 		{Card, "jane@example.com, +49 30 1234567, [redacted:card]"},
 	} {
 		if got := New(test.detectors, nil, nil).String(text); got != test.want {
@@ -272,12 +260,12 @@ func TestNumbersBecomeStrings(t *testing.T) {
 	}
 }
 
-// TestInputs passes over the hashes of inputs alone. What a caller can send is searched
+// TestInputs passes over the hashes of inputs alone. A caller's own text is searched
 // wherever it is.
 func TestInputs(t *testing.T) {
 	const hash = "6vYaQckHwe7gZiDa"
 	asked := 0
-	r := New(Email|Phone|Card, func(token []byte) bool { asked++; return string(token) == hash }, nil)
+	r := New(Email|Card, func(token []byte) bool { asked++; return string(token) == hash }, nil)
 	for _, test := range []struct {
 		text, want string
 		asked      int
@@ -302,7 +290,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// TestIsKeyIsAskedForTokens holds what New says of isKey.
+// TestIsKeyIsAskedForTokens checks the doc comment of New about isKey.
 func TestIsKeyIsAskedForTokens(t *testing.T) {
 	var asked []string
 	r := New(0, func(token []byte) bool { asked = append(asked, string(token)); return false }, nil)
@@ -330,16 +318,16 @@ func worst() map[string]string {
 	return texts
 }
 
-// TestLinearTime compares what a text costs with what twice as much of it does,
-// so that neither a slow machine nor what coverage adds matters.
+// TestLinearTime compares the time of a text with that of twice the text, so
+// that neither a slow machine nor the cost of coverage matters.
 func TestLinearTime(t *testing.T) {
 	const most = time.Second // for a megabyte, on any machine
 	linear := func(once, double time.Duration) bool { return once < most && double < 3*once+20*time.Millisecond }
 	for part, text := range worst() {
 		twice := []byte(text + text)
-		for _, r := range []*Redactor{New(0, nil, nil), New(Email|Phone|Card, func([]byte) bool { return false }, nil)} {
+		for _, r := range []*Redactor{New(0, nil, nil), New(Email|Card, func([]byte) bool { return false }, nil)} {
 			once, double := time.Hour, time.Hour
-			for range 20 { // the machine may be busy
+			for range 100 { // the machine may be busy
 				began := time.Now()
 				r.JSON([]byte(text))
 				half := time.Now()
@@ -360,7 +348,7 @@ func TestLinearTime(t *testing.T) {
 }
 
 func TestNothingFoundAllocatesNothing(t *testing.T) {
-	r := New(Email|Phone|Card, func([]byte) bool { return false }, nil)
+	r := New(Email|Card, func([]byte) bool { return false }, nil)
 	text := []byte(benchText(4 << 10))
 	if n := testing.AllocsPerRun(100, func() { r.JSON(text) }); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -418,11 +406,11 @@ func checkProperties(t *testing.T, text string) {
 var odd = New(0, func(token []byte) bool { return token[len(token)-1]%3 == 0 }, nil)
 
 // known knows values that look like JSON, or are a part of its escapes.
-var known = knowing(Email|Phone|Card, knownValues...)
+var known = knowing(Email|Card, knownValues...)
 
 var knownValues = []string{`A"z-12345`, "12345678", "true,null", `\u00e9\n`, "u00e9A-z", "n@b.co12", `":"a@b.co`}
 
-// TestAnyMixture puts what the detectors look for side by side in ways that
+// TestAnyMixture puts findings of the detectors side by side in ways that
 // random bytes don't come to.
 func TestAnyMixture(t *testing.T) {
 	fragments := append(knownValues, plainSK, openAI, ownKey, accessID, awsSecret, signed, basic, pem, pem[:120], invent(32, hexDigits), plainOwn, "sk-", "eyJ", "api_key", "token", "password", "Authorization", "Bearer", "Basic", " is ", "://", "postgres://u:", "pw", "host",
@@ -466,7 +454,7 @@ func BenchmarkOrdinary(b *testing.B) {
 	for _, r := range []struct {
 		name string
 		r    *Redactor
-	}{{"secrets", New(0, nil, nil)}, {"secrets+keys", New(0, func([]byte) bool { return false }, nil)}, {"all", New(Email|Phone|Card, nil, nil)}} {
+	}{{"secrets", New(0, nil, nil)}, {"secrets+keys", New(0, func([]byte) bool { return false }, nil)}, {"all", New(Email|Card, nil, nil)}} {
 		for _, size := range []int{200, 2 << 10, 64 << 10} {
 			for name, text := range map[string]string{"json": benchText(size), "english": english[:size]} {
 				b.Run(fmt.Sprintf("%s/%s/%d", r.name, name, size), func(b *testing.B) {

@@ -88,9 +88,9 @@ var shapesByFirst = func() (by [256][]shape) {
 // maxDecisive is how many characters after a prefix decide.
 const maxDecisive = 128
 
-// shaped returns where the token that begins at start ends, and its name, or 0 where
+// shaped returns the end of the token that begins at start, and its name, or 0 if
 // there is none. It reads to the end of the word, and on to the end of the run
-// where the shape has more separators.
+// if the shape has more separators.
 func (f *finder) shaped(start, word, end int) (int, string) {
 	if end-start < minToken {
 		return 0, ""

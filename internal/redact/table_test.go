@@ -100,7 +100,7 @@ func TestEveryShape(t *testing.T) {
 	}
 }
 
-// TestEveryLabel finds what stands behind the name of a secret, whatever it looks
+// TestEveryLabel finds the value behind the name of a secret, whatever it looks
 // like.
 func TestEveryLabel(t *testing.T) {
 	labels := []string{

@@ -2,8 +2,6 @@ package redact
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
 )
 
 const (
@@ -21,14 +19,6 @@ func (f *finder) findTokens() {
 	text := f.text
 	for start := 0; start+minToken <= len(text); {
 		window := text[start : start+minToken]
-		if m := surelyNoKeyChars(binary.LittleEndian.Uint64(window[8:])); m != 0 {
-			start += 16 - bits.LeadingZeros64(m)/8
-			continue
-		}
-		if m := surelyNoKeyChars(binary.LittleEndian.Uint64(window)); m != 0 {
-			start += 8 - bits.LeadingZeros64(m)/8
-			continue
-		}
 		i := minToken - 1
 		for i >= 0 && keyChar[window[i]] {
 			i--
@@ -53,13 +43,6 @@ func (f *finder) isHash(start, end int) bool {
 	const before, length, after = `:{"hash":"`, 16, `"}`
 	return f.hasHashes && end-start == length && start >= len(before) && string(f.text[start-len(before):start]) == before &&
 		bytes.HasPrefix(f.text[end:], []byte(after))
-}
-
-// surelyNoKeyChars sets the high bit of those of eight bytes that are below all key
-// characters (the space, quotes, control characters) or not ASCII.
-func surelyNoKeyChars(x uint64) uint64 {
-	const high, least = 0x8080808080808080, 0x2b2b2b2b2b2b2b2b // '+'
-	return (^((x | high) - least) | x) & high
 }
 
 // run searches a run of key characters, which is as long as it can be.

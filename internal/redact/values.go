@@ -16,7 +16,8 @@ const (
 	// minWord is the least length of a value of small letters alone. Shorter ones
 	// are words, which occur in texts.
 	minWord = 16
-	// maxWindow bounds how much of a value decides where one may be, in bytes.
+	// maxWindow bounds the bytes of a value that decide the places where one
+	// may be.
 	maxWindow = 32
 	// pairBits is the size of the table of pairs of bytes.
 	pairBits = 12
@@ -119,7 +120,7 @@ func escaped(text string, html bool) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
 }
 
-// find returns the next place from at on where a form begins, and the longest form
+// find returns the next offset, from at on, of a form, and the longest form
 // there. A start below 0 means that there is none.
 func (v *Values) find(text []byte, at int, isJSON bool) (start int, found *form) {
 	for i := at + v.window - 2; i+1 < len(text); {
@@ -165,7 +166,7 @@ func (v *Values) Replace(text, with string) string {
 	return b.String()
 }
 
-// findValues finds the known values. Those that overlap become one finding.
+// findValues finds the known values. Overlapping ones become one finding.
 func (f *finder) findValues(v *Values) {
 	if v == nil {
 		return

@@ -39,13 +39,5 @@ func BearerToken(h http.Header) (token string, sent, ok bool) {
 // LegalToken reports whether s has the form of an API key: 16 to 512 visible
 // ASCII characters.
 func LegalToken(s string) bool {
-	if len(s) < MinTokenLength || len(s) > MaxTokenLength {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return len(s) >= MinTokenLength && len(s) <= MaxTokenLength && visibleASCII(s)
 }

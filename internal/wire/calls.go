@@ -14,16 +14,16 @@ const MaxKeys = 100
 // MaxKeyLength is the longest key, in bytes.
 const MaxKeyLength = 256
 
+// Facts are what a request of any kind says of its caller: objects with members, or nil
+// if the member was absent, null or {}.
+type Facts struct{ Context, Metadata, Variables *fastjson.Value }
+
 // Evaluation is a request for prompts or remote configurations. It is a view
 // of its Request.
 type Evaluation struct {
 	// Keys are the requested keys in order, each once, all of legal form.
 	Keys []string
-	// Context, Metadata and Variables are objects with members, or nil where
-	// the member was absent, null or {}.
-	Context   *fastjson.Value
-	Metadata  *fastjson.Value
-	Variables *fastjson.Value
+	Facts
 }
 
 // Decisions is a request for prompts and remote configurations in one. It is a view
@@ -32,29 +32,23 @@ type Decisions struct {
 	// Prompts and RemoteConfigs are the requested keys in order, each once in its
 	// list, all of legal form. Both lists together have at least one.
 	Prompts, RemoteConfigs []string
-	// Context, Metadata and Variables are as in Evaluation.
-	Context   *fastjson.Value
-	Metadata  *fastjson.Value
-	Variables *fastjson.Value
+	Facts
 }
 
 // Endpoint is a request for an endpoint's answer. It is a view of its Request.
 type Endpoint struct {
-	// Key is that of the endpoint, and Variant that of a variant of its prompt, which
-	// the request names behind it, as KEY@VARIANT; mostly empty.
+	// Key names the endpoint. Variant names a variant of its prompt, which the
+	// request appends as KEY@VARIANT; mostly empty.
 	Key, Variant string
-	// Brought are the members of what the caller brings: messages, tools, tool_choice
-	// and parameters. They are nil where the request does not have them.
+	// Brought holds the members that may come with the request: messages, tools,
+	// tool_choice and parameters. An absent member is nil.
 	Brought [4]*fastjson.Value
 	// RemoteConfigs are the keys whose values go with the answer, as in Decisions. It
-	// is nil where the member was absent or null.
+	// is nil if the member was absent or null.
 	RemoteConfigs []string
 	// Stream asks for server-sent events.
 	Stream bool
-	// Context, Metadata and Variables are as in Evaluation.
-	Context   *fastjson.Value
-	Metadata  *fastjson.Value
-	Variables *fastjson.Value
+	Facts
 }
 
 // LegalKey reports whether s has the form of a key: 1 to 256 of the characters
@@ -75,45 +69,41 @@ func LegalKey(s string) bool {
 }
 
 // Prompts parses the body of a request for prompts.
-func (r *Request) Prompts() (Evaluation, *Error) {
-	e, body, err := r.evaluation()
-	if err != nil {
-		return Evaluation{}, err
-	}
-	if e.Variables, err = ObjectMember(body, "variables"); err != nil {
-		return Evaluation{}, err
-	}
-	return e, nil
-}
+func (r *Request) Prompts() (Evaluation, *Error) { return r.evaluation(true) }
 
 // RemoteConfigs parses the body of a request for remote configurations. These have
 // no variables: a member of that name is ignored like any unknown one.
-func (r *Request) RemoteConfigs() (Evaluation, *Error) {
-	e, _, err := r.evaluation()
+func (r *Request) RemoteConfigs() (Evaluation, *Error) { return r.evaluation(false) }
+
+func (r *Request) evaluation(variables bool) (Evaluation, *Error) {
+	body, err := r.Object()
 	if err != nil {
+		return Evaluation{}, err
+	}
+	keys := body.Get("keys")
+	if IsNull(keys) {
+		return Evaluation{}, Errorf(InvalidRequest, "keys", `"keys" is required: an array of 1 to %d keys.`, MaxKeys)
+	}
+	var e Evaluation
+	if e.Keys, err = r.KeyList("keys", keys, 1, MaxKeys); err != nil {
+		return Evaluation{}, err
+	}
+	if e.Facts, err = r.facts(body, variables); err != nil {
 		return Evaluation{}, err
 	}
 	return e, nil
 }
 
-func (r *Request) evaluation() (e Evaluation, body *fastjson.Object, err *Error) {
-	if body, err = r.Object(); err != nil {
-		return e, nil, err
+// facts reads the objects that requests of all kinds may have.
+func (r *Request) facts(body *fastjson.Object, variables bool) (f Facts, err *Error) {
+	if f.Context, err = ObjectMember(body, "context"); err != nil {
+		return f, err
 	}
-	keys := body.Get("keys")
-	if IsNull(keys) {
-		return e, nil, Errorf(InvalidRequest, "keys", `"keys" is required: an array of 1 to %d keys.`, MaxKeys)
+	if f.Metadata, err = r.MetadataMember(body); err != nil || !variables {
+		return f, err
 	}
-	if e.Keys, err = r.KeyList("keys", keys, 1, MaxKeys); err != nil {
-		return e, nil, err
-	}
-	if e.Context, err = ObjectMember(body, "context"); err != nil {
-		return e, nil, err
-	}
-	if e.Metadata, err = r.MetadataMember(body); err != nil {
-		return e, nil, err
-	}
-	return e, body, nil
+	f.Variables, err = ObjectMember(body, "variables")
+	return f, err
 }
 
 // Decisions parses the body of a request for prompts and remote configurations.
@@ -136,30 +126,24 @@ func (r *Request) Decisions() (Decisions, *Error) {
 	if n := len(prompts.GetArray()) + len(configs.GetArray()); n == 0 || n > MaxKeys {
 		return Decisions{}, Errorf(InvalidRequest, "", `"prompts" and "remoteconfigs" have %d elements together, but must have 1 to %d.`, n, MaxKeys)
 	}
-	if d.Context, err = ObjectMember(body, "context"); err != nil {
-		return Decisions{}, err
-	}
-	if d.Metadata, err = r.MetadataMember(body); err != nil {
-		return Decisions{}, err
-	}
-	if d.Variables, err = ObjectMember(body, "variables"); err != nil {
+	if d.Facts, err = r.facts(body, true); err != nil {
 		return Decisions{}, err
 	}
 	return d, nil
 }
 
-// KeyList checks a list of least to most keys and returns its distinct elements in
-// order; nil where it is absent or null.
-func (r *Request) KeyList(name string, v *fastjson.Value, least, most int) ([]string, *Error) {
+// KeyList checks a list of low to high keys and returns its distinct elements in
+// order, or nil if it is absent or null.
+func (r *Request) KeyList(name string, v *fastjson.Value, low, high int) ([]string, *Error) {
 	if IsNull(v) {
 		return nil, nil
 	}
 	elements, notArray := v.Array()
 	if notArray != nil {
-		return nil, Errorf(InvalidRequest, name, `%q must be an array of %d to %d keys, not %s.`, name, least, most, Describe(v))
+		return nil, Errorf(InvalidRequest, name, `%q must be an array of %d to %d keys, not %s.`, name, low, high, Describe(v))
 	}
-	if len(elements) < least || len(elements) > most {
-		return nil, Errorf(InvalidRequest, name, `%q has %d elements, but must have %d to %d.`, name, len(elements), least, most)
+	if len(elements) < low || len(elements) > high {
+		return nil, Errorf(InvalidRequest, name, `%q has %d elements, but must have %d to %d.`, name, len(elements), low, high)
 	}
 	if len(elements) == 0 {
 		return []string{}, nil
@@ -203,13 +187,7 @@ func (r *Request) Endpoint() (Endpoint, *Error) {
 		}
 		e.Stream = wants
 	}
-	if e.Context, err = ObjectMember(body, "context"); err != nil {
-		return Endpoint{}, err
-	}
-	if e.Metadata, err = r.MetadataMember(body); err != nil {
-		return Endpoint{}, err
-	}
-	if e.Variables, err = ObjectMember(body, "variables"); err != nil {
+	if e.Facts, err = r.facts(body, true); err != nil {
 		return Endpoint{}, err
 	}
 	if e.RemoteConfigs, err = r.KeyList("remoteconfigs", body.Get("remoteconfigs"), 0, MaxKeys); err != nil {
@@ -259,8 +237,8 @@ func legalKeyMember(param string, v *fastjson.Value) (string, *Error) {
 	return text, nil
 }
 
-// ObjectMember returns a member that must be an object, or nil where it is
-// absent, null or {}.
+// ObjectMember returns a member that must be an object, or nil if it is absent,
+// null or {}.
 func ObjectMember(body *fastjson.Object, name string) (*fastjson.Value, *Error) {
 	v := body.Get(name)
 	if IsNull(v) {

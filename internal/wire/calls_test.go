@@ -146,7 +146,7 @@ func TestBadBodies(t *testing.T) {
 	}
 }
 
-// checkError compares an error with what is wanted; the param "*" is any.
+// checkError checks an error's code and param; the param "*" matches any.
 func checkError(t *testing.T, err *Error, code, param string) {
 	t.Helper()
 	if err == nil {

@@ -7,18 +7,17 @@ import (
 )
 
 const (
-	// DefaultMetadataLimit is how many bytes the metadata of a request or a report
-	// may have, as compact JSON, where the configuration sets no other limit. All
-	// log policies but none keep metadata, and traces are filtered by it: it is
-	// for labels, not for content.
+	// DefaultMetadataLimit is the default bound of the metadata of a request or a
+	// report, in bytes of compact JSON. All log policies but none keep metadata,
+	// and traces are filtered by it: it is for labels, not for content.
 	DefaultMetadataLimit = 16 << 10
 
 	// maxIDLength bounds a report's chain_id and conversation_id in bytes. Both are
 	// keys of indexes by which traces are found and erased.
 	maxIDLength = 1 << 10
 
-	// maxLLMResponse bounds a report's llm_response in bytes, where a body may be
-	// larger: several must fit into the queue of the recorder.
+	// maxLLMResponse bounds a report's llm_response in bytes, even if a body may
+	// be larger: several must fit into the queue of the recorder.
 	maxLLMResponse = 8 << 20
 )
 
@@ -66,14 +65,14 @@ func (m *MetricsRecord) checkTexts() *Error {
 	for _, text := range [...]struct {
 		name  string
 		value *string
-		most  int
+		limit int
 	}{
 		{"llm_response", m.LLMResponse, maxLLMResponse},
 		{"chain_id", m.ChainID, maxIDLength},
 		{"conversation_id", m.ConversationID, maxIDLength},
 	} {
-		if text.value != nil && len(*text.value) > text.most {
-			return Errorf(InvalidRequest, text.name, "%q has %d bytes, but may have %d. Send less of it.", text.name, len(*text.value), text.most)
+		if text.value != nil && len(*text.value) > text.limit {
+			return Errorf(InvalidRequest, text.name, "%q has %d bytes, but may have %d. Send less of it.", text.name, len(*text.value), text.limit)
 		}
 	}
 	return nil

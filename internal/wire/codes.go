@@ -30,7 +30,7 @@ var (
 	UnknownKey      = Code{"unknown_key", 404, typeNotFound}
 	UnknownEndpoint = Code{"unknown_endpoint", 404, typeNotFound}
 	UnknownTrace    = Code{"unknown_trace", 404, typeNotFound}
-	// ModelNotFound is UnknownEndpoint where callers name endpoints as models.
+	// ModelNotFound is UnknownEndpoint for callers that name endpoints as models.
 	ModelNotFound       = Code{"model_not_found", 404, typeNotFound}
 	MethodNotAllowed    = Code{"method_not_allowed", 405, typeInvalidRequest}
 	Conflict            = Code{"conflict", 409, typeInvalidRequest}

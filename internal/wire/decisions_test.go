@@ -124,8 +124,8 @@ func decisionAnswer(id trace.ID, prompts, configs []string) (answer []byte, size
 	return AppendDecisionEnd(dst), size
 }
 
-// FuzzDecisions checks that what is accepted as a request for decisions has the form
-// of one, and that the answer to it is JSON of the size that is counted beforehand.
+// FuzzDecisions checks that an accepted request for decisions has the right form,
+// and that its answer is JSON of the size that was counted beforehand.
 func FuzzDecisions(f *testing.F) {
 	addBodies(f)
 	f.Add([]byte(`{"prompts":["a","b"],"remoteconfigs":["a","c","a"],"context":{"n":1},"variables":{},"metadata":null}`))
@@ -168,7 +168,7 @@ func FuzzDecisions(f *testing.F) {
 	})
 }
 
-func beside(dst []byte) []byte { return append(AppendBesideStart(dst), '}') }
+func beside(dst []byte) []byte { return append(AppendConfigsStart(dst), '}') }
 
 // TestLargeEventsAreNotKept: a stream may go on for minutes after a first event of
 // megabytes.
@@ -183,18 +183,19 @@ func TestLargeEventsAreNotKept(t *testing.T) {
 	if s.batch != nil {
 		t.Error("the stream holds a batch while it waits")
 	}
-	if got := cap(s.pending()); got > 2*batchSize {
+	if got := cap(batches.Get().(*batch).events); got > 2*batchSize {
 		t.Errorf("the pool holds %d bytes", got)
 	}
 }
 
-// TestBesideIsCounted: the size of what goes beside an answer is known before.
-func TestBesideIsCounted(t *testing.T) {
-	if got := beside(nil); len(got) != BesideSize(0) {
-		t.Errorf("%s: %d counted", got, BesideSize(0))
+// TestConfigsAreCounted: the size of the remote configurations in an endpoint's
+// answer is known beforehand.
+func TestConfigsAreCounted(t *testing.T) {
+	if got := beside(nil); len(got) != ConfigsSize(0) {
+		t.Errorf("%s: %d counted", got, ConfigsSize(0))
 	}
-	full := AppendAnswersEnd(AppendAnswerEnd(append(AppendAnswerStart(AppendBesideStart(nil), "a"), "1"...), "number", parsedID()))
-	if size := BesideSize(1) + AnswerSize("a", 1, "number"); len(full) != size {
+	full := AppendAnswersEnd(AppendAnswerEnd(append(AppendAnswerStart(AppendConfigsStart(nil), "a"), "1"...), "number", parsedID()))
+	if size := ConfigsSize(1) + AnswerSize("a", 1, "number"); len(full) != size {
 		t.Errorf("%s: %d counted", full, size)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The table of errors in the reference must list every code, as it is, once.
+// The table of errors in the reference must list every code and its status
+// once.
 func TestErrorTableInDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/http-api.md")
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 // an upstream.
 type Error struct {
 	Code
-	// Message says what is wrong and how to mend it.
+	// Message describes the mistake and how to mend it.
 	Message string
-	// Param is the path of the member that is wrong, such as "keys[2]"; empty
-	// where no single member is.
+	// Param is the path of the wrong member, such as "keys[2]"; empty if the error
+	// is not about a single one.
 	Param string
-	// TraceID is the trace id of the failed call, where there is one.
+	// TraceID is the trace id of the failed call; empty if it has no trace.
 	TraceID string
-	// RequestID is the id that the answer's header has, for APIs whose errors repeat
-	// it: the trace id, or one of its own where there is no trace.
+	// RequestID is the id in the answer's header, for APIs whose errors repeat it:
+	// the trace id, or a separate id if there is no trace.
 	RequestID string
 	// RetryAfter is when to try again. It is sent in whole seconds, rounded
 	// up and at least 1, with status 409, 429 and 503 only.
@@ -64,17 +64,13 @@ const (
 // Error returns the code and the message.
 func (e *Error) Error() string { return e.Name + ": " + e.Message }
 
-// AppendJSON appends the error's body. It has the members that OpenAI's
-// clients read and those that the older clients of this API read.
+// AppendJSON appends the error's body. It has the members that OpenAI's clients
+// read (https://platform.openai.com/docs/guides/error-codes) and the ones that
+// the older clients of this API read.
 func (e *Error) AppendJSON(dst []byte) []byte {
-	shown := *e
-	if shown.Code == InvalidAPIKey {
-		shown = Error{Code: InvalidAPIKey, Message: unauthorizedMessage}
+	if e.Code == InvalidAPIKey {
+		e = &Error{Code: InvalidAPIKey, Message: unauthorizedMessage}
 	}
-	return shown.appendBody(dst)
-}
-
-func (e *Error) appendBody(dst []byte) []byte {
 	dst = append(dst, `{"error":`...)
 	dst = e.AppendObject(dst)
 	dst = append(dst, `,"name":`...)

@@ -17,8 +17,8 @@ import (
 )
 
 // decodeStrictly reads one JSON text with encoding/json, refusing duplicate
-// members and numbers beyond float64, and tells how deep it nests and how many
-// values it holds.
+// members and numbers beyond float64. It returns the depth of its nesting and
+// the number of its values.
 func decodeStrictly(text []byte) (v any, depth, values int, err error) {
 	if !utf8.Valid(text) {
 		return nil, 0, 0, errors.New("not UTF-8")
@@ -93,8 +93,8 @@ func addBodies(f *testing.F) {
 	}
 }
 
-// FuzzRequestBody holds the parser against encoding/json: what is accepted is
-// exactly what the two agree on, and it means the same to both.
+// FuzzRequestBody compares the parser with encoding/json: the parser accepts
+// exactly the bodies on which the two agree, and reads the same values.
 func FuzzRequestBody(f *testing.F) {
 	addBodies(f)
 	f.Fuzz(func(t *testing.T, body []byte) {

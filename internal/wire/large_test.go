@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLargeBodiesGrowOnce: a part of a body that has come vouches for the rest, so that
-// a body of a megabyte is not copied from buffer to buffer.
+// TestLargeBodiesGrowOnce: the bytes that have arrived allow a larger buffer for the
+// remainder, so that a body of a megabyte is not copied from buffer to buffer.
 func TestLargeBodiesGrowOnce(t *testing.T) {
 	body := strings.Repeat("x", 1<<20)
 	req := httptest.NewRequest("POST", "/", strings.NewReader(body))
@@ -26,7 +26,8 @@ func TestLargeBodiesGrowOnce(t *testing.T) {
 	}
 }
 
-// TestDroppedBodies are used for the next request, while what was parsed of them stays.
+// TestDroppedBodies: a dropped body's buffer serves the next request, and its parsed
+// values stay.
 func TestDroppedBodies(t *testing.T) {
 	parse := func(text string) (*Request, string) {
 		r := AcquireRequest()
@@ -53,8 +54,9 @@ func TestDroppedBodies(t *testing.T) {
 	second.Release()
 }
 
-// TestManyValuesAreCounted: a short body may have many values, which take far more than
-// its bytes. Room for them is taken before they are parsed, and is what they take.
+// TestManyValuesAreCounted: a short body may have many values, which take far more
+// memory than its bytes. That memory is reserved before the values are parsed, and the
+// reservation is about right.
 func TestManyValuesAreCounted(t *testing.T) {
 	body := `{"messages":[` + strings.Repeat(`{"role":"user","content":"a"},`, 16_000) + `{}]}`
 	least := uint64(1 << 62)
@@ -94,8 +96,8 @@ func TestManyValuesAreCounted(t *testing.T) {
 	}
 }
 
-// TestCopiesOfALargeBodyAreCounted: room is taken for a body and for its copies while it
-// comes, so that parsing takes none but for many values.
+// TestCopiesOfALargeBodyAreCounted: memory is reserved for a body and for its copies
+// while it arrives, so parsing reserves none unless there are many values.
 func TestCopiesOfALargeBodyAreCounted(t *testing.T) {
 	for size, copies := range map[int]int{8 << 20: 2, 1 << 20: 1, 100 << 10: 0} {
 		body := `{"a":"` + strings.Repeat("x", size-8) + `"}`

@@ -22,13 +22,13 @@ const (
 // maxNamedValues is how many values a record may have.
 const maxNamedValues = 32
 
-// MetricsRecord is what an application reports on a trace, or on a decision. It owns
-// its data: it outlives the Request.
+// MetricsRecord is an application's report on a trace or a decision. It owns its
+// data: it outlives the Request.
 type MetricsRecord struct {
 	// NamedTrace and NamedDecision are the ids in trace_id and decision_id as the
-	// caller sent them; nil where they were absent.
+	// caller sent them, or nil.
 	NamedTrace, NamedDecision *string
-	// Metrics has what was reported, without ids. Its members are compact JSON.
+	// Metrics holds the report without ids. Its members are compact JSON.
 	trace.Metrics
 }
 
@@ -82,7 +82,7 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 	for _, member := range [...]struct {
 		name string
 		into **float64
-		most float64
+		high float64
 	}{
 		{"score", &m.Score, maxScore},
 		{"latency", &m.Latency, maxMilliseconds},
@@ -92,7 +92,7 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 		if IsNull(v) {
 			continue
 		}
-		n, err := numberMember(member.name, v, 0, member.most)
+		n, err := numberMember(member.name, v, 0, member.high)
 		if err != nil {
 			return nil, err
 		}
@@ -120,16 +120,16 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 	return m, nil
 }
 
-// numberMember reads a number between least and most.
-func numberMember(param string, v *fastjson.Value, least, most float64) (float64, *Error) {
+// numberMember reads a number between low and high.
+func numberMember(param string, v *fastjson.Value, low, high float64) (float64, *Error) {
 	if v.Type() != fastjson.TypeNumber {
 		return 0, Errorf(InvalidRequest, param, "%q must be a number, not %s.", param, Describe(v))
 	}
 	var text [32]byte
 	raw := v.MarshalTo(text[:0])
 	n, parseErr := strconv.ParseFloat(view(raw), 64)
-	if parseErr != nil || !(n >= least && n <= most) {
-		return 0, Errorf(InvalidRequest, param, "%q is %s, but must be between %.0f and %.0f.", param, Clip(string(raw)), least, most)
+	if parseErr != nil || !(n >= low && n <= high) {
+		return 0, Errorf(InvalidRequest, param, "%q is %s, but must be between %.0f and %.0f.", param, Clip(string(raw)), low, high)
 	}
 	if n == 0 {
 		return 0, nil // also for -0, which no client means
@@ -137,8 +137,8 @@ func numberMember(param string, v *fastjson.Value, least, most float64) (float64
 	return n, nil
 }
 
-// namedValues reads an object of numbers, and returns it as compact JSON; nil where
-// it is empty. It writes each number again, because a caller may spell one with
+// namedValues reads an object of numbers and returns it as compact JSON, or nil if
+// it is empty. It formats each number again, because a caller may spell one with
 // thousands of digits: 1.50e3 becomes 1500.
 func namedValues(v *fastjson.Value) ([]byte, *Error) {
 	object, notObject := v.Object()
@@ -256,14 +256,14 @@ func economics(v *fastjson.Value) (*tokens, *Error) {
 	return &e, nil
 }
 
-// Apply reduces the record to what a trace of the given kind takes and returns the
-// names of the members that it dropped, as callers know them. It fails with NoMetrics
-// where nothing is left that such a trace requires: one member that the caller meant
-// to report, or for the traces of prompts, decisions and metrics also the roundtrip
-// time. Traces of remote configurations require nothing.
+// Apply reduces the record to the members that a trace of the given kind takes and
+// returns the names of the dropped members as callers know them. It fails with
+// NoMetrics if a member that such a trace requires is missing: one member that the
+// caller meant to report, or for the traces of prompts, decisions and metrics also
+// the roundtrip time. Traces of remote configurations require nothing.
 //
-// Nothing of a decision's report is dropped: the kinds of its traces are known only
-// where they are stored, which may be later and on another node.
+// A decision's report loses no member: the kinds of its traces are known only where
+// they are stored, which may be later and on another node.
 func (m *MetricsRecord) Apply(kind trace.Kind) (ignored []string, err *Error) {
 	for _, name := range m.Reduce(kind) {
 		switch name {

@@ -47,7 +47,7 @@ func TestMetricsAbsentMembers(t *testing.T) {
 
 func TestMetricsRanges(t *testing.T) {
 	for body, param := range map[string]string{
-		// The empty param is for what must be accepted.
+		// The empty param means that the record must be accepted.
 		`{"score":0}`:                                       "",
 		`{"score":100}`:                                     "",
 		`{"score":1e2}`:                                     "",
@@ -225,7 +225,7 @@ func TestTraceMetrics(t *testing.T) {
 		query, body string
 		metadata    string
 		values      string
-		score       float64 // -1 where none is wanted
+		score       float64 // -1 for none
 		code, param string
 	}{
 		"nothing":               {score: -1},
@@ -288,7 +288,7 @@ func TestTraceMetrics(t *testing.T) {
 	}
 }
 
-// What a record holds must stand when the request's buffers serve another.
+// A record must stay the same when the request's buffers serve another request.
 func TestMetricsOwnTheirData(t *testing.T) {
 	r := AcquireRequest()
 	r.body = append(r.body, `{"trace_id":"abc","metadata":{"k":"v"},"values":{"name":1},"llm_response":"text"}`...)

@@ -25,15 +25,15 @@ func WriteTime(bytes int) time.Duration {
 }
 
 // WriteBody writes the body of a whole answer. It cuts off a client that does not
-// take a piece, or the whole body, in time, even where the client takes a little
-// all along. The deadline ends with the response: the server removes it before
-// another request on the connection. The time now is the caller's, which has often
-// read the clock already.
+// take a piece, or the whole body, in time, even if the client reads a little all
+// along. The deadline ends with the response: the server removes it before another
+// request on the connection. The time now is the caller's, which has often read
+// the clock already.
 func WriteBody(w http.ResponseWriter, body []byte, now time.Time) error {
 	control := http.NewResponseController(w)
 	limit := now.Add(WriteTime(len(body)))
 	for {
-		piece := nextPiece(body)
+		piece := body[:min(len(body), writePiece)]
 		// A writer without deadlines is no connection.
 		_ = control.SetWriteDeadline(earlier(now.Add(WriteTime(len(piece))), limit))
 		if _, err := w.Write(piece); err != nil || len(piece) == len(body) {
@@ -42,9 +42,6 @@ func WriteBody(w http.ResponseWriter, body []byte, now time.Time) error {
 		body, now = body[len(piece):], time.Now()
 	}
 }
-
-// nextPiece returns the piece of the rest that is written next.
-func nextPiece(rest []byte) []byte { return rest[:min(len(rest), writePiece)] }
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {

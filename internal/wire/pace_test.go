@@ -110,8 +110,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// slowWriter takes its time for each write, and records what it has left of its
-// deadline then.
+// slowWriter takes its time for each write, and records the time then left
+// until its deadline.
 type slowWriter struct {
 	wireLog
 	pause time.Duration
@@ -124,9 +124,9 @@ func (w *slowWriter) Write(p []byte) (int, error) {
 	return w.wireLog.Write(p)
 }
 
-// TestLargeEventsHaveDeadlines sends an event of several pieces. Each has a
-// deadline of its own, none of which is later than that of the whole event or,
-// where that has one, of the whole stream.
+// TestLargeEventsHaveDeadlines sends an event of several pieces. Each piece has
+// its own deadline, which is never later than the deadline of the whole event
+// or of the whole stream, if that has one.
 func TestLargeEventsHaveDeadlines(t *testing.T) {
 	const pieces, pause = 3, 2 * time.Second
 	for _, limited := range []bool{false, true} {
@@ -158,8 +158,8 @@ func TestLargeEventsHaveDeadlines(t *testing.T) {
 	}
 }
 
-// TestSmallBodiesAreWrittenOnce has what is no larger than a piece cost one
-// write and one deadline, and what is larger as many as it has pieces.
+// TestSmallBodiesAreWrittenOnce: a body of one piece costs one write and one
+// deadline, and a larger one as many as it has pieces.
 func TestSmallBodiesAreWrittenOnce(t *testing.T) {
 	for size, pieces := range map[int]int{0: 1, 1: 1, writePiece: 1, writePiece + 1: 2, 3 * writePiece: 3} {
 		w := new(wireLog)
@@ -197,8 +197,8 @@ func TestWriteLimitEndsWithTheAnswer(t *testing.T) {
 	})
 }
 
-// TestStreamLimit has a stream take its time. The deadlines of one that is told
-// as it comes go on, those of one that is there from the beginning don't.
+// TestStreamLimit slows a stream down. The deadlines go on if events are sent
+// as they arise; they don't if all content is known at the beginning.
 func TestStreamLimit(t *testing.T) {
 	const events = 20
 	for _, whole := range []bool{false, true} {

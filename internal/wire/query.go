@@ -59,7 +59,7 @@ func jsonQuery(raw string) (text string, ok bool) {
 }
 
 // pairsQuery returns the record of metadata[name]=text and values[name]=number pairs
-// as a JSON object; empty where there are none.
+// as a JSON object; empty if there are no pairs.
 func pairsQuery(raw string) (record string, err *Error) {
 	if raw == "" {
 		return "", nil

@@ -19,12 +19,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/buffers"
 )
 
-// DefaultBodyLimit is the largest size of a body in bytes where the configuration
-// sets no other.
+// DefaultBodyLimit is the default bound of a body in bytes.
 const DefaultBodyLimit = 1 << 20
 
-// DefaultBodyTimeout is the time in which a whole body must arrive where the
-// configuration sets no other.
+// DefaultBodyTimeout is the default time in which a whole body must arrive.
 const DefaultBodyTimeout = 30 * time.Second
 
 // Buffers that are larger than these sizes do not stay with a pooled request: only
@@ -50,7 +48,7 @@ type Request struct {
 	maxMetadata int64  // 0: the default
 	scratch     []byte // for a member's compact JSON
 
-	reserve func(bytes int) *Error // takes room for further bytes; nil: there is enough
+	reserve func(bytes int) *Error // reserves memory for further bytes; nil: no limit
 }
 
 // largeParser is a parser with the most that it has read of a body.
@@ -114,8 +112,8 @@ func (r *Request) BodySize() int { return len(r.body) }
 // Body returns the body as it was read. It is valid until Release or DropBody.
 func (r *Request) Body() []byte { return r.body }
 
-// DropBody forgets the body's bytes, where they are many, while what was parsed of
-// them stays in use: the parser has a copy of its own.
+// DropBody frees the bytes of a large body while its parsed values stay in use:
+// the parser has its own copy.
 func (r *Request) DropBody() {
 	if cap(r.body) > keepBodyBytes {
 		buffers.Put(r.body)
@@ -123,27 +121,27 @@ func (r *Request) DropBody() {
 	}
 }
 
-// grow makes room for so many bytes of the body. It takes a buffer for all that is
-// claimed only where one is kept.
-func (r *Request) grow(room, claimed int) {
-	if room <= keepBodyBytes {
-		r.body = slices.Grow(r.body, room-len(r.body))
+// grow makes the buffer hold size bytes. It takes a buffer for all claimed bytes
+// only if the pool has one.
+func (r *Request) grow(size, claimed int) {
+	if size <= keepBodyBytes {
+		r.body = slices.Grow(r.body, size-len(r.body))
 		return
 	}
-	if cap(r.body) >= room {
+	if cap(r.body) >= size {
 		return
 	}
-	larger := buffers.Kept(max(room, claimed))
+	larger := buffers.Kept(max(size, claimed))
 	if larger == nil {
-		larger = buffers.Get(room)
+		larger = buffers.Get(size)
 	}
 	larger = append(larger, r.body...)
 	buffers.Put(r.body)
 	r.body = larger
 }
 
-// ofValue is about how many bytes the parser takes for a value.
-const ofValue = 80
+// bytesPerValue estimates the memory of a parsed value.
+const bytesPerValue = 80
 
 // Size returns about how many bytes the parsed body takes without its own bytes: the
 // parser's copy, and its values.
@@ -151,39 +149,38 @@ func (r *Request) Size() int {
 	return r.size + sizeOf(r.values)
 }
 
-// sizeOf returns about how many bytes so many parsed values take. The parser's array of
-// values grows by a quarter at a time, and those that it outgrew stay as long as the
-// values in them: of many values that is five times their size, and once more with the
-// members of objects. Parsers of few values are kept, and have grown before.
+// sizeOf estimates the memory of parsed values in bytes. The parser's array of values
+// grows by a quarter at a time, and outgrown arrays stay as long as the values in them:
+// for many values that is five times their size, and once more with the members of
+// objects. Parsers of few values are pooled, and have grown before.
 func sizeOf(values int) int {
 	if values > keepValues {
-		return 6 * ofValue * values
+		return 6 * bytesPerValue * values
 	}
-	return ofValue * values
+	return bytesPerValue * values
 }
 
-// trusted is how many times the bytes that have come a buffer may grow by, where the
-// client claims that there are so many more.
+// trusted is the factor by which a buffer may grow beyond the bytes that have
+// arrived, if the client claims a longer body.
 const trusted = 16
 
-// ReadBody reads the body of req to its end, so that net/http notices when the
-// client leaves later on. It refuses a body of more than limit bytes with
-// BodyTooLarge, reading no more of it, and any content coding with
-// UnsupportedEncoding, reading nothing. The Content-Type is ignored: old
-// clients send several.
+// ReadBody reads the body of req to its end, so that net/http notices when the client
+// leaves later on. It refuses a body of more than limit bytes with BodyTooLarge, reading
+// no more of it, and any content coding with UnsupportedEncoding, reading nothing. The
+// Content-Type is ignored: old clients send several.
 //
-// Where within is positive the whole body must arrive in that time, even where
-// bytes of it arrive all along. The deadline ends with the body: net/http removes
-// it to notice when the client leaves. ReadBody itself must not remove it, because
-// that would bring back the deadline of a server with a read timeout, which Caddy
-// has removed, while the request is being answered.
+// If timeout is positive the whole body must arrive in that time, even if some bytes of
+// it arrive all along. The deadline ends with the body: net/http removes it to notice
+// when the client leaves. ReadBody itself must not remove it, because that would bring
+// back the deadline of a server with a read timeout, which Caddy has removed, while the
+// request is being answered.
 //
-// reserve, unless it is nil, is called before a body takes more than keepBodyBytes, with
-// the further bytes: those of the body, and of the copies of it that the request will
-// have. Where it refuses them ReadBody returns its error. So a request for which there is
-// no room is refused when it begins to come, and not after the work. Object calls reserve
-// in the same way before it parses more than keepValues values.
-func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64, within time.Duration, copies int, reserve func(bytes int) *Error) *Error {
+// reserve, unless it is nil, is called with the number of further bytes before a body
+// exceeds keepBodyBytes; the number includes the copies of the body that the request will
+// have. If reserve refuses them ReadBody returns its error. So a request that does not
+// fit into memory is refused when it begins to arrive, and not after the work. Object
+// calls reserve in the same way before it parses more than keepValues values.
+func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64, timeout time.Duration, copies int, reserve func(bytes int) *Error) *Error {
 	r.body, r.reserve = r.body[:0], reserve
 	for _, coding := range req.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
@@ -196,8 +193,8 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 	if req.Body == nil || req.Body == http.NoBody {
 		return nil
 	}
-	deadline := time.Now().Add(within)
-	if within > 0 {
+	deadline := time.Now().Add(timeout)
+	if timeout > 0 {
 		// A writer without deadlines is no connection.
 		_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	}
@@ -208,11 +205,11 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 	// A client may claim any length: only for a small one is a buffer made before
 	// the bytes arrive.
 	r.body = slices.Grow(r.body, int(min(max(req.ContentLength, 511), keepBodyBytes-1))+1)
-	room := cap(r.body)
+	size := cap(r.body)
 	for {
-		if len(r.body) == room {
-			// Not doubled beyond the limit. A part of a body that came vouches for
-			// some more of the length that was claimed.
+		if len(r.body) == size {
+			// Not doubled beyond the limit. The bytes that have arrived allow a
+			// multiple of them, up to the length that was claimed.
 			more := min(len(r.body), max(int(min(limit, math.MaxInt32))+1-len(r.body), 512))
 			claimed := int(req.ContentLength) + 1 - len(r.body)
 			if claimed > 0 {
@@ -223,10 +220,10 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 					return err
 				}
 			}
-			r.grow(room+more, room+claimed)
-			room += more
+			r.grow(size+more, size+claimed)
+			size += more
 		}
-		n, err := reader.Read(r.body[len(r.body):room])
+		n, err := reader.Read(r.body[len(r.body):size])
 		r.body = r.body[:len(r.body)+n]
 		if int64(len(r.body)) > limit {
 			// A handler before this one has put a body in the place of the
@@ -244,8 +241,8 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return TooLarge(tooLarge.Limit)
 		}
-		if within > 0 && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(deadline) {
-			return Errorf(InvalidRequest, "", "The body did not arrive within %s. Send it again, without a pause.", within)
+		if timeout > 0 && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(deadline) {
+			return Errorf(InvalidRequest, "", "The body did not arrive within %s. Send it again, without a pause.", timeout)
 		}
 		return Errorf(InvalidRequest, "", "The body could not be read to its end. Send it again, complete and without a pause.")
 	}

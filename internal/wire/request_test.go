@@ -104,7 +104,7 @@ func TestReadBodyLeavesRefusedBodiesAlone(t *testing.T) {
 	}
 }
 
-// The length a client announces must not decide what is allocated.
+// The buffer's size must not depend on the length that a client announces.
 func TestReadBodyDoesNotTrustTheLength(t *testing.T) {
 	req := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
 	req.ContentLength = 1 << 30

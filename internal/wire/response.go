@@ -2,6 +2,7 @@ package wire
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -21,8 +22,7 @@ import (
 // AppendAnswersStart opens the answer.
 func AppendAnswersStart(dst []byte) []byte { return append(dst, '{') }
 
-// AppendAnswerStart appends the beginning of one key's answer, up to where its
-// value goes.
+// AppendAnswerStart appends the part of one key's answer before its value.
 func AppendAnswerStart(dst []byte, key string) []byte {
 	if n := len(dst); n > 0 && dst[n-1] != '{' {
 		dst = append(dst, ',')
@@ -31,8 +31,8 @@ func AppendAnswerStart(dst []byte, key string) []byte {
 	return append(dst, `:{"value":`...)
 }
 
-// AppendAnswerEnd appends the rest of one key's answer. typ is the type of a
-// remote configuration's value, empty for a prompt.
+// AppendAnswerEnd appends the part of one key's answer after its value. typ is
+// the type of a remote configuration's value, empty for a prompt.
 func AppendAnswerEnd(dst []byte, typ string, traceID trace.ID) []byte {
 	if typ != "" {
 		dst = append(dst, `,"type":`...)
@@ -46,12 +46,13 @@ func AppendAnswerEnd(dst []byte, typ string, traceID trace.ID) []byte {
 // AppendAnswersEnd closes the answer.
 func AppendAnswersEnd(dst []byte) []byte { return append(dst, '}') }
 
-// AnswersSize is how many bytes an answer has beside the AnswerSize of each key: its
-// braces, without the comma that the first key lacks.
+// AnswersSize is the size of an answer without its AnswerSizes: its braces, without
+// the comma that the first key lacks.
 const AnswersSize = len("{}") - len(",")
 
-// AnswerSize returns how many bytes one key adds to an answer: those of
-// AppendAnswerStart and AppendAnswerEnd, and value, the bytes between them.
+// AnswerSize returns the number of bytes that one key adds to an answer: the
+// output of AppendAnswerStart and AppendAnswerEnd, and value, the length of the
+// value between them.
 func AnswerSize(key string, value int, typ string) int {
 	size := len(`,"":{"value":,"trace_id":""}`) + jsontext.EscapedLen(key) + value + TraceIDLength
 	if typ != "" {
@@ -63,8 +64,8 @@ func AnswerSize(key string, value int, typ string) int {
 // TraceIDLength is how many characters a trace id has.
 const TraceIDLength = 36
 
-// AppendDecisionStart opens the answer to a request for decisions, up to where the
-// answers of its prompts go. As in the answer to a request for prompts, each is
+// AppendDecisionStart opens the answer to a request for decisions, up to the
+// answers of its prompts. As in the answer to a request for prompts, each is
 // between AppendAnswerStart and AppendAnswerEnd.
 func AppendDecisionStart(dst []byte, decisionID trace.ID) []byte {
 	dst = append(dst, `{"decision_id":"`...)
@@ -72,28 +73,28 @@ func AppendDecisionStart(dst []byte, decisionID trace.ID) []byte {
 	return append(dst, `","prompts":{`...)
 }
 
-// AppendDecisionConfigs appends what is between a decision's prompts and its remote
-// configurations.
+// AppendDecisionConfigs appends the text between a decision's prompts and its
+// remote configurations.
 func AppendDecisionConfigs(dst []byte) []byte { return append(dst, `},"remoteconfigs":{`...) }
 
 // AppendDecisionEnd closes a decision's answer.
 func AppendDecisionEnd(dst []byte) []byte { return append(dst, `}}`...) }
 
-// DecisionSize returns how many bytes the answer to a request for decisions has
-// beside the AnswerSize of each key.
+// DecisionSize returns the size of the answer to a request for decisions
+// without its AnswerSizes.
 func DecisionSize(prompts, configs int) int {
 	return len(`{"decision_id":"","prompts":,"remoteconfigs":}`) + TraceIDLength + objectSize(prompts) + objectSize(configs)
 }
 
-// AppendBesideStart begins the member of an endpoint's answer that has the values of
+// AppendConfigsStart begins the member of an endpoint's answer that has the values of
 // remote configurations. AppendAnswersEnd ends it.
-func AppendBesideStart(dst []byte) []byte { return append(dst, `,"remoteconfigs":{`...) }
+func AppendConfigsStart(dst []byte) []byte { return append(dst, `,"remoteconfigs":{`...) }
 
-// BesideSize returns how many bytes that member has beside the AnswerSize of each key.
-func BesideSize(configs int) int { return len(`,"remoteconfigs":`) + objectSize(configs) }
+// ConfigsSize returns the size of that member without its AnswerSizes.
+func ConfigsSize(configs int) int { return len(`,"remoteconfigs":`) + objectSize(configs) }
 
-// objectSize is how many bytes an object of answers has beside their AnswerSize, of
-// which each counts a comma.
+// objectSize returns the size of an object of answers without their AnswerSizes,
+// each of which counts a comma.
 func objectSize(answers int) int {
 	if answers == 0 {
 		return len(`{}`)
@@ -102,8 +103,8 @@ func objectSize(answers int) int {
 }
 
 // AppendMetricsAnswer appends the answer to a stored metrics record. traceID is the
-// id of the record's own trace, empty where the caller named a trace. ignored are
-// the members that Apply dropped.
+// id of the record's own trace, empty if the caller named a trace. ignored are the
+// members that Apply dropped.
 func AppendMetricsAnswer(dst []byte, traceID string, ignored []string) []byte {
 	dst = append(dst, `{"ok":true`...)
 	if traceID != "" {
@@ -123,72 +124,69 @@ func AppendMetricsAnswer(dst []byte, traceID string, ignored []string) []byte {
 	return append(dst, '}')
 }
 
-// maxUnknownKeys is the size in bytes that the list of unknown keys may have.
-const maxUnknownKeys = 1 << 10
+// maxHeaderList is the size in bytes that the list in a header may have.
+const maxHeaderList = 1 << 10
+
+// headerList is a list in a header, whose texts are separated by ", ". Texts that are not
+// legal are left out, and so are all from the one on that exceeds maxHeaderList. The
+// list then ends with "...+N", where N counts the texts left out.
+type headerList struct {
+	text []byte
+	left int
+	full bool
+}
+
+func (l *headerList) add(legal bool, folder, text string) {
+	if !legal || l.full || len(l.text)+len(", ")+len(folder)+len(text) > maxHeaderList {
+		l.full = l.full || legal
+		l.left++
+		return
+	}
+	if len(l.text) > 0 {
+		l.text = append(l.text, ", "...)
+	}
+	l.text = append(append(l.text, folder...), text...)
+}
+
+func (l *headerList) value() string {
+	if l.left > 0 {
+		l.text = strconv.AppendInt(append(l.text, "...+"...), int64(l.left), 10)
+	}
+	return string(l.text)
+}
 
 // MissingKey is a requested key that no definition has.
 type MissingKey struct {
-	// Folder is "prompts/" or "remoteconfigs/" where the request asks for keys of
+	// Folder is "prompts/" or "remoteconfigs/" if the request asks for keys of
 	// more than one kind, else empty.
 	Folder string
 	Key    string
 }
 
-// UnknownKeys returns the value of HeaderUnknownKeys: the keys, separated by ", ".
-// Keys without a legal form, which could hold anything, are left out, and so are
-// keys beyond 1 KiB. The list then ends with "...+N", where N counts the keys left
-// out.
+// UnknownKeys returns the value of HeaderUnknownKeys: the keys, without those that have
+// no legal form, which could hold anything.
 func UnknownKeys(keys []MissingKey) string {
-	var list []byte
-	left := 0
-	full := false
+	var list headerList
 	for _, k := range keys {
-		if full || !LegalKey(k.Key) || len(list)+len(", ")+len(k.Folder)+len(k.Key) > maxUnknownKeys {
-			full = full || LegalKey(k.Key)
-			left++
-			continue
-		}
-		if len(list) > 0 {
-			list = append(list, ", "...)
-		}
-		list = append(append(list, k.Folder...), k.Key...)
+		list.add(LegalKey(k.Key), k.Folder, k.Key)
 	}
-	if left > 0 {
-		list = append(list, "...+"...)
-		list = strconv.AppendInt(list, int64(left), 10)
-	}
-	return string(list)
+	return list.value()
 }
 
-// maxIgnored is the size in bytes that the list of ignored members may have.
-const maxIgnored = 1 << 10
-
-// Ignored returns the value of HeaderIgnored: the paths of members, separated by ", ".
-// Paths beyond 1 KiB, and those with other than visible ASCII characters, are left
-// out. The list then ends with "...+N", where N counts the paths left out.
+// Ignored returns the value of HeaderIgnored: the paths of members, without those that
+// have characters that are not visible ASCII.
 func Ignored(paths []string) string {
-	var list []byte
-	left := 0
+	var list headerList
 	for _, path := range paths {
-		if len(list)+len(", ")+len(path) > maxIgnored || !visibleASCII(path) {
-			left++
-			continue
-		}
-		if len(list) > 0 {
-			list = append(list, ", "...)
-		}
-		list = append(list, path...)
+		list.add(visibleASCII(path) && !strings.Contains(path, ","), "", path)
 	}
-	if left > 0 {
-		list = append(list, "...+"...)
-		list = strconv.AppendInt(list, int64(left), 10)
-	}
-	return string(list)
+	return list.value()
 }
 
+// visibleASCII reports whether s has only visible ASCII characters, and no space.
 func visibleASCII(s string) bool {
 	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' || s[i] == ',' {
+		if s[i] <= ' ' || s[i] > '~' {
 			return false
 		}
 	}

@@ -11,8 +11,8 @@ const (
 	// heartbeatInterval is the silence after which a stream sends a heartbeat, so
 	// that no proxy closes the connection as idle.
 	heartbeatInterval = 15 * time.Second
-	// deadlineSlack lets many events share one deadline, because setting one costs
-	// more than writing an event.
+	// deadlineSlack makes many events share one deadline, because setting one
+	// costs more than writing an event.
 	deadlineSlack = 5 * time.Second
 	// batchSize is how many bytes of events are written before their flush comes.
 	batchSize = 16 << 10
@@ -28,9 +28,10 @@ var batches = sync.Pool{New: func() any { return &batch{make([]byte, 0, firstBat
 
 var errStreamClosed = errors.New("wire: the event stream is closed")
 
-// EventStream sends server-sent events. It writes nothing, not even headers, before
-// the first of them, so that an earlier failure is an ordinary error. Afterwards it
-// keeps the connection alive with heartbeats.
+// EventStream sends server-sent events
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html). It writes nothing,
+// not even headers, before the first of them, so that an earlier failure is an
+// ordinary error. Afterwards it keeps the connection alive with heartbeats.
 //
 // One goroutine calls its methods. Close must be called before the handler
 // returns.
@@ -43,8 +44,8 @@ type EventStream struct {
 	batch     *batch     // whole events that are not written yet; nil for none
 	heartbeat *time.Timer
 	lastWrite time.Time
-	deadline  time.Time // zero where none is set
-	limit     time.Time // no deadline is later; zero where there is no limit
+	deadline  time.Time // zero if none is set
+	limit     time.Time // no deadline is later; zero without a limit
 	noTimeout bool      // the writer has no deadlines
 	unflushed bool
 	started   bool
@@ -58,14 +59,14 @@ func (s *EventStream) Open(w http.ResponseWriter, heartbeat func(dst []byte) []b
 	s.w, s.control, s.beats = w, *http.NewResponseController(w), heartbeat
 }
 
-// Limit bounds the time that a client has to take the whole stream, where its content
-// is known and has so many bytes in so many events. Without it only the time for
+// Limit bounds the time that a client has to take the whole stream, if its content is
+// known and has that many bytes in that many events. Without it only the time for
 // each event is bounded. It is called before the first event.
 func (s *EventStream) Limit(bytes, events int) {
 	s.limit = time.Now().Add(WriteTime(bytes + events*aroundContent))
 }
 
-// aroundContent is about how many bytes an event has beside its content.
+// aroundContent estimates the bytes of an event without its content.
 const aroundContent = 256
 
 // Started reports whether the headers went out, so that the answer's status can
@@ -76,41 +77,31 @@ func (s *EventStream) Started() bool {
 	return s.started
 }
 
-// Send sends the whole events that events appends to dst, which may be none. The
-// stream's lock is held meanwhile. flush is false where the next events are there
-// already, so that several share one write and one flush. An error means that the
-// client can no longer be reached.
+// Send sends the events, all complete, that the function events appends to dst,
+// which may be none. The stream's lock is held meanwhile. flush is false if the
+// next events are already available, so that several share one write and one
+// flush. An error means that the client can no longer be reached.
 func (s *EventStream) Send(events func(dst []byte) []byte, flush bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errStreamClosed
 	}
-	pending := s.pending()
-	before := len(pending)
-	if pending = events(pending); len(pending) > before {
-		s.add(pending)
-	}
+	s.add(events)
 	if flush {
 		s.flush()
 	}
 	return s.err
 }
 
-// pending returns the events that are not written yet.
-func (s *EventStream) pending() []byte {
+// add adds events to the pending ones. It writes the first events of a stream at once,
+// because with them the answer has begun, and others if they are many.
+func (s *EventStream) add(events func(dst []byte) []byte) {
 	if s.batch == nil {
 		s.batch = batches.Get().(*batch)
 	}
-	return s.batch.events
-}
-
-// add takes the pending events with others after them. It writes the first events
-// of a stream at once, because with it the answer has begun, and others where
-// they are many.
-func (s *EventStream) add(events []byte) {
-	s.batch.events = events
-	if !s.started || len(events) >= batchSize {
+	s.batch.events = events(s.batch.events)
+	if !s.started || len(s.batch.events) >= batchSize {
 		s.write()
 	}
 }
@@ -129,10 +120,6 @@ func (s *EventStream) drop() {
 func (s *EventStream) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.close()
-}
-
-func (s *EventStream) close() {
 	if s.closed {
 		return
 	}
@@ -147,7 +134,7 @@ func (s *EventStream) close() {
 	}
 }
 
-// write writes the pending events: in one piece, or in several where they are large.
+// write writes the pending events: in one piece, or in several if they are large.
 // Before the first event it sends the headers.
 func (s *EventStream) write() {
 	if s.batch == nil {
@@ -174,7 +161,7 @@ func (s *EventStream) write() {
 		limit = earlier(limit, s.limit)
 	}
 	for rest := s.batch.events; ; now = time.Now() {
-		piece := nextPiece(rest)
+		piece := rest[:min(len(rest), writePiece)]
 		s.allow(now, WriteTime(len(piece)), limit)
 		_, s.err = s.w.Write(piece)
 		if rest = rest[len(piece):]; s.err != nil || len(rest) == 0 {
@@ -216,7 +203,7 @@ func (s *EventStream) flush() {
 	}
 }
 
-// beat sends a heartbeat where no event was sent for heartbeatInterval, and sets the
+// beat sends a heartbeat if no event was sent for heartbeatInterval, and sets the
 // time of the next check. Events do not reset the timer, because that would cost as
 // much as the event.
 func (s *EventStream) beat() {
@@ -235,7 +222,7 @@ func (s *EventStream) beat() {
 		s.heartbeat.Reset(heartbeatInterval - silence)
 		return
 	}
-	s.add(s.beats(s.pending()))
+	s.add(s.beats)
 	s.flush()
 	s.heartbeat.Reset(heartbeatInterval)
 }

@@ -4,10 +4,11 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
-// Ceilings of a request's JSON, beside its size in bytes.
+// Ceilings of a request's JSON, in addition to its size in bytes.
 const (
 	// maxDepth is the nesting that fastjson parses; a value inside n
 	// containers has depth n+1.
@@ -17,7 +18,7 @@ const (
 	maxValues = 100_000
 )
 
-// syntaxError says what is wrong in a text, and where.
+// syntaxError describes a mistake in a text and its place.
 type syntaxError struct {
 	offset  int
 	problem string
@@ -25,19 +26,19 @@ type syntaxError struct {
 	limit bool
 }
 
-// checkSyntax reads b once, front to back, and reports whether it is one JSON
-// text (RFC 8259) within the ceilings, with every number finite as a float64
-// and every string free of raw control characters. It returns how many values
-// b holds. b must be valid UTF-8.
+// checkSyntax reads b once, front to back, and reports whether it is one JSON text
+// (RFC 8259) within the ceilings, with every number finite as a float64 and every
+// string free of raw control characters. It returns the number of values in b. b must
+// be valid UTF-8.
 //
 // It runs before fastjson's Parse for three reasons. Parse accepts texts that are not
-// JSON (NaN, 01, raw control characters). The strict Validate has no bound on depth.
-// And each of the two quotes the rest of the text in an error that every level of
-// nesting copies, which takes a second of CPU for 1 MiB.
+// JSON (NaN, 01, raw control characters). The strict Validate does not bound the
+// depth. And each of the two quotes the remaining text in an error that every level
+// of nesting copies, which takes a second of CPU for 1 MiB.
 //
-// An escape of half a surrogate pair, which no UTF-8 text can hold, is
-// overwritten with that of U+FFFD. encoding/json reads it the same way, while
-// fastjson would take the escape for literal text.
+// An escape of half a surrogate pair, which no UTF-8 text can hold, is overwritten
+// with the escape of U+FFFD. encoding/json reads it the same way, while fastjson
+// would take the escape for literal text.
 func checkSyntax(b []byte) (values int, err *syntaxError) {
 	var open [maxDepth]byte
 	depth := 0
@@ -91,9 +92,9 @@ func checkSyntax(b []byte) (values int, err *syntaxError) {
 			i, err = checkString(b, i)
 		case c == '-' || c >= '0' && c <= '9':
 			i, err = checkNumber(b, i)
-		case hasPrefix(b[i:], "true"), hasPrefix(b[i:], "null"):
+		case strings.HasPrefix(view(b[i:]), "true"), strings.HasPrefix(view(b[i:]), "null"):
 			i += 4
-		case hasPrefix(b[i:], "false"):
+		case strings.HasPrefix(view(b[i:]), "false"):
 			i += 5
 		default:
 			err = unexpected(b, i, "a value")
@@ -173,8 +174,8 @@ func skipPlain(b []byte, i int) int {
 	for ; i+8 <= len(b); i += 8 {
 		x := binary.LittleEndian.Uint64(b[i:])
 		quote, backslash := x^'"'*ones, x^'\\'*ones
-		// The highest bit of a byte is set where x is below ' ', or an xor is 0. The
-		// borrow of such a byte may set that of a higher one, never of a lower.
+		// The highest bit of a byte is set if x is below ' ', or an xor is 0. The
+		// borrow of such a byte may set the bit of a higher one, never of a lower.
 		found := ((x-' '*ones)&^x | (quote-ones)&^quote | (backslash-ones)&^backslash) & highs
 		if found != 0 {
 			return i + bits.TrailingZeros64(found)/8
@@ -184,7 +185,7 @@ func skipPlain(b []byte, i int) int {
 }
 
 // checkUnicodeEscape checks the escape whose 'u' is at i, with its second half
-// where it is a surrogate pair, and returns the index after it.
+// if it is a surrogate pair, and returns the index after it.
 func checkUnicodeEscape(b []byte, i int) (int, *syntaxError) {
 	r, ok := hex4(b, i+1)
 	if !ok {
@@ -278,11 +279,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-func hasPrefix(b []byte, word string) bool {
-	return len(b) >= len(word) && string(b[:len(word)]) == word
-}
-
-// unexpected reports the character at i where want was expected.
+// unexpected reports the character at i instead of want.
 func unexpected(b []byte, i int, want string) *syntaxError {
 	found := "the end"
 	if i < len(b) {

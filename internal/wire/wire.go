@@ -7,7 +7,7 @@
 //
 //	req := wire.AcquireRequest()
 //	defer req.Release()
-//	if err := req.ReadBody(w, r, limit, within, nil); err != nil {
+//	if err := req.ReadBody(w, r, limit, timeout, nil); err != nil {
 //		wire.WriteError(w, err)
 //		return
 //	}
@@ -52,10 +52,10 @@ const (
 	// and HeaderSunset (RFC 8594) when that is.
 	HeaderDeprecation = "Deprecation"
 	HeaderSunset      = "Sunset"
-	// HeaderShouldRetry is "false" where a repetition can't help. OpenAI's and
+	// HeaderShouldRetry is "false" if a repetition can't help. OpenAI's and
 	// Anthropic's libraries obey it; else they repeat a 409, a 429 and a 5xx twice.
 	HeaderShouldRetry = "X-Should-Retry"
 )
 
-// ShouldNotRetry is the value of HeaderShouldRetry. Nobody may change it.
+// ShouldNotRetry is the value of HeaderShouldRetry. It must not be modified.
 var ShouldNotRetry = []string{"false"}

@@ -28,19 +28,19 @@ func (u *usage) read(v *fastjson.Value) {
 		return
 	}
 	u.odd = u.odd || !upstream.Countable(v.Get("input_tokens"), v.Get("output_tokens"), v.Get("cache_creation_input_tokens"), v.Get("cache_read_input_tokens"))
-	update(&u.input, v.Get("input_tokens"))
-	update(&u.written, v.Get("cache_creation_input_tokens"))
+	upstream.UpdateTokens(&u.input, v.Get("input_tokens"))
+	upstream.UpdateTokens(&u.written, v.Get("cache_creation_input_tokens"))
 	if by := v.Get("cache_creation"); by != nil {
-		update(&u.writtenHour, by.Get("ephemeral_1h_input_tokens"))
+		upstream.UpdateTokens(&u.writtenHour, by.Get("ephemeral_1h_input_tokens"))
 		// Services that pass the API on may leave the sum out.
 		u.written = max(u.written, u.writtenHour+upstream.Tokens(by.Get("ephemeral_5m_input_tokens")))
 	}
-	update(&u.cacheRead, v.Get("cache_read_input_tokens"))
-	update(&u.output, v.Get("output_tokens"))
-	update(&u.thinking, v.Get("output_tokens_details", "thinking_tokens"))
+	upstream.UpdateTokens(&u.cacheRead, v.Get("cache_read_input_tokens"))
+	upstream.UpdateTokens(&u.output, v.Get("output_tokens"))
+	upstream.UpdateTokens(&u.thinking, v.Get("output_tokens_details", "thinking_tokens"))
 	if tools := v.Get("server_tool_use"); tools != nil {
-		update(&u.searches, tools.Get("web_search_requests"))
-		update(&u.executions, tools.Get("code_execution_requests"))
+		upstream.UpdateTokens(&u.searches, tools.Get("web_search_requests"))
+		upstream.UpdateTokens(&u.executions, tools.Get("code_execution_requests"))
 	}
 	if tier := v.GetStringBytes("service_tier"); len(tier) > 0 {
 		u.tier = upstream.Tier(tier)
@@ -58,13 +58,6 @@ func (u *usage) result() providers.Usage {
 		PromptTokens: prompt, CompletionTokens: u.output, TotalTokens: prompt + u.output,
 		CachedTokens: u.cacheRead, CacheWriteTokens: u.written - hour, CacheWriteHourTokens: hour,
 		ReasoningTokens: min(u.thinking, u.output), WebSearches: u.searches, CodeExecutions: u.executions, Tier: u.tier,
-	}
-}
-
-// update sets count to what v says, where that makes sense.
-func update(count *int64, v *fastjson.Value) {
-	if n := upstream.Tokens(v); n > 0 {
-		*count = n
 	}
 }
 
@@ -88,7 +81,7 @@ func finishReason(k upstream.Call, stop []byte) (providers.FinishReason, *provid
 }
 
 // reported makes the error that an answer holds. It always returns one: it is
-// called where the answer says that it is an error.
+// called if the answer says that it is an error.
 func reported(k upstream.Call, v *fastjson.Value) *providers.Error {
 	e := k.Error(providers.Reported)
 	describe(k, e, v)
@@ -97,7 +90,7 @@ func reported(k upstream.Call, v *fastjson.Value) *providers.Error {
 
 // describe reads {"type":"error","error":{"type","message","details"}}, and
 // {"error":"text"} and {"message":"text"} as proxies before the API write it.
-// It reports whether it found anything. The API's type is what others call code;
+// It reports whether it found anything. Other APIs call this one's type code;
 // where details name a narrower one, that is the code.
 func describe(k upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 	if v.Type() != fastjson.TypeObject {
@@ -131,12 +124,5 @@ func describe(k upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 
 // isError reports whether a JSON value is an error and no part of an answer.
 func isError(v *fastjson.Value) bool {
-	if v.Type() != fastjson.TypeObject {
-		return false
-	}
-	if string(v.GetStringBytes("type")) == "error" {
-		return true
-	}
-	e := v.Get("error")
-	return e != nil && e.Type() != fastjson.TypeNull
+	return string(v.GetStringBytes("type")) == "error" || upstream.IsError(v)
 }

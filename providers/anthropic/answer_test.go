@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ import (
 )
 
 // The ways to cut or corrupt an answer. None may end as complete.
-var corruptions = []pt.Corruption{
+var corruptions = slices.Concat(pt.NoAnswers, []pt.Corruption{
 	{"clean end after the text", sse(opening(), deltas("a")), providers.Truncated},
 	{"clean end after the block", sse(opening(), deltas("a"), []string{blockStop}), providers.Truncated},
 	{"clean end after the stop reason", sse(opening(), deltas("a"), closing("end_turn", 1)[:2]), providers.Truncated},
@@ -31,12 +32,9 @@ var corruptions = []pt.Corruption{
 	{"start and end marker only", sse([]string{messageStart, messageStop}), providers.Invalid},
 	{"end marker of another API", sse(opening(), deltas("a"), []string{pt.Done}), providers.Invalid},
 	{"a stream of another API", pt.OpenAIStream("a", "b"), providers.Invalid},
-	{"nothing", pt.SSE(), providers.Invalid},
 	{"pings only", sse([]string{ping, ping}), providers.Invalid},
 	{"comments only", sse([]string{": hello\n\n", ": hello\n\n"}), providers.Invalid},
-	{"HTML", pt.SSE("<!DOCTYPE html><title>502</title>"), providers.Invalid},
 	{"HTML after text", sse(opening(), deltas("a"), []string{"<html></html>\n\n"}), providers.Truncated},
-	{"nonsense", pt.SSE("data: nonsense\n\n"), providers.Invalid},
 	{"nonsense after text", sse(opening(), deltas("a"), []string{"data: {\"type\":\n\n"}, closing("end_turn", 1)), providers.Invalid},
 	{"error first", sse([]string{errorEvent("overloaded_error", "Overloaded")}), providers.Reported},
 	{"error after the start", sse(opening(), []string{errorEvent("overloaded_error", "Overloaded")}), providers.Reported},
@@ -48,15 +46,11 @@ var corruptions = []pt.Corruption{
 	{"error event of nothing", sse(opening(), []string{"event: error\ndata: {}\n\n"}), providers.Reported},
 	{"error of another shape", sse(opening(), []string{"data: {\"error\":\"boom\"}\n\n"}), providers.Reported},
 	{"JSON error", pt.JSON(200, errorBody("overloaded_error", "Overloaded")), providers.Reported},
-	{"JSON of nothing", pt.JSON(200, `{}`), providers.Invalid},
-	{"JSON of a string", pt.JSON(200, `"fine"`), providers.Invalid},
 	{"JSON list", pt.JSON(200, `[{"type":"message"}]`), providers.Invalid},
 	{"JSON cut", pt.Ended(pt.Cut, pt.JSON(200, joined(answer("fine", "end_turn", 1))[:200])), providers.Truncated},
 	{"JSON ends early", pt.Ended(pt.Unframed, pt.JSON(200, joined(answer("fine", "end_turn", 1))[:200])), providers.Invalid},
 	{"JSON without a stop reason", pt.JSON(200, `{"type":"message","content":[{"type":"text","text":"a"}],"stop_reason":null}`), providers.Invalid},
 	{"JSON of another API", pt.OpenAIAnswer("fine", 1), providers.Invalid},
-	{"white space", pt.JSON(200, strings.Repeat(" \n", 1000)), providers.Invalid},
-	{"deep JSON", pt.JSON(200, strings.Repeat("[", 100_000)), providers.Invalid},
 	{"a line beyond the limit", pt.SSE("data: {\"type\":\"", strings.Repeat(" ", 3<<20)), providers.Invalid},
 	{"paused", sse(opening(), deltas("a"), closing("pause_turn", 1)), providers.Invalid},
 	{"an unknown reason", sse(opening(), deltas("a"), closing("tired", 1)), providers.Invalid},
@@ -68,11 +62,11 @@ var corruptions = []pt.Corruption{
 	{"a bad escape", pt.JSON(200, `{"type":"message","model":"m","content":[{"type":"text","text":"\q"}],"stop_reason":"end_turn"}`), providers.Invalid},
 	{"refusal", sse(opening()[:1], closing("refusal", 1)[1:]), providers.Refused},
 	{"JSON refusal", pt.JSON(200, `{"type":"message","model":"m","content":[],"stop_reason":"refusal","stop_details":{"type":"refusal","category":"cyber","explanation":"It could enable harm."},"usage":{"input_tokens":9,"output_tokens":1}}`), providers.Refused},
-}
+})
 
 func TestNoCutOrCorruptAnswerIsComplete(t *testing.T) { subject.CheckCorruptions(t, corruptions) }
 
-// A stream that is cut after any of its bytes is complete only where the whole
+// A stream that is cut after any of its bytes is complete only if the whole
 // end marker was there.
 func TestCutAnywhere(t *testing.T) {
 	const marker = `data: {"type":"message_stop"      }`
@@ -196,18 +190,11 @@ func TestErrorAnswers(t *testing.T) {
 		{"type alone", pt.JSON(503, `{"type":"error"}`), providers.Error{Status: 503, Message: `{"type":"error"}`}},
 		{"an error of no shape", pt.JSON(503, `{"error":[1]}`), providers.Error{Status: 503, Message: `{"error":[1]}`}},
 		{"null members", pt.JSON(400, `{"type":"error","error":{"type":null,"message":"m","details":null}}`), providers.Error{Status: 400, Message: "m"}},
-		{"HTML", pt.Reply{Status: 502, Header: map[string]string{"Content-Type": "text/html"}, Body: []string{"<h1>Bad\nGateway</h1>"}}, providers.Error{Status: 502, Message: "<h1>Bad Gateway</h1>"}},
-		{"empty", pt.Reply{Status: 500}, providers.Error{Status: 500}},
-		{"cut JSON", pt.JSON(500, `{"error":{"mess`), providers.Error{Status: 500, Message: `{"error":{"mess`}},
-		{"cut body", pt.Reply{Status: 500, Body: []string{"half"}, End: pt.Cut}, providers.Error{Status: 500, Message: "half"}},
-		{"redirect", pt.Reply{Status: 307, Header: map[string]string{"Location": "http://192.0.2.1/"}}, providers.Error{Status: 307}},
-		{"no content", pt.Reply{Status: 204}, providers.Error{Status: 204}},
 		{"hints", pt.Reply{Status: 429, Header: map[string]string{"Retry-After": "3", "X-Should-Retry": "false"}}, providers.Error{Status: 429, RetryAfter: 3 * time.Second, Advice: providers.DoNotRetry}},
 		{"the key in the text", pt.JSON(401, errorBody("authentication_error", "invalid x-api-key: "+testKey+". See https://x.example/?k=1")), providers.Error{Status: 401, Code: "authentication_error", Message: "invalid x-api-key: [redacted]. See https://x.example/?[redacted]"}},
 		{"the key as the type", pt.JSON(401, errorBody(testKey, "m")), providers.Error{Status: 401, Code: "[redacted]", Message: "m"}},
-		{"deep JSON", pt.JSON(500, strings.Repeat("[", 1000)), providers.Error{Status: 500, Message: strings.Repeat("[", 1000)}},
-		{"a huge body", pt.JSON(500, strings.Repeat("x", 1<<20)), providers.Error{Status: 500, Message: strings.Repeat("x", 1<<10) + "…"}},
 	})
+	subject.CheckErrors(t, pt.OddErrors)
 }
 
 func TestErrorsInsideAnswers(t *testing.T) {

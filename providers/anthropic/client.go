@@ -17,7 +17,7 @@ import (
 const (
 	// DefaultBaseURL is Anthropic's own service.
 	DefaultBaseURL = "https://api.anthropic.com/v1"
-	// DefaultMaxTokens is sent where a definition sets no max_tokens: the API
+	// DefaultMaxTokens is sent if a definition sets no max_tokens: the API
 	// requires the member. It bounds a model's thinking and its answer together.
 	DefaultMaxTokens = 8192
 
@@ -34,7 +34,7 @@ type Config struct {
 	// Secret, where set, gives the key of each call in place of Key, for keys
 	// that change. An error fails the call. Several goroutines call it at once.
 	Secret func() (string, error)
-	// MaxTokens is sent where a request sets none. Default: DefaultMaxTokens.
+	// MaxTokens is sent if a request sets none. Default: DefaultMaxTokens.
 	MaxTokens int64
 	// Beta are the names of preview features, sent as anthropic-beta.
 	Beta []string
@@ -90,11 +90,7 @@ func New(config Config) (*Client, error) {
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	form, err := c.formOf(req)
-	if err != nil {
-		return nil, err
-	}
-	body, leftOut, err := form.body(req)
+	body, leftOut, err := c.body(req)
 	if err != nil {
 		return nil, err
 	}

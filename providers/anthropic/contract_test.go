@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -21,21 +20,7 @@ const testKey = "sk-ant-api03-0123456789abcdef"
 
 // client makes a client of a test's upstream.
 func client(t testing.TB, base string, change ...func(*Config)) *Client {
-	t.Helper()
-	u, err := url.Parse(base + "/v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := Config{Key: testKey, Upstream: upstream.Config{BaseURL: u}}
-	for _, f := range change {
-		f(&config)
-	}
-	c, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
+	return pt.Client(t, New, Config{Key: testKey, Upstream: upstream.Config{BaseURL: pt.URL(t, base+"/v1")}}, change...)
 }
 
 // subject is the client as the checks of its wire format see it.
@@ -61,11 +46,7 @@ func contract(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Prov
 		return behave(b, strings.Contains(r.Body, `"stream":true`))
 	})
 	if b.Key != "" {
-		m := &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1"}}
-		if err := provision(t, m); err != nil {
-			t.Fatal(err)
-		}
-		return m
+		return pt.Provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1"}})
 	}
 	return client(t, up.URL)
 }

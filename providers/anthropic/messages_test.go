@@ -15,37 +15,11 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-func text(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
-
-func media(kind providers.PartKind, m providers.Media) providers.Part {
-	return providers.Part{Kind: kind, Media: m}
-}
-
-func call(id, name, arguments string) providers.Part {
-	return providers.Part{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: id, Name: name, Arguments: arguments}}
-}
-
-func result(id string, content ...providers.Part) providers.Part {
-	return providers.Part{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: id, Name: "f", Content: content}}
-}
-
-func thinking(said, opaque string) providers.Part {
-	return providers.Part{Kind: providers.PartThinking, Text: said, Opaque: opaque}
-}
-
-func message(role string, parts ...providers.Part) providers.Message {
-	return providers.Message{Role: role, Parts: parts}
-}
-
 // bodyOf is the body of a request with the messages and a tool, short to read.
 func bodyOf(t testing.TB, messages ...providers.Message) (body string, leftOut []string, err error) {
 	t.Helper()
 	req := &providers.Request{Model: "m", Messages: messages, Parameters: providers.Parameters{Tools: []providers.Tool{{Name: "f"}}}}
-	f, err := client(t, "http://localhost").form(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, leftOut, err := f.body(req)
+	b, leftOut, err := client(t, "http://localhost").body(req)
 	body = strings.TrimSuffix(string(b), `,"max_tokens":8192,"model":"m","tools":[{"name":"f","input_schema":{"type":"object","properties":{}}}]}`)
 	return strings.TrimPrefix(body, `{"messages":`), leftOut, err
 }
@@ -57,8 +31,8 @@ const (
 )
 
 func TestParts(t *testing.T) {
-	user := message("user", text("a"))
-	failed := result("t1", text("No."))
+	user := pt.Message("user", pt.Text("a"))
+	failed := pt.Result("t1", pt.Text("No."))
 	failed.Result.Failed = true
 	for _, test := range []struct {
 		name     string
@@ -66,36 +40,36 @@ func TestParts(t *testing.T) {
 		want     string
 	}{
 		{"a text", []providers.Message{user}, `[{"role":"user","content":"a"}]`},
-		{"texts", []providers.Message{message("user", text("a"), text(""), text("b"))},
+		{"texts", []providers.Message{pt.Message("user", pt.Text("a"), pt.Text(""), pt.Text("b"))},
 			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`},
-		{"white space alone", []providers.Message{message("user", text("a"), text(" \n")), message("assistant", text("\n\n"), call("t1", "f", "{}")), message("tool", result("t1", text("x"))), {Role: "assistant", Content: "\n\n"}, {Role: "user", Content: "b"}},
+		{"white space alone", []providers.Message{pt.Message("user", pt.Text("a"), pt.Text(" \n")), pt.Message("assistant", pt.Text("\n\n"), pt.Call("t1", "f", "{}")), pt.Message("tool", pt.Result("t1", pt.Text("x"))), {Role: "assistant", Content: "\n\n"}, {Role: "user", Content: "b"}},
 			`[{"role":"user","content":[{"type":"text","text":"a"}]},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"x"},{"type":"text","text":"b"}]}]`},
-		{"images", []providers.Message{message("user", media(providers.PartImage, providers.Media{URL: "https://x.example/a.png?b=\"&c", Detail: "auto"}), text("What is it?"), media(providers.PartImage, providers.Media{Type: "image/png", Data: png}), media(providers.PartImage, providers.Media{Type: "image/JPG", Data: png}))},
+		{"images", []providers.Message{pt.Message("user", pt.Media(providers.PartImage, providers.Media{URL: "https://x.example/a.png?b=\"&c", Detail: "auto"}), pt.Text("What is it?"), pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png}), pt.Media(providers.PartImage, providers.Media{Type: "image/JPG", Data: png}))},
 			`[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x.example/a.png?b=\"&c"}},{"type":"text","text":"What is it?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}},{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"iVBORw0KGgo="}}]}]`},
-		{"an image alone", []providers.Message{message("user", media(providers.PartImage, providers.Media{Type: "image/png", Data: png}))},
+		{"an image alone", []providers.Message{pt.Message("user", pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png}))},
 			`[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]}]`},
-		{"data that would end its string", []providers.Message{message("user", media(providers.PartImage, providers.Media{Type: `image/png"}`, Data: `"},{"x":"`}))},
+		{"data that would end its string", []providers.Message{pt.Message("user", pt.Media(providers.PartImage, providers.Media{Type: `image/png"}`, Data: `"},{"x":"`}))},
 			`[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png\"}","data":"\"},{\"x\":\""}}]}]`},
-		{"files", []providers.Message{message("user", media(providers.PartFile, providers.Media{Type: "application/pdf", Data: "JVBERi0=", Name: `a "b".pdf`}), media(providers.PartFile, providers.Media{URL: "https://x.example/a.pdf"}), media(providers.PartFile, providers.Media{URL: "https://x.example/b", Type: "application/PDF"}),
-			media(providers.PartFile, providers.Media{Type: "text/markdown; charset=utf-8", Data: base64.StdEncoding.EncodeToString([]byte("# \"ü\"\n"))}), media(providers.PartFile, providers.Media{Type: "application/json", Data: base64.StdEncoding.EncodeToString([]byte("{}"))}))},
+		{"files", []providers.Message{pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "application/pdf", Data: "JVBERi0=", Name: `a "b".pdf`}), pt.Media(providers.PartFile, providers.Media{URL: "https://x.example/a.pdf"}), pt.Media(providers.PartFile, providers.Media{URL: "https://x.example/b", Type: "application/PDF"}),
+			pt.Media(providers.PartFile, providers.Media{Type: "text/markdown; charset=utf-8", Data: base64.StdEncoding.EncodeToString([]byte("# \"ü\"\n"))}), pt.Media(providers.PartFile, providers.Media{Type: "application/json", Data: base64.StdEncoding.EncodeToString([]byte("{}"))}))},
 			`[{"role":"user","content":[{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="},"title":"a \"b\".pdf"},{"type":"document","source":{"type":"url","url":"https://x.example/a.pdf"}},{"type":"document","source":{"type":"url","url":"https://x.example/b"}},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"# \"ü\"\n"}},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"{}"}}]}]`},
-		{"tool calls", []providers.Message{user, message("assistant", text("Let me see."), call("t1", "f", ` {"x": [1.0, "é\u00e9"]} `), call("t2", "g", ""), call("t3", "g", "null"))},
+		{"tool calls", []providers.Message{user, pt.Message("assistant", pt.Text("Let me see."), pt.Call("t1", "f", ` {"x": [1.0, "é\u00e9"]} `), pt.Call("t2", "g", ""), pt.Call("t3", "g", "null"))},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"t1","name":"f","input": {"x": [1.0, "é\u00e9"]} },{"type":"tool_use","id":"t2","name":"g","input":{}},{"type":"tool_use","id":"t3","name":"g","input":{}}]}]`},
-		{"results join the turn of the user, before its other parts", []providers.Message{user, message("assistant", call("t1", "f", "{}"), call("t2", "f", "{}")), {Role: "user", Content: "Hurry."}, message("tool", result("t1", text("1"))), {Role: "system", Content: "s"}, message("tool", result("t2", text("2"))), {Role: "user", Content: "b"}, {Role: "assistant", Content: "c"}},
+		{"results join the turn of the user, before its other parts", []providers.Message{user, pt.Message("assistant", pt.Call("t1", "f", "{}"), pt.Call("t2", "f", "{}")), {Role: "user", Content: "Hurry."}, pt.Message("tool", pt.Result("t1", pt.Text("1"))), {Role: "system", Content: "s"}, pt.Message("tool", pt.Result("t2", pt.Text("2"))), {Role: "user", Content: "b"}, {Role: "assistant", Content: "c"}},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}},{"type":"tool_use","id":"t2","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"1"},{"type":"tool_result","tool_use_id":"t2","content":"2"},{"type":"text","text":"Hurry."},{"type":"text","text":"b"}]},{"role":"assistant","content":"c"}],"system":"s"`},
-		{"results", []providers.Message{message("tool", result("t1"), failed, result("t1", text("")), result("t1", text(" ")), result("t1", text(""), text("")), result("t1", text("x"), media(providers.PartImage, providers.Media{Type: "image/png", Data: png}), media(providers.PartFile, providers.Media{URL: "https://x.example/a.pdf"})))},
+		{"results", []providers.Message{pt.Message("tool", pt.Result("t1"), failed, pt.Result("t1", pt.Text("")), pt.Result("t1", pt.Text(" ")), pt.Result("t1", pt.Text(""), pt.Text("")), pt.Result("t1", pt.Text("x"), pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png}), pt.Media(providers.PartFile, providers.Media{URL: "https://x.example/a.pdf"})))},
 			`[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1"},{"type":"tool_result","tool_use_id":"t1","content":"No.","is_error":true},{"type":"tool_result","tool_use_id":"t1","content":""},{"type":"tool_result","tool_use_id":"t1","content":" "},{"type":"tool_result","tool_use_id":"t1","content":[]},{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"x"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}},{"type":"document","source":{"type":"url","url":"https://x.example/a.pdf"}}]}]}]`},
-		{"ids of other services", []providers.Message{message("assistant", call("functions.f:0", "f", "{}")), message("tool", result("functions.f:0", text("1")))},
+		{"ids of other services", []providers.Message{pt.Message("assistant", pt.Call("functions.f:0", "f", "{}")), pt.Message("tool", pt.Result("functions.f:0", pt.Text("1")))},
 			`[{"role":"assistant","content":[{"type":"tool_use","id":"call_d6bdd4de328a22edd610f9548b4f419f","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_d6bdd4de328a22edd610f9548b4f419f","content":"1"}]}]`},
-		{"thoughts", []providers.Message{user, message("assistant", text("b"), thinking("Hm.", signed), thinking("", hidden), call("t1", "f", "{}"))},
+		{"thoughts", []providers.Message{user, pt.Message("assistant", pt.Text("b"), pt.Thinking("Hm.", signed), pt.Thinking("", hidden), pt.Call("t1", "f", "{}"))},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":[` + signed + `,` + hidden + `,{"type":"text","text":"b"},{"type":"tool_use","id":"t1","name":"f","input":{}}]}]`},
-		{"thoughts between calls", []providers.Message{user, message("assistant", thinking("", hidden), thinking("Hm.", "@1,1:"+signed), text("bc"), call("t1", "f", "{}"), call("t2", "f", "{}"))},
+		{"thoughts between calls", []providers.Message{user, pt.Message("assistant", pt.Thinking("", hidden), pt.Thinking("Hm.", "@1,1:"+signed), pt.Text("bc"), pt.Call("t1", "f", "{}"), pt.Call("t2", "f", "{}"))},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":[` + hidden + `,{"type":"text","text":"b"},{"type":"tool_use","id":"t1","name":"f","input":{}},` + signed + `,{"type":"text","text":"c"},{"type":"tool_use","id":"t2","name":"f","input":{}}]}]`},
-		{"thoughts of others", []providers.Message{user, message("assistant", thinking("Hm.", ""), thinking("Hm.", "EqQB"), thinking("Hm.", signed[:20]), thinking("", hidden+","+hidden), thinking("", `{"type":"text","text":"x"}`), text("b"))},
+		{"thoughts of others", []providers.Message{user, pt.Message("assistant", pt.Thinking("Hm.", ""), pt.Thinking("Hm.", "EqQB"), pt.Thinking("Hm.", signed[:20]), pt.Thinking("", hidden+","+hidden), pt.Thinking("", `{"type":"text","text":"x"}`), pt.Text("b"))},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"text","text":"b"}]}]`},
-		{"a thought alone", []providers.Message{user, message("assistant", thinking("Hm.", signed)), {Role: "user", Content: "b"}},
+		{"a thought alone", []providers.Message{user, pt.Message("assistant", pt.Thinking("Hm.", signed)), {Role: "user", Content: "b"}},
 			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`},
-		{"texts of the system", []providers.Message{message("system", text("s"), text(" "), text("t")), user, {Role: "developer", Content: "d"}},
+		{"texts of the system", []providers.Message{pt.Message("system", pt.Text("s"), pt.Text(" "), pt.Text("t")), user, {Role: "developer", Content: "d"}},
 			`[{"role":"user","content":"a"}],"system":[{"type":"text","text":"s"},{"type":"text","text":"t"},{"type":"text","text":"d"}]`},
 		{"a text of the system, then none", []providers.Message{{Role: "system", Content: "s"}, {Role: "system", Content: "\n"}, user}, `[{"role":"user","content":"a"}],"system":"s"`},
 	} {
@@ -115,25 +89,25 @@ func TestParts(t *testing.T) {
 }
 
 func TestPartsThatTheAPIDoesNotHave(t *testing.T) {
-	user, other := message("user", text("a")), media(providers.PartImage, providers.Media{URL: "https://x.example/a"})
+	user, other := pt.Message("user", pt.Text("a")), pt.Media(providers.PartImage, providers.Media{URL: "https://x.example/a"})
 	var tests []pt.Unsendable
 	for want, m := range map[string]providers.Message{
-		"anthropic takes no audio, which message 2 has":                           message("user", media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"})),
-		"takes no audio, which message 2 has":                                     message("tool", result("t", media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"}))),
-		"takes no files of an unusual type, which message 2 has":                  message("user", media(providers.PartFile, providers.Media{Type: "application/x-secret", Data: "UEsD"})),
-		"takes no files of an unusual type by URL":                                message("user", media(providers.PartFile, providers.Media{Type: "application/x-secret", URL: "https://x.example/a"})),
-		"has a file of an unusual type that is not UTF-8":                         message("user", media(providers.PartFile, providers.Media{Type: "text/x-secret", Data: "/w=="})),
-		"takes no files of the type application/zip, which message 2 has":         message("user", media(providers.PartFile, providers.Media{Type: "application/zip", Data: "UEsD"})),
-		"takes no files of the type text/plain by URL":                            message("user", media(providers.PartFile, providers.Media{Type: "text/plain", URL: "https://x.example/a"})),
-		"message 2 has a file of the type text/plain that is not UTF-8 in base64": message("user", media(providers.PartFile, providers.Media{Type: "text/plain", Data: "/w=="})),
-		"message 2 has a file of the type text/csv that is not UTF-8 in base64":   message("user", media(providers.PartFile, providers.Media{Type: "text/csv", Data: "/"})),
-		"takes no image of the assistant, which message 2 has":                    message("assistant", other),
-		"takes no image of the system, which message 2 has":                       message("system", other),
-		"takes no tool_call, which message 2 has":                                 message("user", call("t", "f", "{}")),
-		"takes no tool_result of the assistant":                                   message("assistant", result("t")),
-		"message 2 has a tool call whose arguments are not a JSON object":         message("assistant", call("t", "f", `{"a":`)),
-		"tool call whose arguments are not a JSON object":                         message("assistant", call("t", "f", `{},"x":{}`)),
-		"has a tool call whose arguments are not a JSON object":                   message("assistant", call("t", "f", `[1]`)),
+		"anthropic takes no audio, which message 2 has":                           pt.Message("user", pt.Media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"})),
+		"takes no audio, which message 2 has":                                     pt.Message("tool", pt.Result("t", pt.Media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"}))),
+		"takes no files of an unusual type, which message 2 has":                  pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "application/x-secret", Data: "UEsD"})),
+		"takes no files of an unusual type by URL":                                pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "application/x-secret", URL: "https://x.example/a"})),
+		"has a file of an unusual type that is not UTF-8":                         pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "text/x-secret", Data: "/w=="})),
+		"takes no files of the type application/zip, which message 2 has":         pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "application/zip", Data: "UEsD"})),
+		"takes no files of the type text/plain by URL":                            pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "text/plain", URL: "https://x.example/a"})),
+		"message 2 has a file of the type text/plain that is not UTF-8 in base64": pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "text/plain", Data: "/w=="})),
+		"message 2 has a file of the type text/csv that is not UTF-8 in base64":   pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "text/csv", Data: "/"})),
+		"takes no image of the assistant, which message 2 has":                    pt.Message("assistant", other),
+		"takes no image of the system, which message 2 has":                       pt.Message("system", other),
+		"takes no tool_call, which message 2 has":                                 pt.Message("user", pt.Call("t", "f", "{}")),
+		"takes no tool_result of the assistant":                                   pt.Message("assistant", pt.Result("t")),
+		"message 2 has a tool call whose arguments are not a JSON object":         pt.Message("assistant", pt.Call("t", "f", `{"a":`)),
+		"tool call whose arguments are not a JSON object":                         pt.Message("assistant", pt.Call("t", "f", `{},"x":{}`)),
+		"has a tool call whose arguments are not a JSON object":                   pt.Message("assistant", pt.Call("t", "f", `[1]`)),
 	} {
 		tests = append(tests, pt.Unsendable{Name: want, Want: want, Request: providers.Request{Model: "m", Messages: []providers.Message{user, m}}})
 	}
@@ -141,7 +115,7 @@ func TestPartsThatTheAPIDoesNotHave(t *testing.T) {
 }
 
 func TestDetailIsLeftOut(t *testing.T) {
-	image := message("user", media(providers.PartImage, providers.Media{Type: "image/png", Data: png, Detail: "low"}))
+	image := pt.Message("user", pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png, Detail: "low"}))
 	req := providers.Request{Model: "m", Messages: []providers.Message{image}, Parameters: providers.Parameters{Seed: new(int64(1))}}
 	_, r := pt.Sent(t, answer("fine", "end_turn", 1), &req, func(base string) providers.Provider { return client(t, base) })
 	if diff := cmp.Diff([]string{"seed", "detail"}, r.LeftOut); diff != "" {
@@ -149,12 +123,12 @@ func TestDetailIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestAConversationWithCallsHasTools holds what a request gets whose history has tools
-// and which itself offers none.
+// TestAConversationWithCallsHasTools checks the tools of a request whose history has
+// tools and which itself offers none.
 func TestAConversationWithCallsHasTools(t *testing.T) {
 	messages := []providers.Message{
-		{Role: "user", Content: "a"}, message("assistant", call("t1", `a"b`, "{}"), call("t2", "c", "{}"), call("t3", "c", "{}")),
-		message("tool", result("t1"), result("t2"), result("t3")),
+		{Role: "user", Content: "a"}, pt.Message("assistant", pt.Call("t1", `a"b`, "{}"), pt.Call("t2", "c", "{}"), pt.Call("t3", "c", "{}")),
+		pt.Message("tool", pt.Result("t1"), pt.Result("t2"), pt.Result("t3")),
 	}
 	const none = `{"type":"object","properties":{}}`
 	for _, test := range []struct {
@@ -170,7 +144,7 @@ func TestAConversationWithCallsHasTools(t *testing.T) {
 			t.Errorf("%s, want %s", got, test.want)
 		}
 	}
-	nameless := &providers.Request{Model: "m", Messages: []providers.Message{message("tool", providers.Part{Kind: providers.PartToolResult})}}
+	nameless := &providers.Request{Model: "m", Messages: []providers.Message{pt.Message("tool", providers.Part{Kind: providers.PartToolResult})}}
 	if got := sent(t, nameless).Body; strings.Contains(got, "tools") {
 		t.Error(got)
 	}
@@ -213,15 +187,12 @@ func TestParallelToolCalls(t *testing.T) {
 // else.
 func TestAnImageIsCopiedOnce(t *testing.T) {
 	const size = 4 << 20
-	m := message("user", text("What is it?"), media(providers.PartImage, providers.Media{Type: "image/png", Data: strings.Repeat("abcd", size/4)}))
+	m := pt.Message("user", pt.Text("What is it?"), pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: strings.Repeat("abcd", size/4)}))
 	req := &providers.Request{Model: "m", Messages: []providers.Message{m}}
-	f, err := client(t, "http://localhost").form(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := client(t, "http://localhost")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, _, err := f.body(req); err != nil {
+	if _, _, err := c.body(req); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -243,7 +214,7 @@ func FuzzParts(f *testing.F) {
 				messages[n-1].Parts = append(messages[n-1].Parts, p)
 				return
 			}
-			messages = append(messages, message(role, p))
+			messages = append(messages, pt.Message(role, p))
 		}
 		for _, kind := range kinds {
 			switch kind {
@@ -252,21 +223,21 @@ func FuzzParts(f *testing.F) {
 			case 'u':
 				messages = append(messages, providers.Message{Role: "user", Content: said})
 			case 'U':
-				add("user", text(said), true)
+				add("user", pt.Text(said), true)
 			case 'i':
-				add("user", media(providers.PartImage, providers.Media{Type: said, Data: arguments}), true)
+				add("user", pt.Media(providers.PartImage, providers.Media{Type: said, Data: arguments}), true)
 			case 'f':
-				add("user", media(providers.PartFile, providers.Media{Type: "text/plain", Data: said, Name: said}), true)
+				add("user", pt.Media(providers.PartFile, providers.Media{Type: "text/plain", Data: said, Name: said}), true)
 			case 'a':
 				messages = append(messages, providers.Message{Role: "assistant", Content: said})
 			case 't':
-				add("assistant", text(said), true)
+				add("assistant", pt.Text(said), true)
 			case 'h':
-				add("assistant", thinking(said, opaque), true)
+				add("assistant", pt.Thinking(said, opaque), true)
 			case 'c':
-				add("assistant", call(said, said, arguments), true)
+				add("assistant", pt.Call(said, said, arguments), true)
 			case 'r':
-				add("tool", result(said, text(said)), false)
+				add("tool", pt.Result(said, pt.Text(said)), false)
 			}
 		}
 		body, _, err := bodyOf(t, messages...)

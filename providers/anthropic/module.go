@@ -19,7 +19,7 @@ func init() {
 type Module struct {
 	httpmodule.Options
 
-	// The most tokens of an answer, the model's thinking included, where a
+	// The most tokens of an answer, the model's thinking included, if a
 	// definition sets no max_tokens: the API requires a number. Default: 8192.
 	MaxTokens int64 `json:"max_tokens,omitempty"`
 

@@ -4,48 +4,38 @@ import (
 	"encoding/json"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// sampling sets the parameters of sampling. It returns the names of those that
-// the API, or the model, does not have.
+// sampling sets the parameters of sampling. It returns the names of the
+// parameters that the API, or the model, does not have.
 func (c *Client) sampling(members map[string]any, req *providers.Request) (leftOut []string) {
 	p := &req.Parameters
-	if p.MaxTokens != nil {
-		members["max_tokens"] = *p.MaxTokens
-	}
-	sampling := takesSampling(req.Model)
-	number := func(name string, set, taken bool, value any) {
-		switch {
-		case !set:
-		case taken:
-			members[name] = value
-		default:
-			leftOut = append(leftOut, name)
-		}
-	}
-	number("temperature", p.Temperature != nil, sampling, p.Temperature)
-	number("top_p", p.TopP != nil, sampling, p.TopP)
-	number("top_k", p.TopK != nil, sampling, p.TopK)
-	number("frequency_penalty", p.FrequencyPenalty != nil, false, nil)
-	number("presence_penalty", p.PresencePenalty != nil, false, nil)
-	number("seed", p.Seed != nil, false, nil)
-	number("logprobs", p.Logprobs != nil, false, nil)
+	upstream.Set(members, "max_tokens", p.MaxTokens)
 	if len(p.Stop) > 0 {
 		members["stop_sequences"] = p.Stop
 	}
+	has := []string{"max_tokens", "stop", "reasoning_effort", "response_format", "tools", "parallel_tool_calls"}
+	if takesSampling(req.Model) {
+		has = append(has, "temperature", "top_p", "top_k")
+		upstream.Set(members, "temperature", p.Temperature)
+		upstream.Set(members, "top_p", p.TopP)
+		upstream.Set(members, "top_k", p.TopK)
+	}
+	leftOut, _ = p.Lacking(c.Name, has...) // no other parameter must not be left out
 	return leftOut
 }
 
-// format is the form of an answer's text.
-type format struct {
+// textFormat is the form of an answer's text.
+type textFormat struct {
 	Type   string          `json:"type"`
 	Schema json.RawMessage `json:"schema"`
 }
 
 // outputConfig is the member output_config.
 type outputConfig struct {
-	Effort string  `json:"effort,omitempty"`
-	Format *format `json:"format,omitempty"`
+	Effort string      `json:"effort,omitempty"`
+	Format *textFormat `json:"format,omitempty"`
 }
 
 // output sets the form of the answer, and how much the model thinks of it.
@@ -66,7 +56,7 @@ func (c *Client) output(members map[string]any, req *providers.Request, leftOut 
 		switch f.Type {
 		case providers.FormatText:
 		case providers.FormatSchema:
-			config.Format = &format{"json_schema", f.Schema}
+			config.Format = &textFormat{"json_schema", f.Schema}
 		case providers.FormatJSON:
 			return c.Unsendable("Anthropic's API has no response_format json: give it a json_schema")
 		default:
@@ -92,7 +82,7 @@ var toolChoices = map[string]string{
 	providers.ToolsAuto: "auto", providers.ToolsNone: "none", providers.ToolsRequired: "any", providers.ToolsNamed: "tool",
 }
 
-// tools sets what the model may call.
+// tools sets the tools that the model may call.
 func (c *Client) tools(members map[string]any, p *providers.Parameters) error {
 	if len(p.Tools) == 0 {
 		return nil

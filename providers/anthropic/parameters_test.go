@@ -10,7 +10,7 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// short is a body without what every request has.
+// short is a body without the members that every request has.
 func short(body, model string) string {
 	return strings.Replace(body, `"messages":[{"role":"user","content":"Hello"}],"max_tokens":8192,"model":"`+model+`"`, "…", 1)
 }

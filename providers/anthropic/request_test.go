@@ -6,13 +6,11 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// sent sends one request and returns what the upstream got.
+// sent sends one request and returns the request that the upstream got.
 func sent(t *testing.T, req *providers.Request, change ...func(*Config)) pt.Request {
 	t.Helper()
 	r, _ := pt.Sent(t, answer("fine", "end_turn", 1), req, func(base string) providers.Provider { return client(t, base, change...) })
@@ -24,12 +22,7 @@ func TestRequestBody(t *testing.T) {
 		Temperature: new(0.0), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),
 		FrequencyPenalty: new(-0.5), PresencePenalty: new(0.25),
 	}
-	for _, test := range []struct {
-		name   string
-		req    providers.Request
-		change func(*Config)
-		want   string
-	}{
+	pt.CheckBodies(t, client, answer("fine", "end_turn", 1), false, []pt.Body[Config]{
 		{"nothing set", providers.Request{Model: "m", Messages: pt.Messages("user", "a <b> & \"c\"\n")}, nil,
 			`{"messages":[{"role":"user","content":"a <b> & \"c\"\n"}],"max_tokens":8192,"model":"m"}`},
 		{"the provider's max_tokens", providers.Request{Model: "m", Messages: pt.Messages("user", "a")}, func(c *Config) { c.MaxTokens = 77 },
@@ -53,17 +46,7 @@ func TestRequestBody(t *testing.T) {
 			"stream": json.RawMessage(`true`), "temperature": json.RawMessage(`1`),
 		}}, nil,
 			`{"messages":[{"role":"user","content":"a"}],"max_tokens":9,"model":"claude-opus-5","temperature":1,"thinking":{"type":"adaptive"}}`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var change []func(*Config)
-			if test.change != nil {
-				change = append(change, test.change)
-			}
-			if diff := cmp.Diff(test.want, sent(t, &test.req, change...).Body); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
+	})
 }
 
 func TestUnsendableRequests(t *testing.T) {
@@ -125,34 +108,18 @@ func TestRequestHeaders(t *testing.T) {
 func TestARedirectIsNotFollowed(t *testing.T) { subject.CheckRedirect(t) }
 
 func TestBadConfigurations(t *testing.T) {
-	for name, change := range map[string]func(*Config){
+	pt.CheckBadConfigurations(t, New, map[string]func(*Config){
 		"key":        func(c *Config) { c.Key = "a\nb" },
 		"beta":       func(c *Config) { c.Beta = []string{"a b"} },
 		"beta list":  func(c *Config) { c.Beta = []string{"a,b"} },
 		"empty beta": func(c *Config) { c.Beta = []string{""} },
 		"max_tokens": func(c *Config) { c.MaxTokens = -1 },
 		"base URL":   func(c *Config) { c.Upstream.BaseURL = &url.URL{Scheme: "ftp", Host: "x"} },
-	} {
-		var c Config
-		change(&c)
-		if _, err := New(c); err == nil {
-			t.Errorf("a bad %s was taken", name)
-		}
-	}
+	})
 }
 
-// TestWhereACallGoes holds where a client calls that is given nothing but a key.
-func TestWhereACallGoes(t *testing.T) {
-	c, err := New(Config{Key: testKey})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sent pt.InProcess
-	c.HTTP.Transport = &sent
-	if s, err := c.Invoke(t.Context(), &providers.Request{Model: "claude-sonnet-4-6", Messages: hello}); err == nil {
-		s.Close()
-	}
-	if sent.URL != "https://api.anthropic.com/v1/messages" {
-		t.Errorf("sent to %s", sent.URL)
-	}
+// TestAddress checks the address that a client with nothing but a key calls.
+func TestAddress(t *testing.T) {
+	c := pt.Client(t, New, Config{Key: testKey})
+	pt.CheckAddress(t, c, &c.HTTP.Transport, &providers.Request{Model: "claude-sonnet-4-6", Messages: hello}, "https://api.anthropic.com/v1/messages")
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // generation matches the names of Claude models since version 4, with a minor
-// version of one or two digits where there is one: what follows may also be a
+// version of one or two digits if there is one: the next digits may also be a
 // date. The 3 series put the version first and the family after it.
 var generation = regexp.MustCompile(`claude-([a-z]+)-(\d{1,2})(?:-(\d{1,2}))?(?:$|[^0-9])`)
 
@@ -44,7 +44,7 @@ func takesEffort(model string) bool {
 }
 
 // effortOf is an effort in the API's words, as far as a model that takes it has
-// that one: max came with the models of 4.6 and xhigh with those of 4.7.
+// that one: max came with the models of 4.6 and xhigh with 4.7.
 func effortOf(model, effort string) string {
 	m := generation.FindStringSubmatch(model)
 	switch effort {

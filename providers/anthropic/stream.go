@@ -18,7 +18,7 @@ type stream struct {
 	stop    providers.FinishReason // empty before it is known
 	stopErr *providers.Error       // why the stop_reason is none of an answer
 	usage   usage
-	thought thought
+	thought upstream.BlockThought
 	calls   []providers.ToolCall // of a complete answer
 	leftOut []string
 	started bool   // a message began
@@ -33,7 +33,7 @@ func newStream(k upstream.Call, body io.ReadCloser, leftOut []string) *stream {
 // Next returns the next delta.
 func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 
-// Result is what is known of the answer.
+// Result is the answer as far as it is known.
 func (s *stream) Result() providers.Result {
 	return providers.Result{
 		Model: s.model, FinishReason: s.stop, Usage: s.usage.result(), ToolCalls: s.calls, LeftOut: s.leftOut,
@@ -67,26 +67,12 @@ func (s *stream) message(v *fastjson.Value) (providers.Delta, error) {
 	if content := v.Get("content"); content != nil && content.Type() != fastjson.TypeArray && content.Type() != fastjson.TypeNull {
 		return providers.Delta{}, s.Invalid("the content is no list of blocks")
 	}
-	var text []byte
-	calls := 0
 	for i, b := range v.GetArray("content") {
-		switch string(b.GetStringBytes("type")) {
-		case "text":
-			text = upstream.AppendText(text, b.GetStringBytes("text"))
-		case "tool_use":
-			s.toolUse(i, b)
-			s.Lookahead.Calls.End(i)
-			calls++
-		case "thinking", "redacted_thinking":
-			if d := s.begin(i, b); d.Thinking != "" {
-				s.Lookahead.Say(d)
-			}
-			if d := s.end(upstream.Place{Text: len(text), Calls: calls}); d.Thought != nil {
-				s.Lookahead.Say(d)
-			}
-		}
+		d := s.block(i, b)
+		s.Lookahead.Calls.End(i)
+		s.Lookahead.Say(d)
+		s.thought.Break(&format, &s.Lookahead)
 	}
-	s.said = s.said || len(text) > 0
 	s.stopped(v)
 	if s.stop == "" && s.stopErr == nil {
 		return providers.Delta{}, s.Invalid("neither a message that ended nor an error")
@@ -95,11 +81,12 @@ func (s *stream) message(v *fastjson.Value) (providers.Delta, error) {
 		return providers.Delta{}, err
 	}
 	s.Lookahead.Last()
-	return providers.Delta{Content: string(text)}, nil
+	return providers.Delta{}, nil
 }
 
 // take takes in one event. Types that are not known here say nothing that is
-// needed: the API's versioning policy lets it add some at any time.
+// needed: the API may add some at any time
+// (https://docs.anthropic.com/en/api/versioning).
 func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	switch string(v.GetStringBytes("type")) {
 	case "content_block_delta":
@@ -113,22 +100,12 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 			s.start(m)
 		}
 	case "content_block_start":
-		b := v.Get("content_block")
-		if s.thought.open { // it has no end of its own
-			s.Lookahead.Say(s.end(s.Lookahead.Place()))
-		}
-		switch string(b.GetStringBytes("type")) {
-		case "text":
-			return s.say(b.GetStringBytes("text")), nil
-		case "tool_use":
-			s.toolUse(v.GetInt("index"), b)
-		case "thinking", "redacted_thinking":
-			return s.begin(v.GetInt("index"), b), nil
-		}
+		s.thought.Break(&format, &s.Lookahead) // one before it has no end of its own
+		return s.block(v.GetInt("index"), v.Get("content_block")), nil
 	case "content_block_stop":
 		index := v.GetInt("index")
-		if s.thought.open && s.thought.index == index {
-			return s.end(s.Lookahead.Place()), nil
+		if s.thought.Open && s.thought.Index == index {
+			return s.thought.End(&format, &s.Lookahead, s.Lookahead.Place()), nil
 		}
 		s.Lookahead.Calls.End(index)
 	case "message_delta":
@@ -140,15 +117,13 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		if err := s.fault(); err != nil {
 			return providers.Delta{}, err
 		}
-		if s.thought.open {
-			s.Lookahead.Say(s.end(s.Lookahead.Place()))
-		}
+		s.thought.Break(&format, &s.Lookahead)
 		return providers.Delta{}, io.EOF
 	}
 	return providers.Delta{}, nil
 }
 
-// start takes in what a message says of itself.
+// start reads the head of a message.
 func (s *stream) start(v *fastjson.Value) {
 	if model := v.GetStringBytes("model"); len(model) > 0 {
 		s.model = string(model)
@@ -156,14 +131,23 @@ func (s *stream) start(v *fastjson.Value) {
 	s.usage.read(v.Get("usage"))
 }
 
-// toolUse takes in the block of a tool call. In a stream its input is empty
-// and follows as pieces of JSON.
-func (s *stream) toolUse(index int, b *fastjson.Value) {
-	s.said = true
-	s.Lookahead.Calls.Begin(index, b.GetStringBytes("id"), b.GetStringBytes("name"))
-	if input := b.GetObject("input"); input != nil && input.Len() > 0 {
-		s.Lookahead.Calls.Value(index, b.Get("input"))
+// block takes in a block of content, or the beginning of one. The input of a tool call
+// is empty in a stream, and follows as pieces of JSON.
+func (s *stream) block(index int, b *fastjson.Value) providers.Delta {
+	switch string(b.GetStringBytes("type")) {
+	case "text":
+		return s.say(b.GetStringBytes("text"))
+	case "tool_use":
+		s.said = true
+		s.Lookahead.Calls.Begin(index, b.GetStringBytes("id"), b.GetStringBytes("name"))
+		if input := b.GetObject("input"); input != nil && input.Len() > 0 {
+			s.Lookahead.Calls.Value(index, b.Get("input"))
+		}
+	case "thinking", "redacted_thinking":
+		s.thought.Index = index
+		return s.thought.Take(&format, b, &s.Body)
 	}
+	return providers.Delta{}
 }
 
 // delta takes in a piece of a content block: of text, of a tool call, or of a thought.
@@ -175,10 +159,10 @@ func (s *stream) delta(v *fastjson.Value) providers.Delta {
 	case "input_json_delta":
 		// Others are for tools of the API's own.
 		s.Lookahead.Calls.Arguments(v.GetInt("index"), d.GetStringBytes("partial_json"))
-	case "thinking_delta":
-		return s.think(v.GetInt("index"), d.GetStringBytes("thinking"))
-	case "signature_delta":
-		s.sign(v.GetInt("index"), d.GetStringBytes("signature"))
+	case "thinking_delta", "signature_delta":
+		if s.thought.Open && s.thought.Index == v.GetInt("index") {
+			return s.thought.Take(&format, d, &s.Body)
+		}
 	}
 	return providers.Delta{}
 }
@@ -206,7 +190,7 @@ func (s *stream) stopped(v *fastjson.Value) {
 	}
 }
 
-// fault judges a message at its end marker: nil where it is an answer.
+// fault judges a message at its end marker: nil if it is an answer.
 func (s *stream) fault() error {
 	if s.stopErr != nil {
 		return s.stopErr

@@ -3,7 +3,6 @@ package anthropic
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -39,49 +38,6 @@ func says(index int, said string) string {
 
 func calls(index int, id, input string) string {
 	return block(index, `{"type":"tool_use","id":`+quote(id)+`,"name":"f","input":{}}`) + piece(index, `{"type":"input_json_delta","partial_json":`+quote(input)+`}`) + end(index)
-}
-
-// told writes what the deltas of an answer say, and its result: thoughts as ~text~ and
-// <data>, pieces of calls as [index id name arguments]. The thoughts of the result must
-// be those of the deltas.
-func told(t *testing.T, s providers.Stream) (string, providers.Result, error) {
-	t.Helper()
-	var b, thinking, data strings.Builder
-	for {
-		d, err := s.Next()
-		if err != nil {
-			r := s.Result()
-			var text, opaque string
-			for _, thought := range r.Thoughts {
-				text += thought.Text
-				opaque += thought.Opaque
-			}
-			if text != thinking.String() || opaque != data.String() {
-				t.Errorf("the thoughts of the result are %+v, those of the deltas %q and %q", r.Thoughts, &thinking, &data)
-			}
-			if err == io.EOF {
-				err = nil
-			}
-			return b.String(), r, err
-		}
-		if d.Thinking != "" {
-			b.WriteString("~" + d.Thinking + "~")
-			thinking.WriteString(d.Thinking)
-		}
-		if d.Thought != nil {
-			b.WriteString("<" + d.Thought.Opaque + ">")
-			data.WriteString(d.Thought.Opaque)
-		}
-		b.WriteString(d.Content)
-		for _, c := range d.Calls {
-			fmt.Fprintf(&b, "[%d %s %s %s]", c.Index, c.ID, c.Name, c.Arguments)
-		}
-	}
-}
-
-func read(t *testing.T, reply pt.Reply) (string, providers.Result, error) {
-	t.Helper()
-	return told(t, subject.Open(io.NopCloser(strings.NewReader(reply.Text()))))
 }
 
 func TestThoughtsAndPiecesOfCalls(t *testing.T) {
@@ -120,7 +76,7 @@ func TestThoughtsAndPiecesOfCalls(t *testing.T) {
 		{"no end of a call", strings.Replace(calls(0, "t1", "{}"), end(0), "", 1) + calls(1, "t2", "{}"), `[0 t1 f ][0   {}][1 t2 f ][1   {}]`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, _, err := read(t, pt.SSE(messageStart, test.stream, messageDelta("end_turn", 9), messageStop))
+			got, _, err := subject.Told(t, pt.SSE(messageStart, test.stream, messageDelta("end_turn", 9), messageStop))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +90,7 @@ func TestThoughtsAndPiecesOfCalls(t *testing.T) {
 // TestAThoughtOfACutAnswer holds that a thought that was cut has no data.
 func TestAThoughtOfACutAnswer(t *testing.T) {
 	whole := thinks(0, "Hm.", "Eq")
-	got, r, err := read(t, pt.SSE(messageStart, whole[:strings.Index(whole, end(0))]))
+	got, r, err := subject.Told(t, pt.SSE(messageStart, whole[:strings.Index(whole, end(0))]))
 	if e, ok := err.(*providers.Error); !ok || e.Kind != providers.Truncated {
 		t.Errorf("error %v", err)
 	}
@@ -145,11 +101,11 @@ func TestAThoughtOfACutAnswer(t *testing.T) {
 
 func TestThoughtsOfAWholeAnswer(t *testing.T) {
 	content := hidden + `,{"type":"thinking","thinking":"Hm.","signature":"EqQB/+=="},{"type":"text","text":"é"},{"type":"tool_use","id":"t1","name":"f","input":{}},{"type":"thinking","thinking":"So.","signature":"Er"},{"type":"server_tool_use","id":"x","name":"y","input":{}},{"type":"thinking","thinking":"?"},{"type":"text","text":"b"},{"type":"tool_use","id":"t2","name":"f","input":{"a":1}}`
-	got, r, err := read(t, pt.JSON(200, `{"type":"message","model":"m","content":[`+content+`],"stop_reason":"tool_use"}`))
+	got, r, err := subject.Told(t, pt.JSON(200, `{"type":"message","model":"m","content":[`+content+`],"stop_reason":"tool_use"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "<" + hidden + ">~Hm.~<" + signed + `>[0 t1 f {}]~So.~<@2,1:{"type":"thinking","thinking":"So.","signature":"Er"}>~?~éb[1 t2 f {"a":1}]`
+	want := "<" + hidden + ">~Hm.~<" + signed + `>é[0 t1 f {}]~So.~<@2,1:{"type":"thinking","thinking":"So.","signature":"Er"}>~?~b[1 t2 f {"a":1}]`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -157,27 +113,27 @@ func TestThoughtsOfAWholeAnswer(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
-	// What comes back as a history is what the answer was, but for what is lost.
-	parts := []providers.Part{text("éb"), call("t1", "f", "{}"), call("t2", "f", `{"a":1}`)}
+	// The history that comes back is the answer, but for the lost parts.
+	parts := []providers.Part{pt.Text("éb"), pt.Call("t1", "f", "{}"), pt.Call("t2", "f", `{"a":1}`)}
 	for _, thought := range r.Thoughts {
-		parts = append(parts, thinking(thought.Text, thought.Opaque))
+		parts = append(parts, pt.Thinking(thought.Text, thought.Opaque))
 	}
-	body, _, err := bodyOf(t, message("assistant", parts...))
+	body, _, err := bodyOf(t, pt.Message("assistant", parts...))
 	again := strings.NewReplacer(`,{"type":"server_tool_use","id":"x","name":"y","input":{}},{"type":"thinking","thinking":"?"}`, "").Replace(content)
 	if diff := cmp.Diff(`[{"role":"assistant","content":[`+again+`]}]`, body); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
 }
 
-// TestATooLongSignature holds that what is held of an answer is bounded: the thought has
-// no data then.
+// TestATooLongSignature checks that the memory held for an answer is bounded: the
+// thought has no data then.
 func TestATooLongSignature(t *testing.T) {
 	long := piece(0, `{"type":"signature_delta","signature":"`+strings.Repeat("x", 1<<20)+`"}`)
 	events := []string{messageStart, block(0, `{"type":"thinking","thinking":"Hm."}`)}
 	for range upstream.MaxBody>>20 + 1 {
 		events = append(events, long)
 	}
-	got, _, err := read(t, pt.SSE(append(events, end(0), messageDelta("end_turn", 1), messageStop)...))
+	got, _, err := subject.Told(t, pt.SSE(append(events, end(0), messageDelta("end_turn", 1), messageStop)...))
 	if err != nil || got != "~Hm.~" {
 		t.Errorf("%.100s, error %v", got, err)
 	}
@@ -196,18 +152,18 @@ func FuzzThoughts(f *testing.F) {
 			input = "{}"
 		}
 		stream := says(0, said) + calls(1, "t", input) + thinks(2, thought, signature) + calls(3, "u", "{}")
-		_, r, err := read(t, pt.SSE(messageStart, stream, messageDelta("tool_use", 9), messageStop))
+		_, r, err := subject.Told(t, pt.SSE(messageStart, stream, messageDelta("tool_use", 9), messageStop))
 		if err != nil {
 			t.Skip(err)
 		}
-		parts := []providers.Part{text(said)}
+		parts := []providers.Part{pt.Text(said)}
 		for _, c := range r.ToolCalls {
-			parts = append(parts, call(c.ID, c.Name, c.Arguments))
+			parts = append(parts, pt.Call(c.ID, c.Name, c.Arguments))
 		}
 		for _, thought := range r.Thoughts {
-			parts = append(parts, thinking(thought.Text, thought.Opaque))
+			parts = append(parts, pt.Thinking(thought.Text, thought.Opaque))
 		}
-		body, _, err := bodyOf(t, message("assistant", parts...))
+		body, _, err := bodyOf(t, pt.Message("assistant", parts...))
 		if err != nil {
 			t.Fatal(err)
 		}

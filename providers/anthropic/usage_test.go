@@ -8,7 +8,7 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// TestUsage has usages as the API sends them: in message_start, with what comes to be
+// TestUsage has usages as the API sends them: in message_start, with the counts known
 // of them in message_delta.
 func TestUsage(t *testing.T) {
 	const (
@@ -57,8 +57,8 @@ func TestUsage(t *testing.T) {
 		})
 }
 
-// TestUsageGrows: what message_delta says replaces what message_start said, and is not
-// added to it. A search is known at the end alone.
+// TestUsageGrows checks that the usage of message_delta replaces that of
+// message_start, and is not added to it. A search is known at the end alone.
 func TestUsageGrows(t *testing.T) {
 	start := strings.Replace(messageStart, `"cache_read_input_tokens":0`, `"cache_read_input_tokens":7`, 1)
 	end := "event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"input_tokens":2000,"cache_creation_input_tokens":0,"cache_read_input_tokens":7,"output_tokens":50,"server_tool_use":{"web_search_requests":1}}}` + "\n\n"

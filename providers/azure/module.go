@@ -23,7 +23,7 @@ func init() {
 	caddy.RegisterModule(new(Module))
 }
 
-// quirks are those of Azure: the bound of an answer is max_completion_tokens,
+// quirks are Azure's quirks: the bound of an answer is max_completion_tokens,
 // which its reasoning models want, and there is no top_k.
 var quirks = openai.Quirks{MaxCompletionTokens: true, NoTopK: true}
 
@@ -31,7 +31,7 @@ var quirks = openai.Quirks{MaxCompletionTokens: true, NoTopK: true}
 // is given.
 type Module struct {
 	// The resource's endpoint, https://RESOURCE.openai.azure.com for one. The
-	// path /openai/v1 is added where it is missing.
+	// path /openai/v1 is added if it is missing.
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// A key of the resource, as {env.NAME} or {file.PATH}, sent in the header

@@ -33,7 +33,7 @@ func finishReason(k upstream.Call, stop []byte) (providers.FinishReason, *provid
 
 // readUsage reads the usage of an answer, and its tier, from the value that has both.
 // The tokens read from and written to a cache are part of the prompt, which
-// inputTokens leaves out. cacheDetails say how long what was written is kept.
+// inputTokens leaves out. cacheDetails say how long the written tokens are kept.
 func readUsage(answer *fastjson.Value, usage *providers.Usage) {
 	v := answer.Get("usage")
 	if v == nil || v.Type() != fastjson.TypeObject {

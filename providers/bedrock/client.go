@@ -27,7 +27,7 @@ type Config struct {
 	Region string
 	// APIKey gives the API key of each call. It goes before Credentials.
 	APIKey func() (string, error)
-	// Credentials gives what to sign each call with.
+	// Credentials provides the credentials that sign each call.
 	Credentials func() (aws.Credentials, error)
 	// Upstream describes the connection. A nil BaseURL is the region's
 	// endpoint.
@@ -78,6 +78,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	service.RejectionCode = "ValidationException"
 	return &Client{
 		Service:     service,
 		region:      config.Region,
@@ -90,11 +91,7 @@ func New(config Config) (*Client, error) {
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	form, err := c.formOf(req)
-	if err != nil {
-		return nil, err
-	}
-	body, err := form.body(req)
+	body, leftOut, uncalled, err := c.body(req)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +99,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if req.Stream {
 		operation = "converse-stream"
 	}
-	r, err := c.Request(ctx, c.url(req.Model, operation), body.text, false)
+	r, err := c.Request(ctx, c.url(req.Model, operation), body, false)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +107,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		r.Header.Set("Accept", "application/vnd.amazon.eventstream")
 	}
 	k := upstream.Call{Provider: c.Name}
-	if k.Secrets, err = c.authorize(r, body.text); err != nil {
+	if k.Secrets, err = c.authorize(r, body); err != nil {
 		return nil, &providers.ConnectError{Permanent: true, Err: errors.New(k.Redact(err.Error()))}
 	}
 	resp, err := c.HTTP.Do(r)
@@ -125,13 +122,13 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		}
 		return nil, e
 	}
-	s := newStream(k, resp.Body, req.Model, body.leftOut)
-	s.uncalled = body.uncalled
+	s := newStream(k, resp.Body, req.Model, leftOut)
+	s.uncalled = uncalled
 	return s, nil
 }
 
-// url is where a model's operation is. A model's id may be an ARN: its colons
-// and slashes are encoded, as AWS's own clients do.
+// url returns the address of a model's operation. A model's id may be an ARN:
+// its colons and slashes are encoded, as AWS's own clients do.
 func (c *Client) url(model, operation string) *url.URL {
 	u := *c.base
 	prefix := strings.TrimSuffix(c.base.Path, "/")
@@ -140,7 +137,8 @@ func (c *Client) url(model, operation string) *url.URL {
 	return &u
 }
 
-// escape encodes all but what RFC 3986 calls unreserved.
+// escape encodes all but the unreserved characters of RFC 3986
+// (https://www.rfc-editor.org/rfc/rfc3986#section-2.3).
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {

@@ -3,7 +3,6 @@ package bedrock
 import (
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -24,25 +23,8 @@ const testKey = "bedrock-api-key-0123456789abcdef"
 
 // client makes a client of a test's upstream.
 func client(t testing.TB, base string, change ...func(*Config)) *Client {
-	t.Helper()
-	u, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := Config{
-		Region:   "eu-central-1",
-		APIKey:   func() (string, error) { return testKey, nil },
-		Upstream: upstream.Config{BaseURL: u},
-	}
-	for _, f := range change {
-		f(&config)
-	}
-	c, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
+	key := func() (string, error) { return testKey, nil }
+	return pt.Client(t, New, Config{Region: "eu-central-1", APIKey: key, Upstream: upstream.Config{BaseURL: pt.URL(t, base)}}, change...)
 }
 
 // subject is the client as the checks of its wire format see it.
@@ -63,12 +45,12 @@ func TestTableOfParts(t *testing.T) { pt.CheckTable(t, "bedrock", contract) }
 func contract(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
 	up := upstreamOf(t, b)
 	if b.Key != "" {
-		return provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL}, Region: "eu-central-1"})
+		return pt.Provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL}, Region: "eu-central-1"})
 	}
 	return client(t, up.URL)
 }
 
-// The contract holds with signed requests, too. Of what signs them only the
+// The contract holds with signed requests, too. Of the signer only the
 // access key's id shows in a request.
 func TestContractSigned(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
@@ -78,7 +60,7 @@ func TestContractSigned(t *testing.T) {
 		if b.Key != "" {
 			id = b.Key
 		}
-		return provisioned(t, &Module{Options: httpmodule.Options{BaseURL: up.URL}, Region: "eu-central-1", AccessKeyID: id, SecretAccessKey: "{env.BEDROCK_TEST_KEY}"})
+		return pt.Provisioned(t, &Module{Options: httpmodule.Options{BaseURL: up.URL}, Region: "eu-central-1", AccessKeyID: id, SecretAccessKey: "{env.BEDROCK_TEST_KEY}"})
 	})
 }
 
@@ -86,14 +68,6 @@ func upstreamOf(t *testing.T, b pt.Behaviour) *pt.Upstream {
 	return pt.NewUpstream(t).Play(b, func(r pt.Request) pt.Reply {
 		return behave(b, strings.HasSuffix(r.Path, "/converse-stream"))
 	})
-}
-
-func provisioned(t *testing.T, m *Module) *Module {
-	t.Helper()
-	if err := provision(t, m); err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // behave speaks the contract's behaviours in Bedrock's wire format.

@@ -17,6 +17,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
+// The sizes of the prelude and the checksum around the headers and the payload of
+// a message, in bytes.
+const (
+	preludeSize = 12
+	crcSize     = 4
+)
+
 // AWS's test vectors of the format.
 var vectors = []struct {
 	name, message string
@@ -28,10 +35,10 @@ var vectors = []struct {
 	{"int32 header", "0000002d0000001041c424b80a6576656e742d74797065040000a00c7b27666f6f273a27626172277d36f480a0", "{'foo':'bar'}", nil},
 	{"string header", "0000003d0000002007fd83960c636f6e74656e742d747970650700106170706c69636174696f6e2f6a736f6e7b27666f6f273a27626172277d8d9c08b1", "{'foo':'bar'}", nil},
 	{"all headers", "000000cc000000af0fae64ca0a6576656e742d74797065040000a00c0c636f6e74656e742d747970650700106170706c69636174696f6e2f6a736f6e0a626f6f6c2066616c73650109626f6f6c207472756500046279746502cf08627974652062756606001449276d2061206c6974746c6520746561706f74210974696d657374616d70080000000000845fed05696e74313603002a05696e7436340500000000028757b20475756964090102030405060708090a0b0c0d0e0f107b27666f6f273a27626172277daba5f10c", "{'foo':'bar'}", nil},
-	{"corrupted header length", "0000003d0000002107fd83960c636f6e74656e742d747970650700106170706c69636174696f6e2f6a736f6e7b27666f6f273a27626172277d8d9c08b1", "", errChecksum},
-	{"corrupted headers", "0000003d0000002007fd83960c636f6e74656e742d747970650700106170706c69636174696f6e2f6a736f6e7b61666f6f273a27626172277d8d9c08b1", "", errChecksum},
-	{"corrupted length", "0000003e0000002007fd83960c636f6e74656e742d747970650700106170706c69636174696f6e2f6a736f6e7b27666f6f273a27626172277d8d9c08b1", "", errChecksum},
-	{"corrupted payload", "0000001d00000000fd528c5a5b27666f6f273a27626172277dc3653936", "", errChecksum},
+	{"corrupted header length", "0000003d0000002107fd83960c636f6e74656e742d747970650700106170706c69636174696f6e2f6a736f6e7b27666f6f273a27626172277d8d9c08b1", "", errMessage},
+	{"corrupted headers", "0000003d0000002007fd83960c636f6e74656e742d747970650700106170706c69636174696f6e2f6a736f6e7b61666f6f273a27626172277d8d9c08b1", "", errMessage},
+	{"corrupted length", "0000003e0000002007fd83960c636f6e74656e742d747970650700106170706c69636174696f6e2f6a736f6e7b27666f6f273a27626172277d8d9c08b1", "", errMessage},
+	{"corrupted payload", "0000001d00000000fd528c5a5b27666f6f273a27626172277dc3653936", "", errMessage},
 }
 
 func TestVectors(t *testing.T) {
@@ -77,17 +84,18 @@ func TestBrokenMessages(t *testing.T) {
 	}{
 		{"nothing", "", io.EOF},
 		{"a part of the prelude", raw(0, "", "x")[:7], io.ErrUnexpectedEOF},
+		{"a part of the lengths", raw(0, "", "x")[:3], io.ErrUnexpectedEOF},
 		{"no payload", raw(0, "", "payload")[:14], io.ErrUnexpectedEOF},
 		{"a part of the checksum", raw(0, "", "x")[:16], io.ErrUnexpectedEOF},
-		{"headers longer than the message", raw(2, "", ""), errFraming},
+		{"headers longer than the message", raw(2, "", ""), errMessage},
 		{"huge headers", raw(maxHeaders+1, "", ""), upstream.ErrTooLarge},
 		{"a huge message", string(tooLong), upstream.ErrTooLarge},
-		{"a header without its name", raw(2, "\x05a", ""), errHeaders},
-		{"a header without its type", raw(2, "\x01a", ""), errHeaders},
-		{"a header of an unknown type", raw(3, "\x01a\x0a", ""), errHeaders},
-		{"a header without its value", raw(4, "\x01a\x04\x00", ""), errHeaders},
-		{"a string without its length", raw(4, "\x01a\x07\x00", ""), errHeaders},
-		{"a string beyond the headers", raw(6, "\x01a\x07\x00\x09x", "yyyyyyyyyyyy"), errHeaders},
+		{"a header without its name", raw(2, "\x05a", ""), errMessage},
+		{"a header without its type", raw(2, "\x01a", ""), errMessage},
+		{"a header of an unknown type", raw(3, "\x01a\x0a", ""), errMessage},
+		{"a header without its value", raw(4, "\x01a\x04\x00", ""), errMessage},
+		{"a string without its length", raw(4, "\x01a\x07\x00", ""), errMessage},
+		{"a string beyond the headers", raw(6, "\x01a\x07\x00\x09x", "yyyyyyyyyyyy"), errMessage},
 	} {
 		r := newMessageReader(strings.NewReader(test.message), 1<<20)
 		for range 2 {
@@ -152,7 +160,7 @@ func TestWhatAWSEncodesIsRead(t *testing.T) {
 		r := newMessageReader(source, 1<<20)
 		for _, want := range messages {
 			msg, err := r.Next()
-			if err != nil || string(msg.kind) != want.kind || string(msg.name) != want.name || string(msg.payload) != want.payload {
+			if err != nil || msg.kind != want.kind || msg.name != want.name || string(msg.payload) != want.payload {
 				t.Fatalf("%q %q %q, %v; want %q", msg.kind, msg.name, msg.payload, err, want)
 			}
 		}
@@ -182,7 +190,7 @@ func TestBufferedSaysWhetherNextWaits(t *testing.T) {
 	for cut := range len(whole) + 1 {
 		source := &waits{t: t, ready: strings.NewReader(whole[:cut]), may: true}
 		r := newMessageReader(source, 1<<20)
-		r.need(1) // all there is comes with the first read
+		r.Peek() // all there is comes with the first read
 		for r.Buffered() && r.err == nil {
 			source.may = false
 			if _, err := r.Next(); err != nil {

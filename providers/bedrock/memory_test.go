@@ -21,7 +21,7 @@ type full struct{ io.Reader }
 func (full) Hold(int) error { return providers.ErrNoRoom }
 
 func TestAMessageWithoutMemory(t *testing.T) {
-	message := raw(0, "", strings.Repeat("x", firstBuffer))
+	message := raw(0, "", "x")
 	if _, err := newMessageReader(full{strings.NewReader(message)}, 1<<20).Next(); !errors.Is(err, providers.ErrNoRoom) {
 		t.Errorf("error %v", err)
 	}

@@ -1,7 +1,6 @@
 package bedrock
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -10,181 +9,47 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// writer writes the messages of a request by appending, because they may hold
-// megabytes of images.
+// format is the format of Converse's messages. The service rejects a text of white
+// space alone, and Claude wants the results of tools before all else.
+// See https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html.
+var format = upstream.BlockFormat{
+	Text: `{"text":`,
+
+	Thinking: `{"reasoningContent":{"reasoningText":{"text":`, ThinkingEnd: "}}}", ThinkingMember: "text",
+	Redacted: `{"reasoningContent":{"redactedContent":`, RedactedEnd: "}}", RedactedMember: "redactedContent",
+
+	Call:   `{"toolUse":{"toolUseId":`,
+	Result: `{"toolResult":{"toolUseId":`,
+	Failed: `,"status":"error"`,
+	End:    "}}",
+
+	ToolsMember: "toolConfig",
+	Tools:       `,"toolConfig":{"tools":[`, ToolsEnd: "]}",
+	Tool: `{"toolSpec":{"name":`, Schema: `,"inputSchema":{"json":`, ToolEnd: "}}}",
+
+	Empty:      "Converse wants the conversation to begin with a message of the user",
+	UserBegins: true,
+}
+
+// writer writes the parts of Converse's format that differ from the blocks of
+// format.
 type writer struct {
-	client *Client
-	body   []byte
-	names  map[string]int // of the documents so far, with the last number of each
-	calls  bool           // there is a tool call, or the result of one
-	detail bool           // an image said how closely to look at it, which Converse does not have
+	upstream.Blocks
+	names map[string]int // of the documents so far, with the last number of each
 }
 
-// turns writes the member messages.
-func (w *writer) turns(messages []providers.Message) error {
-	w.body = append(w.body, `"messages":[`...)
-	empty := len(w.body)
-	if err := w.client.Turns(messages, func(role string, from, to int) error {
-		switch {
-		case len(w.body) > empty:
-			w.body = append(w.body, ',')
-		case role != "user":
-			return w.client.unfit(userBegins)
-		}
-		return w.turn(role, messages, from, to)
-	}); err != nil {
-		return err
-	}
-	if len(w.body) == empty {
-		return w.client.unfit(userBegins)
-	}
-	w.body = append(w.body, ']')
-	return nil
-}
-
-const userBegins = "Converse wants the conversation to begin with a message of the user"
-
-// turn writes the messages from one to before another as one turn.
-func (w *writer) turn(role string, messages []providers.Message, from, to int) error {
-	w.body = append(append(append(w.body, `{"role":"`...), role...), `","content":[`...)
-	if text, ok := upstream.OnlyText(messages, from, to); ok {
-		w.text(text)
-	} else if role == "user" {
-		// Claude wants the results of tools before all else.
-		if err := upstream.Parts(messages, from, to, w.result); err != nil {
-			return err
-		}
-		if err := upstream.Parts(messages, from, to, w.said); err != nil {
-			return err
-		}
-	} else if err := upstream.Parts(messages, from, to, w.answer); err != nil {
-		return err
-	}
-	w.body = append(w.body[:len(w.body)-1], "]}"...) // without the last comma
-	return nil
-}
-
-// system writes the member system: the texts of the messages of the system and the
-// developer, in their order and wherever they are.
-func (w *writer) system(messages []providers.Message) error {
-	empty := len(w.body)
-	say := func(text string) {
-		if len(w.body) == empty && !upstream.Blank(text) {
-			if len(w.body) > 1 {
-				w.body = append(w.body, ',')
-			}
-			w.body = append(w.body, `"system":[`...)
-		}
-		w.text(text)
-	}
-	for at := range messages {
-		m := &messages[at]
-		if m.Role != "system" && m.Role != "developer" {
-			continue
-		}
-		say(m.Content)
-		for i := range m.Parts {
-			if m.Parts[i].Kind != providers.PartText {
-				return w.lacks(at, m.Parts[i].Kind.String()+" of the system")
-			}
-			say(m.Parts[i].Text)
-		}
-	}
-	if len(w.body) > empty {
-		w.body = append(w.body[:len(w.body)-1], ']')
-	}
-	return nil
-}
-
-func (w *writer) lacks(at int, part string) error {
-	return providers.LacksPart(w.client.Name, at, part)
-}
-
-// text writes a block of text, and a comma behind it as all blocks are. Converse
-// rejects one of white space alone.
-func (w *writer) text(text string) {
-	if upstream.Blank(text) {
-		return
-	}
-	w.body = append(jsontext.AppendString(append(w.body, `{"text":`...), text), "},"...)
-}
-
-// answer writes a part of the assistant's.
-func (w *writer) answer(at int, p *providers.Part) error {
-	switch p.Kind {
-	case providers.PartText:
-		w.text(p.Text)
-		return nil
-	case providers.PartThinking:
-		w.thought(p.Opaque)
-		return nil
-	case providers.PartToolCall:
-		return w.call(at, p)
-	}
-	return w.lacks(at, p.Kind.String()+" of the assistant")
-}
-
-// thought writes a block of a thought as it came. Without its signature a thought is
-// nothing to the model.
-func (w *writer) thought(block string) {
-	if strings.HasPrefix(block, beforeThought) && json.Valid([]byte(block)) {
-		w.body = append(append(w.body, block...), ',')
-	}
-}
-
-// call writes a tool call of the assistant. Its arguments go out as they are.
-func (w *writer) call(at int, p *providers.Part) error {
-	w.calls = true
-	w.body = jsontext.AppendString(append(w.body, `{"toolUse":{"toolUseId":`...), upstream.ToolID(p.Call.ID))
-	w.body = append(jsontext.AppendString(append(w.body, `,"name":`...), p.Call.Name), `,"input":`...)
-	body, err := w.client.AppendInput(w.body, at, p.Call.Arguments)
-	w.body = append(body, "}},"...)
-	return err
-}
-
-// result writes a part of the user's turn that is the result of a tool.
-func (w *writer) result(at int, p *providers.Part) error {
-	if p.Kind != providers.PartToolResult {
-		return nil
-	}
-	w.calls = true
-	r := &p.Result
-	w.body = jsontext.AppendString(append(w.body, `{"toolResult":{"toolUseId":`...), upstream.ToolID(r.Call))
-	w.body = append(w.body, `,"content":[`...)
-	empty := len(w.body)
-	for i := range r.Content {
-		if err := w.said(at, &r.Content[i]); err != nil {
-			return err
-		}
-	}
-	w.body = append(w.body[:max(empty, len(w.body)-1)], ']')
-	if r.Failed {
-		w.body = append(w.body, `,"status":"error"`...)
-	}
-	w.body = append(w.body, "}},"...)
-	return nil
-}
-
-// said writes any other part of the user's turn, or a part of a result.
-func (w *writer) said(at int, p *providers.Part) error {
-	switch p.Kind {
-	case providers.PartText:
-		w.text(p.Text)
-	case providers.PartImage:
+// media writes an image or a file, which Converse never fetches.
+func (w *writer) media(at int, p *providers.Part) error {
+	if p.Kind == providers.PartImage {
 		return w.image(at, &p.Media)
-	case providers.PartFile:
-		return w.file(at, &p.Media)
-	case providers.PartToolResult: // written before
-	default:
-		return w.lacks(at, p.Kind.String())
 	}
-	return nil
+	return w.file(at, &p.Media)
 }
 
-// image writes an image. Converse fetches none.
+// image writes an image.
 func (w *writer) image(at int, m *providers.Media) error {
 	if m.URL != "" {
-		return w.lacks(at, "images by URL")
+		return w.Service.Lacks(at, "images by URL")
 	}
 	format, ok := strings.CutPrefix(upstream.MediaType(m.Type), "image/")
 	switch format {
@@ -193,16 +58,15 @@ func (w *writer) image(at int, m *providers.Media) error {
 		ok = false
 	}
 	if !ok {
-		return w.lacks(at, "images "+upstream.TypeName(m.Type))
+		return w.Service.Lacks(at, "images "+upstream.TypeName(m.Type))
 	}
-	w.detail = w.detail || m.Detail != "" && m.Detail != "auto"
-	w.body = append(append(append(w.body, `{"image":{"format":"`...), format...), '"')
+	w.Body = append(append(append(w.Body, `{"image":{"format":"`...), format...), '"')
 	w.data(m.Data)
 	return nil
 }
 
-// formats are the formats of documents, by their media types.
-var formats = map[string]string{
+// documentFormats are the formats of documents, by their media types.
+var documentFormats = map[string]string{
 	"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "md", "text/html": "html", "text/csv": "csv",
 	"application/msword": "doc", "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
 	"application/vnd.ms-excel": "xls", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
@@ -212,14 +76,14 @@ var formats = map[string]string{
 // has.
 func (w *writer) file(at int, m *providers.Media) error {
 	if m.URL != "" {
-		return w.lacks(at, "files by URL")
+		return w.Service.Lacks(at, "files by URL")
 	}
-	format := formats[upstream.MediaType(m.Type)]
+	format := documentFormats[upstream.MediaType(m.Type)]
 	if format == "" {
-		return w.lacks(at, "files "+upstream.TypeName(m.Type))
+		return w.Service.Lacks(at, "files "+upstream.TypeName(m.Type))
 	}
-	w.body = append(append(append(w.body, `{"document":{"format":"`...), format...), `","name":`...)
-	w.body = jsontext.AppendString(w.body, w.documentName(m.Name))
+	w.Body = append(append(append(w.Body, `{"document":{"format":"`...), format...), `","name":`...)
+	w.Body = jsontext.AppendString(w.Body, w.documentName(m.Name))
 	w.data(m.Data)
 	return nil
 }
@@ -253,22 +117,8 @@ func (w *writer) documentName(name string) string {
 	return own
 }
 
-// data writes the rest of a block that has its bytes in base64.
+// data writes the end of a block that has its bytes in base64.
 func (w *writer) data(data string) {
-	w.body = jsontext.AppendString(append(w.body, `,"source":{"bytes":`...), data)
-	w.body = append(w.body, "}}},"...)
-}
-
-// tools appends the tools that the conversation has calls of, where the request has
-// none: Converse takes no such conversation without them.
-func (w *writer) tools(names []string) {
-	w.body = append(w.body, `,"toolConfig":{"tools":[`...)
-	for i, name := range names {
-		if i > 0 {
-			w.body = append(w.body, ',')
-		}
-		w.body = jsontext.AppendString(append(w.body, `{"toolSpec":{"name":`...), name)
-		w.body = append(append(append(w.body, `,"inputSchema":{"json":`...), providers.NoArguments...), "}}}"...)
-	}
-	w.body = append(w.body, "]}"...)
+	w.Body = jsontext.AppendString(append(w.Body, `,"source":{"bytes":`...), data)
+	w.Body = append(w.Body, "}}},"...)
 }

@@ -11,31 +11,9 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-func text(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
-
-func media(kind providers.PartKind, m providers.Media) providers.Part {
-	return providers.Part{Kind: kind, Media: m}
-}
-
-func call(id, name, arguments string) providers.Part {
-	return providers.Part{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: id, Name: name, Arguments: arguments}}
-}
-
-func result(id string, content ...providers.Part) providers.Part {
-	return providers.Part{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: id, Name: "f", Content: content}}
-}
-
-func thinking(said, opaque string) providers.Part {
-	return providers.Part{Kind: providers.PartThinking, Text: said, Opaque: opaque}
-}
-
-func said(role string, parts ...providers.Part) providers.Message {
-	return providers.Message{Role: role, Parts: parts}
-}
-
-// file is a file with a name, and document what is sent of it.
+// file is a file with a name, and document its block in the request.
 func file(name string) providers.Part {
-	return media(providers.PartFile, providers.Media{Type: "application/pdf", Data: "JVBERi0=", Name: name})
+	return pt.Media(providers.PartFile, providers.Media{Type: "application/pdf", Data: "JVBERi0=", Name: name})
 }
 
 func document(name string) string {
@@ -49,38 +27,38 @@ const (
 )
 
 func TestParts(t *testing.T) {
-	user := said("user", text("a"))
-	failed := result("t1", text("No."))
+	user := pt.Message("user", pt.Text("a"))
+	failed := pt.Result("t1", pt.Text("No."))
 	failed.Result.Failed = true
 	for _, test := range []struct {
 		name     string
 		messages []providers.Message
 		want     string
 	}{
-		{"texts", []providers.Message{said("user", text("a"), text(" "), text("b"))}, `[{"role":"user","content":[{"text":"a"},{"text":"b"}]}]`},
-		{"white space alone", []providers.Message{user, said("assistant", text("\n\n"), call("t1", "f", "{}")), said("tool", result("t1", text("x"))), {Role: "assistant", Content: "\n\n"}, {Role: "user", Content: "b"}},
+		{"texts", []providers.Message{pt.Message("user", pt.Text("a"), pt.Text(" "), pt.Text("b"))}, `[{"role":"user","content":[{"text":"a"},{"text":"b"}]}]`},
+		{"white space alone", []providers.Message{user, pt.Message("assistant", pt.Text("\n\n"), pt.Call("t1", "f", "{}")), pt.Message("tool", pt.Result("t1", pt.Text("x"))), {Role: "assistant", Content: "\n\n"}, {Role: "user", Content: "b"}},
 			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"t1","name":"f","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"t1","content":[{"text":"x"}]}},{"text":"b"}]}]`},
-		{"images", []providers.Message{said("user", text("What is it?"), media(providers.PartImage, providers.Media{Type: "image/png", Data: png, Detail: "auto"}), media(providers.PartImage, providers.Media{Type: "image/jpg", Data: png}))},
+		{"images", []providers.Message{pt.Message("user", pt.Text("What is it?"), pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png, Detail: "auto"}), pt.Media(providers.PartImage, providers.Media{Type: "image/jpg", Data: png}))},
 			`[{"role":"user","content":[{"text":"What is it?"},{"image":{"format":"png","source":{"bytes":"iVBORw0KGgo="}}},{"image":{"format":"jpeg","source":{"bytes":"iVBORw0KGgo="}}}]}]`},
-		{"data that would end its string", []providers.Message{said("user", media(providers.PartImage, providers.Media{Type: "image/gif", Data: `"}},{"x":"`}))},
+		{"data that would end its string", []providers.Message{pt.Message("user", pt.Media(providers.PartImage, providers.Media{Type: "image/gif", Data: `"}},{"x":"`}))},
 			`[{"role":"user","content":[{"image":{"format":"gif","source":{"bytes":"\"}},{\"x\":\""}}}]}]`},
-		{"files", []providers.Message{said("user", text("?"), media(providers.PartFile, providers.Media{Type: "application/pdf", Data: "JVBERi0=", Name: `the  "é" report_1.pdf`}), media(providers.PartFile, providers.Media{Type: "text/markdown; charset=utf-8", Data: "Iw=="}), media(providers.PartFile, providers.Media{Type: "text/csv", Data: "Iw=="}))},
+		{"files", []providers.Message{pt.Message("user", pt.Text("?"), pt.Media(providers.PartFile, providers.Media{Type: "application/pdf", Data: "JVBERi0=", Name: `the  "é" report_1.pdf`}), pt.Media(providers.PartFile, providers.Media{Type: "text/markdown; charset=utf-8", Data: "Iw=="}), pt.Media(providers.PartFile, providers.Media{Type: "text/csv", Data: "Iw=="}))},
 			`[{"role":"user","content":[{"text":"?"},{"document":{"format":"pdf","name":"the --- report-1-pdf","source":{"bytes":"JVBERi0="}}},{"document":{"format":"md","name":"document","source":{"bytes":"Iw=="}}},{"document":{"format":"csv","name":"document (2)","source":{"bytes":"Iw=="}}}]}]`},
-		{"files with one name", []providers.Message{said("user", text("?"), file("a"), file("a"), file("a (2)"), file("a"))},
+		{"files with one name", []providers.Message{pt.Message("user", pt.Text("?"), file("a"), file("a"), file("a (2)"), file("a"))},
 			`[{"role":"user","content":[{"text":"?"},` + document("a") + "," + document("a (2)") + "," + document("a (2) (2)") + "," + document("a (3)") + `]}]`},
-		{"tool calls", []providers.Message{user, said("assistant", text("Let me see."), call("t1", "f", ` {"x": [1.0]} `), call("a.b:0", "g", ""))},
+		{"tool calls", []providers.Message{user, pt.Message("assistant", pt.Text("Let me see."), pt.Call("t1", "f", ` {"x": [1.0]} `), pt.Call("a.b:0", "g", ""))},
 			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"text":"Let me see."},{"toolUse":{"toolUseId":"t1","name":"f","input": {"x": [1.0]} }},{"toolUse":{"toolUseId":"call_3cd44bcb2626b86f79de9139ca632c87","name":"g","input":{}}}]}]`},
-		{"results join the turn of the user, before its other parts", []providers.Message{user, said("assistant", call("t1", "f", "{}"), call("t2", "f", "{}")), {Role: "user", Content: "Hurry."}, said("tool", result("t1", text("1"))), {Role: "system", Content: "s"}, said("tool", result("t2", text("2"))), {Role: "user", Content: "b"}},
+		{"results join the turn of the user, before its other parts", []providers.Message{user, pt.Message("assistant", pt.Call("t1", "f", "{}"), pt.Call("t2", "f", "{}")), {Role: "user", Content: "Hurry."}, pt.Message("tool", pt.Result("t1", pt.Text("1"))), {Role: "system", Content: "s"}, pt.Message("tool", pt.Result("t2", pt.Text("2"))), {Role: "user", Content: "b"}},
 			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"t1","name":"f","input":{}}},{"toolUse":{"toolUseId":"t2","name":"f","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"t1","content":[{"text":"1"}]}},{"toolResult":{"toolUseId":"t2","content":[{"text":"2"}]}},{"text":"Hurry."},{"text":"b"}]}],"system":[{"text":"s"}]`},
-		{"results", []providers.Message{said("tool", result("t1"), failed, result("t1", text("")), result("t1", text("x"), media(providers.PartImage, providers.Media{Type: "image/webp", Data: png}), media(providers.PartFile, providers.Media{Type: "text/plain", Data: "Iw=="})))},
+		{"results", []providers.Message{pt.Message("tool", pt.Result("t1"), failed, pt.Result("t1", pt.Text("")), pt.Result("t1", pt.Text("x"), pt.Media(providers.PartImage, providers.Media{Type: "image/webp", Data: png}), pt.Media(providers.PartFile, providers.Media{Type: "text/plain", Data: "Iw=="})))},
 			`[{"role":"user","content":[{"toolResult":{"toolUseId":"t1","content":[]}},{"toolResult":{"toolUseId":"t1","content":[{"text":"No."}],"status":"error"}},{"toolResult":{"toolUseId":"t1","content":[]}},{"toolResult":{"toolUseId":"t1","content":[{"text":"x"},{"image":{"format":"webp","source":{"bytes":"iVBORw0KGgo="}}},{"document":{"format":"txt","name":"document","source":{"bytes":"Iw=="}}}]}}]}]`},
-		{"thoughts", []providers.Message{user, said("assistant", text("b"), thinking("Hm.", signed), thinking("", hidden), call("t1", "f", "{}"))},
+		{"thoughts", []providers.Message{user, pt.Message("assistant", pt.Text("b"), pt.Thinking("Hm.", signed), pt.Thinking("", hidden), pt.Call("t1", "f", "{}"))},
 			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[` + signed + `,` + hidden + `,{"text":"b"},{"toolUse":{"toolUseId":"t1","name":"f","input":{}}}]}]`},
-		{"thoughts between calls", []providers.Message{user, said("assistant", thinking("", hidden), thinking("Hm.", "@1,1:"+signed), text("bc"), call("t1", "f", "{}"), call("t2", "f", "{}"))},
+		{"thoughts between calls", []providers.Message{user, pt.Message("assistant", pt.Thinking("", hidden), pt.Thinking("Hm.", "@1,1:"+signed), pt.Text("bc"), pt.Call("t1", "f", "{}"), pt.Call("t2", "f", "{}"))},
 			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[` + hidden + `,{"text":"b"},{"toolUse":{"toolUseId":"t1","name":"f","input":{}}},` + signed + `,{"text":"c"},{"toolUse":{"toolUseId":"t2","name":"f","input":{}}}]}]`},
-		{"thoughts of others", []providers.Message{user, said("assistant", thinking("Hm.", ""), thinking("Hm.", "EqQB"), thinking("Hm.", signed[:40]), thinking("", hidden+","+hidden), thinking("", `{"text":"x"}`), text("b"))},
+		{"thoughts of others", []providers.Message{user, pt.Message("assistant", pt.Thinking("Hm.", ""), pt.Thinking("Hm.", "EqQB"), pt.Thinking("Hm.", signed[:40]), pt.Thinking("", hidden+","+hidden), pt.Thinking("", `{"text":"x"}`), pt.Text("b"))},
 			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"text":"b"}]}]`},
-		{"texts of the system", []providers.Message{said("system", text(" "), text("s"), text("t")), user, {Role: "developer", Content: "d"}},
+		{"texts of the system", []providers.Message{pt.Message("system", pt.Text(" "), pt.Text("s"), pt.Text("t")), user, {Role: "developer", Content: "d"}},
 			`[{"role":"user","content":[{"text":"a"}]}],"system":[{"text":"s"},{"text":"t"},{"text":"d"}]`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -98,21 +76,21 @@ func TestParts(t *testing.T) {
 }
 
 func TestPartsThatConverseDoesNotHave(t *testing.T) {
-	user, other := said("user", text("a")), media(providers.PartImage, providers.Media{Type: "image/png", Data: png})
+	user, other := pt.Message("user", pt.Text("a")), pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png})
 	var tests []pt.Unsendable
 	for want, m := range map[string]providers.Message{
-		"bedrock takes no audio, which message 2 has":                     said("user", media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"})),
-		"takes no images by URL, which message 2 has":                     said("user", media(providers.PartImage, providers.Media{URL: "https://x.example/a"})),
-		"takes no images by URL":                                          said("tool", result("t", media(providers.PartImage, providers.Media{URL: "https://x.example/a"}))),
-		"takes no images of the type image/svg+xml":                       said("user", media(providers.PartImage, providers.Media{Type: "image/svg+xml", Data: png})),
-		"takes no images of an unusual type":                              said("user", media(providers.PartImage, providers.Media{Type: "png", Data: png})),
-		"takes no files by URL, which message 2 has":                      said("user", media(providers.PartFile, providers.Media{URL: "https://x.example/a.pdf"})),
-		"takes no files of an unusual type":                               said("user", media(providers.PartFile, providers.Media{Type: "application/x-secret", Data: "UEsD"})),
-		"takes no files of the type application/zip":                      said("user", media(providers.PartFile, providers.Media{Type: "application/zip", Data: "UEsD"})),
-		"takes no image of the assistant, which message 2 has":            said("assistant", other),
-		"takes no image of the system, which message 2 has":               said("system", other),
-		"takes no tool_call, which message 2 has":                         said("user", call("t", "f", "{}")),
-		"message 2 has a tool call whose arguments are not a JSON object": said("assistant", call("t", "f", `{"a":`)),
+		"bedrock takes no audio, which message 2 has":                     pt.Message("user", pt.Media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"})),
+		"takes no images by URL, which message 2 has":                     pt.Message("user", pt.Media(providers.PartImage, providers.Media{URL: "https://x.example/a"})),
+		"takes no images by URL":                                          pt.Message("tool", pt.Result("t", pt.Media(providers.PartImage, providers.Media{URL: "https://x.example/a"}))),
+		"takes no images of the type image/svg+xml":                       pt.Message("user", pt.Media(providers.PartImage, providers.Media{Type: "image/svg+xml", Data: png})),
+		"takes no images of an unusual type":                              pt.Message("user", pt.Media(providers.PartImage, providers.Media{Type: "png", Data: png})),
+		"takes no files by URL, which message 2 has":                      pt.Message("user", pt.Media(providers.PartFile, providers.Media{URL: "https://x.example/a.pdf"})),
+		"takes no files of an unusual type":                               pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "application/x-secret", Data: "UEsD"})),
+		"takes no files of the type application/zip":                      pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "application/zip", Data: "UEsD"})),
+		"takes no image of the assistant, which message 2 has":            pt.Message("assistant", other),
+		"takes no image of the system, which message 2 has":               pt.Message("system", other),
+		"takes no tool_call, which message 2 has":                         pt.Message("user", pt.Call("t", "f", "{}")),
+		"message 2 has a tool call whose arguments are not a JSON object": pt.Message("assistant", pt.Call("t", "f", `{"a":`)),
 	} {
 		tests = append(tests, pt.Unsendable{Name: want, Want: want, Request: providers.Request{Model: testModel, Messages: []providers.Message{user, m}}})
 	}
@@ -120,7 +98,7 @@ func TestPartsThatConverseDoesNotHave(t *testing.T) {
 }
 
 func TestLeftOutOfMessagesAndTools(t *testing.T) {
-	image := said("user", media(providers.PartImage, providers.Media{Type: "image/png", Data: png, Detail: "low"}))
+	image := pt.Message("user", pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png, Detail: "low"}))
 	p := providers.Parameters{Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: providers.ToolsNone}, ParallelToolCalls: new(false), Logprobs: new(int64(1))}
 	req := providers.Request{Model: testModel, Messages: []providers.Message{image}, Parameters: p}
 	_, r := pt.Sent(t, answer("fine", "end_turn", 1, 1), &req, func(base string) providers.Provider { return client(t, base) })
@@ -129,11 +107,11 @@ func TestLeftOutOfMessagesAndTools(t *testing.T) {
 	}
 }
 
-// TestAConversationWithCallsHasTools holds what becomes of a request whose history has
+// TestAConversationWithCallsHasTools checks a request whose history has
 // tools, but which allows none to be called.
 func TestAConversationWithCallsHasTools(t *testing.T) {
 	messages := []providers.Message{
-		{Role: "user", Content: "a"}, said("assistant", call("t1", `a"b`, "{}"), call("t2", "c", "{}")), said("tool", result("t1"), result("t2")),
+		{Role: "user", Content: "a"}, pt.Message("assistant", pt.Call("t1", `a"b`, "{}"), pt.Call("t2", "c", "{}")), pt.Message("tool", pt.Result("t1"), pt.Result("t2")),
 	}
 	const spec = `"inputSchema":{"json":{"type":"object","properties":{}}}}}`
 	none := providers.Parameters{Tools: []providers.Tool{{Name: "c"}}, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsNone}}

@@ -1,13 +1,11 @@
 package bedrock
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
@@ -15,11 +13,7 @@ import (
 )
 
 func TestCaddyfile(t *testing.T) {
-	pt.CheckCaddyfile(t, func(input string) (any, error) {
-		var m Module
-		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(input))
-		return m, err
-	}, []pt.Caddyfile{
+	pt.CheckCaddyfile[Module](t, "bedrock", []pt.Caddyfile{
 		{"bedrock {\n region us-east-1\n api_key {env.KEY}\n}", `{"region":"us-east-1","api_key":"{env.KEY}"}`, ""},
 		{`bedrock {
 			region eu-central-1
@@ -30,43 +24,28 @@ func TestCaddyfile(t *testing.T) {
 			allow_private
 			proxy http://proxy:3128
 		}`, `{"region":"eu-central-1","base_url":"https://vpce-1.example","allow_private":true,"proxy":"http://proxy:3128","access_key_id":"{env.ID}","secret_access_key":"{file./run/secrets/aws}","session_token":"{env.TOKEN}"}`, ""},
-		{"bedrock {\n secret_access_key wJalrXUtnFEMI\n}", "", "must be a reference"},
-		{"bedrock {\n apikey {env.KEY}\n}", "", ` provider option "apikey"`},
 		{"bedrock {\n region\n}", "", "argument"},
 		{"bedrock {\n region us-east-1 us-east-2\n}", "", "argument"},
 		{"bedrock {\n region a\n region b\n}", "", "twice"},
 		{"bedrock {\n region \"\"\n}", "", "empty"},
-		{"bedrock {\n allow_private yes\n}", "", "argument"},
-		{"bedrock us-east-1", "", "argument"},
 	})
 }
 
-func provision(t *testing.T, m *Module) error {
-	t.Helper()
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
-	t.Cleanup(cancel)
-	err := m.Provision(ctx)
-	t.Cleanup(func() { m.Cleanup() })
-	return err
+// configured makes a module of common options.
+func configured(c pt.Configured) Module {
+	return Module{Region: "us-east-1", Options: httpmodule.Options{APIKey: c.Key, BaseURL: c.BaseURL, Connection: httpmodule.Connection{Proxy: c.Proxy}}}
 }
 
 func TestProvision(t *testing.T) {
-	t.Setenv("BEDROCK_TEST_KEY", "0123456789")
-	t.Setenv("BEDROCK_TEST_EMPTY", "")
-	pt.CheckProvision(t, "ABSK", request(false), provision, []pt.Provisioning[Module]{
-		{"an API key", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}"}, Region: "us-east-1"}, "", ""},
-		{"an access key", Module{Region: "us-east-1", AccessKeyID: "{env.BEDROCK_TEST_KEY}", SecretAccessKey: "{env.BEDROCK_TEST_KEY}"}, "", ""},
-		{"no API key yet", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_EMPTY}"}, Region: "us-east-1"}, "", "BEDROCK_TEST_EMPTY"},
-		{"no session token yet", Module{Region: "us-east-1", AccessKeyID: "{env.BEDROCK_TEST_KEY}", SecretAccessKey: "{env.BEDROCK_TEST_KEY}", SessionToken: "{file./nonexistent}"}, "", "/nonexistent"},
-		{"a literal", Module{Options: httpmodule.Options{APIKey: "ABSKQmVkcm9jaw"}, Region: "us-east-1"}, "must be a reference", ""},
-		{"no region", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}"}}, "region", ""},
-		{"no region's name", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}"}, Region: "Frankfurt"}, "region", ""},
+	pt.CheckProvision(t, request(false), configured, []pt.Provisioning[Module]{
+		{"an access key", Module{Region: "us-east-1", AccessKeyID: pt.Key, SecretAccessKey: pt.Key}, "", ""},
+		{"no session token yet", Module{Region: "us-east-1", AccessKeyID: pt.Key, SecretAccessKey: pt.Key, SessionToken: "{file./nonexistent}"}, "", "/nonexistent"},
+		{"no region", Module{Options: httpmodule.Options{APIKey: pt.Key}}, "region", ""},
+		{"no region's name", Module{Options: httpmodule.Options{APIKey: pt.Key}, Region: "Frankfurt"}, "region", ""},
 		{"nothing", Module{Region: "us-east-1"}, "api_key is required", ""},
-		{"half an access key", Module{Region: "us-east-1", AccessKeyID: "{env.BEDROCK_TEST_KEY}"}, "secret_access_key", ""},
-		{"a session token alone", Module{Region: "us-east-1", SessionToken: "{env.BEDROCK_TEST_KEY}"}, "secret_access_key", ""},
-		{"both", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}"}, Region: "us-east-1", AccessKeyID: "{env.BEDROCK_TEST_KEY}"}, "not both", ""},
-		{"a base URL that is none", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}", BaseURL: "localhost:1"}, Region: "us-east-1"}, "base_url", ""},
-		{"a proxy that is none", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}", Connection: httpmodule.Connection{Proxy: "proxy:1"}}, Region: "us-east-1"}, "proxy", ""},
+		{"half an access key", Module{Region: "us-east-1", AccessKeyID: pt.Key}, "secret_access_key", ""},
+		{"a session token alone", Module{Region: "us-east-1", SessionToken: pt.Key}, "secret_access_key", ""},
+		{"both", Module{Options: httpmodule.Options{APIKey: pt.Key}, Region: "us-east-1", AccessKeyID: pt.Key}, "not both", ""},
 	})
 }
 
@@ -83,10 +62,7 @@ func TestProvisionedModuleCallsTheModel(t *testing.T) {
 	if err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(config)); err != nil {
 		t.Fatal(err)
 	}
-	if err := provision(t, m); err != nil {
-		t.Fatal(err)
-	}
-	s, err := m.Invoke(t.Context(), request(true))
+	s, err := pt.Provisioned(t, m).Invoke(t.Context(), request(true))
 	if err != nil {
 		t.Fatal(err)
 	}

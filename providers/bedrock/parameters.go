@@ -15,8 +15,8 @@ type inference struct {
 	StopSequences []string `json:"stopSequences,omitempty"`
 }
 
-// sampling sets the parameters of sampling. It returns the names of those that
-// Converse, or the model, does not have.
+// sampling sets the parameters of sampling. It returns the names of the
+// parameters that Converse, or the model, does not have.
 func (c *Client) sampling(members map[string]any, req *providers.Request) (leftOut []string) {
 	p := &req.Parameters
 	if p.MaxTokens != nil || p.Temperature != nil || p.TopP != nil || len(p.Stop) > 0 {
@@ -29,7 +29,7 @@ func (c *Client) sampling(members map[string]any, req *providers.Request) (leftO
 			leftOut = append(leftOut, "top_k")
 		}
 	}
-	// What is not among these may always be left out.
+	// Any other parameter may always be left out.
 	lacking, _ := p.Lacking(c.Name, "temperature", "max_tokens", "top_p", "top_k", "stop", "response_format", "tools")
 	return append(leftOut, lacking...)
 }
@@ -41,7 +41,7 @@ var topKNames = []struct{ model, name string }{
 	{"cohere.command-r", "k"},
 }
 
-// topK is top_k in the words of the model, nil where it has none.
+// topK is top_k in the words of the model, or nil if it has none.
 func topK(model string, k int64) map[string]any {
 	if strings.Contains(model, "amazon.nova") {
 		return map[string]any{"inferenceConfig": map[string]any{"topK": k}}
@@ -72,9 +72,9 @@ func (c *Client) format(members map[string]any, f *providers.ResponseFormat) err
 		}}
 		return nil
 	case providers.FormatJSON:
-		return c.unfit("Converse has no response_format json: give it a json_schema")
+		return c.Unsendable("Converse has no response_format json: give it a json_schema")
 	}
-	return c.unfit("the response format has the unknown type %q", f.Type)
+	return c.Unsendable("the response format has the unknown type %q", f.Type)
 }
 
 // toolSpec is a tool of the caller's.
@@ -89,10 +89,10 @@ type inputSchema struct {
 	JSON json.RawMessage `json:"json"`
 }
 
-// tools sets what the model may call.
-func (c *Client) tools(members map[string]any, p *providers.Parameters) error {
+// tools returns the member toolConfig, the tools that the model may call, or nil.
+func (c *Client) tools(p *providers.Parameters) (map[string]any, error) {
 	if len(p.Tools) == 0 {
-		return nil
+		return nil, nil
 	}
 	list := make([]map[string]toolSpec, len(p.Tools))
 	for i, t := range p.Tools {
@@ -113,9 +113,8 @@ func (c *Client) tools(members map[string]any, p *providers.Parameters) error {
 		case providers.ToolsNamed:
 			config["toolChoice"] = map[string]any{"tool": map[string]string{"name": choice.Name}}
 		default:
-			return c.unfit("the tool choice has the unknown mode %q", choice.Mode)
+			return nil, c.Unsendable("the tool choice has the unknown mode %q", choice.Mode)
 		}
 	}
-	members["toolConfig"] = config
-	return nil
+	return config, nil
 }

@@ -10,7 +10,7 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// short is a body without what every request has.
+// short is a body without the members that every request has.
 func short(body, _ string) string {
 	return strings.Replace(body, `"messages":[{"role":"user","content":[{"text":"Say hello."}]}]`, "…", 1)
 }

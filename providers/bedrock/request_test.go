@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
@@ -16,54 +14,28 @@ func TestRequestBody(t *testing.T) {
 		Temperature: new(0.0), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),
 		FrequencyPenalty: new(-0.5), PresencePenalty: new(0.25),
 	}
-	for _, test := range []struct {
-		name string
-		req  providers.Request
-		want string
-	}{
-		{"nothing set", providers.Request{Messages: user}, `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`},
-		{"a stream is the same", providers.Request{Messages: user, Stream: true}, `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`},
-		{"all roles", providers.Request{Messages: []providers.Message{
+	pt.CheckBodies(t, client, answer("fine", "end_turn", 1, 1), true, []pt.Body[Config]{
+		{"nothing set", providers.Request{Model: testModel, Messages: user}, nil, `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`},
+		{"a stream is the same", providers.Request{Model: testModel, Messages: user, Stream: true}, nil, `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`},
+		{"all roles", providers.Request{Model: testModel, Messages: []providers.Message{
 			{Role: "system", Content: "a <b> & \"c\""}, {Role: "user", Content: "ü\n"}, {Role: "developer", Content: "d"},
 			{Role: "user", Content: "more"}, {Role: "assistant", Content: "x"}, {Role: "assistant", Content: ""}, {Role: "system", Content: ""}, {Role: "user", Content: "y"},
-		}}, `{"system":[{"text":"a <b> & \"c\""},{"text":"d"}],"messages":[{"role":"user","content":[{"text":"ü\n"},{"text":"more"}]},{"role":"assistant","content":[{"text":"x"}]},{"role":"user","content":[{"text":"y"}]}]}`},
+		}}, nil, `{"system":[{"text":"a <b> & \"c\""},{"text":"d"}],"messages":[{"role":"user","content":[{"text":"ü\n"},{"text":"more"}]},{"role":"assistant","content":[{"text":"x"}]},{"role":"user","content":[{"text":"y"}]}]}`},
 		{"all parameters", providers.Request{Model: "meta.llama3-3-70b-instruct-v1:0", Messages: user, Parameters: all},
-			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"inferenceConfig":{"temperature":0,"maxTokens":400,"topP":0.9}}`},
+			nil, `{"messages":[{"role":"user","content":[{"text":"u"}]}],"inferenceConfig":{"temperature":0,"maxTokens":400,"topP":0.9}}`},
 		{"top_k of Claude", providers.Request{Model: testModel, Messages: user, Parameters: providers.Parameters{TopK: new(int64(40))}},
-			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"top_k":40}}`},
+			nil, `{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"top_k":40}}`},
 		{"top_k of Nova", providers.Request{Model: "us.amazon.nova-lite-v1:0", Messages: user, Parameters: providers.Parameters{TopK: new(int64(40))}},
-			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"inferenceConfig":{"topK":40}}}`},
+			nil, `{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"inferenceConfig":{"topK":40}}}`},
 		{"top_k of Command R", providers.Request{Model: "cohere.command-r-plus-v1:0", Messages: user, Parameters: providers.Parameters{TopK: new(int64(40))}},
-			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"k":40}}`},
+			nil, `{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"k":40}}`},
 		{"extra", providers.Request{Model: testModel, Messages: user, Parameters: all, Extra: map[string]json.RawMessage{
 			"inferenceConfig":              json.RawMessage(`{"stopSequences":["END"],"topP":0.5}`),
 			"additionalModelRequestFields": json.RawMessage(`{"thinking":{"type":"enabled"}}`),
 			"guardrailConfig":              json.RawMessage(`{"guardrailIdentifier":"g","guardrailVersion":"1"}`),
 			"system":                       json.RawMessage(`[{"text":"s"},{"cachePoint":{"type":"default"}}]`),
-		}}, `{"messages":[{"role":"user","content":[{"text":"u"}]}],"system":[{"text":"s"},{"cachePoint":{"type":"default"}}],"inferenceConfig":{"temperature":0,"maxTokens":400,"topP":0.5,"stopSequences":["END"]},"additionalModelRequestFields":{"top_k":40,"thinking":{"type":"enabled"}},"guardrailConfig":{"guardrailIdentifier":"g","guardrailVersion":"1"}}`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if test.req.Model == "" {
-				test.req.Model = testModel
-			}
-			up := pt.NewUpstream(t).Always(answer("fine", "end_turn", 1, 1))
-			s, err := client(t, up.URL).Invoke(t.Context(), &test.req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.Close()
-			var want, body any
-			if err := json.Unmarshal([]byte(test.want), &want); err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal([]byte(up.Requests()[0].Body), &body); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, body); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
+		}}, nil, `{"messages":[{"role":"user","content":[{"text":"u"}]}],"system":[{"text":"s"},{"cachePoint":{"type":"default"}}],"inferenceConfig":{"temperature":0,"maxTokens":400,"topP":0.5,"stopSequences":["END"]},"additionalModelRequestFields":{"top_k":40,"thinking":{"type":"enabled"}},"guardrailConfig":{"guardrailIdentifier":"g","guardrailVersion":"1"}}`},
+	})
 }
 
 func TestRequestsThatTheServiceWouldReject(t *testing.T) {
@@ -104,5 +76,8 @@ func TestBadConfigurations(t *testing.T) {
 		if u, err := BaseURL(region); err != nil || u.String() != want {
 			t.Errorf("%s: %v, %v", region, u, err)
 		}
+	}
+	if u, _ := BaseURL("us-east-1"); providers.ModuleNamed("bedrock").Host != u.Host {
+		t.Errorf("the module is described with another host than %s", u.Host)
 	}
 }

@@ -21,7 +21,7 @@ type stream struct {
 	begun    bool // the format is known
 
 	result  providers.Result
-	thought thought
+	thought upstream.BlockThought
 	some    bool // an event was seen
 	content bool // content was seen
 	stopped bool // messageStop was seen: the answer is whole
@@ -44,7 +44,7 @@ func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 // Ready reports whether a step can be had without waiting.
 func (s *stream) Ready() bool { return s.messages.Buffered() }
 
-// Result is what is known of the answer.
+// Result is the answer as far as it is known.
 func (s *stream) Result() providers.Result {
 	r := s.result
 	r.Thoughts = s.Lookahead.Thoughts()
@@ -105,19 +105,18 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 	if content := message.Get("content"); content != nil && content.Type() != fastjson.TypeArray && content.Type() != fastjson.TypeNull {
 		return providers.Delta{}, s.Invalid("the content is no list of blocks")
 	}
-	var text []byte
-	calls := 0
 	for _, part := range message.GetArray("content") {
 		if reasoning := part.Get("reasoningContent"); reasoning != nil {
 			if block := reasoning.Get("reasoningText"); block != nil {
 				reasoning = block
 			}
-			if d := s.think(reasoning); d.Thinking != "" {
-				s.Lookahead.Say(d)
-			}
-			s.Lookahead.Say(s.thoughtEnds(upstream.Place{Text: len(text), Calls: calls}))
+			s.Lookahead.Say(s.thought.Take(&format, reasoning, &s.Body))
+			s.thought.Break(&format, &s.Lookahead)
 		}
-		text = upstream.AppendText(text, part.GetStringBytes("text"))
+		if text := part.GetStringBytes("text"); len(text) > 0 {
+			s.content = true
+			s.Lookahead.Say(providers.Delta{Content: s.Body.String(text)})
+		}
 		if tool := part.Get("toolUse"); tool != nil {
 			if s.uncalled {
 				return providers.Delta{}, s.called()
@@ -125,21 +124,18 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 			index := s.Lookahead.Calls.Next(tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
 			s.Lookahead.Calls.Value(index, tool.Get("input"))
 			s.Lookahead.Calls.End(index)
-			calls++
 		}
 	}
-	d := providers.Delta{Content: string(text)}
-	s.content = d.Content != ""
 	if err := s.stop(v.GetStringBytes("stopReason")); err != nil {
 		return providers.Delta{}, err
 	}
 	s.Lookahead.Last()
-	return d, nil
+	return providers.Delta{}, nil
 }
 
 // take takes in one message of an event stream.
 func (s *stream) take(msg message) (providers.Delta, error) {
-	switch string(msg.kind) {
+	switch msg.kind {
 	case "event":
 	case "exception", "error":
 		if s.stopped {
@@ -147,13 +143,13 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		}
 		return providers.Delta{}, s.exception(msg)
 	default:
-		return providers.Delta{}, s.Invalid("a message of an unknown type", s.Excerpt(msg.kind))
+		return providers.Delta{}, s.Invalid("a message of an unknown type", s.Excerpt([]byte(msg.kind)))
 	}
 	s.some = true
-	switch string(msg.name) {
+	switch msg.name {
 	case "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata":
 	default:
-		// messageStart, and what may come to be.
+		// messageStart, and event types that AWS may add.
 		return providers.Delta{}, nil
 	}
 	v, err := s.Body.Parse(msg.payload)
@@ -166,7 +162,7 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		}
 		return providers.Delta{}, s.Invalid("an event that is not JSON", s.Excerpt(msg.payload))
 	}
-	switch string(msg.name) {
+	switch msg.name {
 	case "contentBlockStart":
 		tool := v.Get("start", "toolUse")
 		if tool == nil {
@@ -178,21 +174,21 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		if s.uncalled {
 			return providers.Delta{}, s.called()
 		}
-		s.noThought()
+		s.thought.Break(&format, &s.Lookahead)
 		s.Lookahead.Calls.Begin(v.GetInt("contentBlockIndex"), tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
 		return providers.Delta{}, nil
 	case "contentBlockDelta":
 		return s.delta(v)
 	case "contentBlockStop":
-		s.noThought()
+		s.thought.Break(&format, &s.Lookahead)
 		s.Lookahead.Calls.End(v.GetInt("contentBlockIndex"))
 	case "messageStop":
-		s.noThought()
+		s.thought.Break(&format, &s.Lookahead)
 		again := s.stopped
 		if err := s.stop(v.GetStringBytes("stopReason")); err != nil {
 			return providers.Delta{}, err
 		}
-		if !again { // what follows is the usage
+		if !again { // only the usage follows
 			s.Linger(linger)
 		}
 	case "metadata":
@@ -217,9 +213,9 @@ func (s *stream) delta(v *fastjson.Value) (providers.Delta, error) {
 		return providers.Delta{}, s.late()
 	}
 	if thought != nil {
-		return s.think(thought), nil
+		return s.thought.Take(&format, thought, &s.Body), nil
 	}
-	s.noThought()
+	s.thought.Break(&format, &s.Lookahead)
 	if len(text) > 0 {
 		s.content = true
 		return providers.Delta{Content: s.Body.String(text)}, nil
@@ -263,7 +259,7 @@ func (s *stream) stop(reason []byte) error {
 
 // exception is the error that a message of the stream reports.
 func (s *stream) exception(msg message) error {
-	e := reported(s.Call, errorWord(string(msg.name)), string(msg.text))
+	e := reported(s.Call, errorWord(msg.name), msg.text)
 	if len(msg.payload) == 0 {
 		return e
 	}
@@ -287,7 +283,7 @@ func (s *stream) end(err error) error {
 		// All content was here: only the usage may be missing.
 		return s.complete()
 	}
-	if errors.Is(err, errChecksum) || errors.Is(err, errFraming) || errors.Is(err, errHeaders) {
+	if errors.Is(err, errMessage) {
 		return s.Invalid(err.Error())
 	}
 	return s.Cut(err, !s.some)

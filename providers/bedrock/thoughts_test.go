@@ -1,8 +1,6 @@
 package bedrock
 
 import (
-	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -13,47 +11,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// told writes what the deltas of an answer say, and its result: thoughts as ~text~ and
-// <data>, pieces of calls as [index id name arguments]. The thoughts of the result must
-// be those of the deltas.
-func told(t *testing.T, reply pt.Reply) (string, providers.Result, error) {
-	t.Helper()
-	s := subject.Open(io.NopCloser(strings.NewReader(reply.Text())))
-	defer s.Close()
-	var b, thinking, data strings.Builder
-	for {
-		d, err := s.Next()
-		if err != nil {
-			r := s.Result()
-			var text, opaque string
-			for _, thought := range r.Thoughts {
-				text += thought.Text
-				opaque += thought.Opaque
-			}
-			if text != thinking.String() || opaque != data.String() {
-				t.Errorf("the thoughts of the result are %+v, those of the deltas %q and %q", r.Thoughts, &thinking, &data)
-			}
-			if err == io.EOF {
-				err = nil
-			}
-			return b.String(), r, err
-		}
-		if d.Thinking != "" {
-			b.WriteString("~" + d.Thinking + "~")
-			thinking.WriteString(d.Thinking)
-		}
-		if d.Thought != nil {
-			b.WriteString("<" + d.Thought.Opaque + ">")
-			data.WriteString(d.Thought.Opaque)
-		}
-		b.WriteString(d.Content)
-		for _, c := range d.Calls {
-			fmt.Fprintf(&b, "[%d %s %s %s]", c.Index, c.ID, c.Name, c.Arguments)
-		}
-	}
-}
-
-// piece is a piece of a thought, with what Converse has in reasoningContent.
+// piece is a piece of a thought, with the members of Converse's
+// reasoningContent.
 func piece(content string) string {
 	return event("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"reasoningContent":`+content+`},"p":"abc"}`)
 }
@@ -84,12 +43,12 @@ func TestThoughtsAndPiecesOfCalls(t *testing.T) {
 			event("contentBlockDelta", `{"contentBlockIndex":1,"delta":{"toolUse":{"input":"\ude00\"}"}}}`),
 		}, `[0 t f ][0   {"a":"\][0   n][0   😀"}]`},
 	} {
-		got, _, err := told(t, streamed(append(append([]string{start()}, test.events...), stop("end_turn"), metadata(9, 2))...))
+		got, _, err := subject.Told(t, streamed(append(append([]string{start()}, test.events...), stop("end_turn"), metadata(9, 2))...))
 		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
 			t.Errorf("%s: error %v (-want +got):\n%s", test.name, err, diff)
 		}
 	}
-	got, r, err := told(t, streamed(start(), reasoning("Hm."), sign))
+	got, r, err := subject.Told(t, streamed(start(), reasoning("Hm."), sign))
 	if e, ok := err.(*providers.Error); !ok || e.Kind != providers.Truncated || got != "~Hm.~" || len(r.Thoughts) != 1 || r.Thoughts[0].Opaque != "" {
 		t.Errorf("a thought of a cut answer: %s, %+v, %v", got, r.Thoughts, err)
 	}
@@ -97,28 +56,28 @@ func TestThoughtsAndPiecesOfCalls(t *testing.T) {
 	for range upstream.MaxBody>>20 + 1 {
 		events = append(events, piece(`{"signature":"`+strings.Repeat("x", 1<<20)+`"}`))
 	}
-	if got, _, err := told(t, streamed(append(events, blockStop(), stop("end_turn"))...)); err != nil || got != "~Hm.~" {
+	if got, _, err := subject.Told(t, streamed(append(events, blockStop(), stop("end_turn"))...)); err != nil || got != "~Hm.~" {
 		t.Errorf("a signature beyond the limit: %.100s, %v", got, err)
 	}
 }
 
 func TestThoughtsOfAWholeAnswer(t *testing.T) {
 	content := hidden + "," + signed + `,{"text":"é"},{"toolUse":{"toolUseId":"t1","name":"f","input":{}}},` + strings.Replace(signed, "Hm", "So", 1) + `,{"text":"b"},{"toolUse":{"toolUseId":"t2","name":"f","input":{"a":1}}}`
-	got, r, err := told(t, pt.JSON(200, `{"output":{"message":{"content":[`+content+`]}},"stopReason":"tool_use"}`))
+	got, r, err := subject.Told(t, pt.JSON(200, `{"output":{"message":{"content":[`+content+`]}},"stopReason":"tool_use"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "<" + hidden + ">~Hm.~<" + signed + ">[0 t1 f {}]~So.~<@2,1:" + strings.Replace(signed, "Hm", "So", 1) + `>éb[1 t2 f {"a":1}]`
+	want := "<" + hidden + ">~Hm.~<" + signed + ">é[0 t1 f {}]~So.~<@2,1:" + strings.Replace(signed, "Hm", "So", 1) + `>b[1 t2 f {"a":1}]`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
-	// What comes back as a history is what the answer was.
-	parts := []providers.Part{text("éb"), call("t1", "f", "{}"), call("t2", "f", `{"a":1}`)}
+	// The history that comes back is the answer.
+	parts := []providers.Part{pt.Text("éb"), pt.Call("t1", "f", "{}"), pt.Call("t2", "f", `{"a":1}`)}
 	for _, thought := range r.Thoughts {
-		parts = append(parts, thinking(thought.Text, thought.Opaque))
+		parts = append(parts, pt.Thinking(thought.Text, thought.Opaque))
 	}
-	req := &providers.Request{Model: testModel, Messages: []providers.Message{{Role: "user", Content: "a"}, said("assistant", parts...)}}
+	req := &providers.Request{Model: testModel, Messages: []providers.Message{{Role: "user", Content: "a"}, pt.Message("assistant", parts...)}}
 	sent, _ := pt.Sent(t, answer("fine", "end_turn", 1, 1), req, func(base string) providers.Provider { return client(t, base) })
 	if !strings.Contains(sent.Body, `{"role":"assistant","content":[`+content+`]}`) {
 		t.Errorf("%s, want %s", sent.Body, content)

@@ -7,7 +7,7 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// TestUsage has usages as Converse sends them, with the tier beside them.
+// TestUsage has usages as Converse sends them, with the tier next to them.
 func TestUsage(t *testing.T) {
 	subject.CheckUsage(t,
 		func(said string) pt.Reply {

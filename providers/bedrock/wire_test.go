@@ -11,8 +11,8 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// What Bedrock sends, byte by byte. Messages are framed by AWS's own encoder,
-// so that ours is tested against it.
+// These functions write Bedrock's messages, byte by byte. Messages are framed
+// by AWS's own encoder, so that ours is tested against it.
 
 func frame(payload string, headers ...string) string {
 	var b bytes.Buffer

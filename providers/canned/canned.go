@@ -1,8 +1,8 @@
 // Package canned is a provider without a network. It answers with a text from
-// the definition or the configuration or, where the definition asks for an echo,
+// the definition or the configuration or, if the definition asks for an echo,
 // with the last message. It plays a whole conversation by a script, with thoughts
 // and tool calls, streams at a set pace and fails on demand: for first steps, for
-// users' own tests and for tests of what happens when a provider fails. It samples
+// users' own tests and for tests of failing providers. It samples
 // nothing, so parameters do not matter to it, except for the tools that it may call
 // and for logprobs.
 package canned
@@ -28,10 +28,10 @@ const DefaultPace = 20 * time.Millisecond
 // without one.
 const name = script.Provider
 
-// Provider answers from what it is given. The zero value answers at once, with
-// what the request brings.
+// Provider answers with the texts that it is given. The zero value answers at
+// once, with what the request brings.
 type Provider struct {
-	// Answer is what requests are answered with that bring no answer and ask for
+	// Answer is the answer to requests that bring none and ask for
 	// no echo. Without it they fail.
 	Answer string
 	// Pace is the time between two words of a stream.
@@ -70,9 +70,9 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 	s.usage.Begin(&s.result.Usage, promptTokens(req.Messages))
 	if what.Fail.Applies(ctx) {
 		if f := what.Fail; f.InStream() {
-			s.fail = f
-		} else if err := f.Before(ctx); err != nil {
-			return nil, err
+			s.fail, s.after = f, f.After
+		} else {
+			return nil, f.Error(ctx, false)
 		}
 	}
 	if !req.Stream {
@@ -88,8 +88,8 @@ func rejected(code string, err error) *providers.Error {
 	}
 }
 
-// words are the pieces of the answer. A script that calls tools only says what it has
-// beside them; where it calls none and has no text, it gives the last message back.
+// words are the pieces of the answer. A script that calls tools says only the text
+// that it has; if it calls none and has no text, it gives the last message back.
 func (p *Provider) words(req *providers.Request, what *script.Script, calls bool) []string {
 	switch {
 	case what.Answer != nil || len(what.Tools) > 0 || calls && !what.Echo:
@@ -140,8 +140,8 @@ func wordsOf(text string) (words int64) {
 	return words
 }
 
-// stream is an answer: the words of a thought, those of the answer, then the pieces of
-// its tool calls.
+// stream is an answer: the words of a thought, the words of the answer, then the
+// pieces of its tool calls.
 type stream struct {
 	ctx      context.Context
 	pace     time.Duration
@@ -154,7 +154,8 @@ type stream struct {
 	logprobs *int64                // alternatives of each token; nil for none
 	finish   providers.FinishReason
 	usage    script.Usage
-	fail     *script.Failure // at its time; nil for none
+	fail     *script.Failure // nil for none
+	after    int             // pieces before it
 	result   providers.Result
 	err      error
 }
@@ -164,7 +165,7 @@ type stream struct {
 func (s *stream) whole() {
 	s.pace = 0
 	if s.fail != nil {
-		s.fail = s.fail.AtOnce()
+		s.after = 0
 		s.thoughts, s.words, s.tools = nil, nil, nil
 		return
 	}
@@ -194,8 +195,8 @@ func (s *stream) next() (providers.Delta, error) {
 	if err := s.ctx.Err(); err != nil {
 		return providers.Delta{}, err
 	}
-	if s.fail != nil && s.said >= s.fail.After() {
-		return providers.Delta{}, s.fail.During(s.ctx)
+	if s.fail != nil && s.said >= s.after {
+		return providers.Delta{}, s.fail.Error(s.ctx, true)
 	}
 	d := providers.Delta{More: s.pace <= 0 && s.fail == nil}
 	word := s.said - len(s.thoughts)
@@ -271,7 +272,7 @@ func (s *stream) count(tokens int64) {
 	s.result.Usage.TotalTokens += tokens
 }
 
-// Result is what was said so far.
+// Result is the answer so far.
 func (s *stream) Result() providers.Result {
 	r := s.result
 	if s.usage.None {

@@ -24,6 +24,27 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestContract(t *testing.T) { providertest.Run(t, contract) }
 
+// TestContractWithoutStreaming holds the contract for a provider that answers each
+// request as a whole.
+func TestContractWithoutStreaming(t *testing.T) {
+	providertest.Run(t, func(t *testing.T, b providertest.Behaviour, req *providers.Request) providers.Provider {
+		p := contract(t, b, req)
+		if p == nil {
+			return nil
+		}
+		return atOnce{p}
+	}, providertest.Streaming)
+}
+
+// atOnce is a provider that streams nothing.
+type atOnce struct{ providers.Provider }
+
+func (a atOnce) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
+	whole := *req
+	whole.Stream = false
+	return a.Provider.Invoke(ctx, &whole)
+}
+
 func TestTableOfParts(t *testing.T) { providertest.CheckTable(t, "canned", contract) }
 
 // contract makes providers whose upstream behaves as the contract wants.

@@ -15,7 +15,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// said is what an answer comes to, from its deltas and from its result.
+// said is the content of an answer, from its deltas and from its result.
 type said struct {
 	text, thinking string
 	opaque         string // of the thoughts that ended
@@ -299,7 +299,7 @@ func TestLogprobs(t *testing.T) {
 	}
 }
 
-// TestScriptsAreChecked holds what a definition is told at its loading.
+// TestScriptsAreChecked checks the errors of definitions at their loading.
 func TestScriptsAreChecked(t *testing.T) {
 	for extra, want := range map[string]string{
 		`{"turns":[]}`:                                  "extra.turns must be a list of turns, each with some of the members answer, thinking, tool_calls, call_tool, finish_reason, usage, fail, echo",

@@ -19,7 +19,7 @@ func init() {
 // Module is the Caddy module cadenza.providers.canned: a provider without a
 // network, for first steps and for tests.
 type Module struct {
-	// What is answered where the definition gives no answer and asks for no echo.
+	// The answer if the definition gives none and asks for no echo.
 	// Default: nothing; a target then needs an answer, tool_calls, call_tool,
 	// turns, fail or echo: true in its extra.
 	Answer string `json:"answer,omitempty"`

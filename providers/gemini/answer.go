@@ -11,17 +11,17 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// chunk is what one chunk of a stream, or a whole answer, says: they have the
-// same form.
+// chunk is the content of one chunk of a stream, or of a whole answer: they
+// have the same form.
 type chunk struct {
-	candidate *fastjson.Value // nil where it holds no part of the answer, not even an empty one
+	candidate *fastjson.Value // nil if it holds no part of the answer, not even an empty one
 	parts     []*fastjson.Value
 	finish    string // the API's word
 	blocked   string // why the prompt was refused
 	fault     string // why it cannot be read
 }
 
-// readChunk takes in a chunk and notes in result what it says of the whole answer.
+// readChunk reads a chunk and adds its data about the whole answer to result.
 func readChunk(v *fastjson.Value, result *providers.Result) (c chunk) {
 	if model := v.GetStringBytes("modelVersion"); len(model) > 0 && result.Model != string(model) {
 		result.Model = string(model)
@@ -53,7 +53,7 @@ func readChunk(v *fastjson.Value, result *providers.Result) (c chunk) {
 	return c
 }
 
-// word is a finishReason as a string, without an allocation where it is one
+// word is a finishReason as a string, without an allocation if it is one
 // that ends most answers.
 func word(f []byte) string {
 	switch string(f) {
@@ -68,7 +68,7 @@ func word(f []byte) string {
 // finishReason translates the API's finishReason, and reports whether an answer
 // that ended so may be empty. It is empty for words that say
 // that the answer is none, such as MALFORMED_FUNCTION_CALL and OTHER, and for
-// those that are not known.
+// those that are unknown.
 func finishReason(finish string, tool bool) (reason providers.FinishReason, mayBeEmpty bool) {
 	switch finish {
 	case "STOP":
@@ -85,15 +85,6 @@ func finishReason(finish string, tool bool) (reason providers.FinishReason, mayB
 	return "", false
 }
 
-// isError reports whether a JSON value is an error and no part of an answer.
-func isError(v *fastjson.Value) bool {
-	if v.Type() != fastjson.TypeObject {
-		return false
-	}
-	e := v.Get("error")
-	return e != nil && e.Type() != fastjson.TypeNull
-}
-
 // reported makes the error that an answer holds.
 func reported(k upstream.Call, v *fastjson.Value) *providers.Error {
 	e := k.Error(providers.Reported)
@@ -106,7 +97,7 @@ func reported(k upstream.Call, v *fastjson.Value) *providers.Error {
 // describe reads {"error":{"code","message","status","details"}}, a list of
 // these as streams without alt=sse begin, and {"error":"text"} as proxies before
 // the API write it. It reports whether it found anything. The status is the type.
-// The code is the number, and where the HTTP status says that already, the
+// The code is the number, and if the HTTP status says that already, the
 // reason of an ErrorInfo among the details (google.rpc.ErrorInfo, RetryInfo).
 func describe(k upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 	if list := v.GetArray(); len(list) > 0 {
@@ -145,7 +136,7 @@ func describe(k upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 	return e.Message != "" || e.Code != "" || e.Type != ""
 }
 
-// maxRetryDelay bounds what the API may ask for.
+// maxRetryDelay bounds the delay that the API may ask for.
 const maxRetryDelay = 24 * time.Hour
 
 // retryDelay reads a protobuf duration in its JSON form, such as 34.07s: 0 where

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,7 +81,7 @@ func (c *functionCalls) fault() error {
 }
 
 // arguments writes arguments as JSON while they arrive. Each value follows the one
-// before: what is closed is not opened again.
+// before: a closed value is not opened again.
 //
 // The values $.a[0] = "x", $.a[1] = 2 and $.b = true come as {"a":["x and ",2 and
 // ],"b":true and }.
@@ -97,7 +98,7 @@ type level struct {
 	array bool
 }
 
-// leaf says what has come of a value.
+// leaf is the state of a value that arrives in pieces.
 type leaf uint8
 
 // The states of a value.
@@ -171,7 +172,7 @@ func (a *arguments) add(dst []byte, v *fastjson.Value) ([]byte, error) {
 	return jsontext.AppendEscaped(dst, piece), nil
 }
 
-// scalar returns the value of a partialArg that is no text. What reads "NULL_VALUE" is
+// scalar returns the value of a partialArg that is no text. The text "NULL_VALUE" is
 // nil.
 func scalar(v *fastjson.Value) (value *fastjson.Value, ok bool) {
 	for _, name := range [...]string{"numberValue", "boolValue"} {
@@ -257,72 +258,44 @@ func places(path string) ([]place, error) {
 		if len(all) == maxDepth {
 			return nil, errors.New("it is nested too deep")
 		}
-		name, index, after, err := segment(rest)
+		p, size, err := firstPlace(rest)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", strconv.Quote(path), err)
 		}
-		all = append(all, place{name, index})
-		rest = after
+		all, rest = append(all, p), rest[size:]
 	}
 	return all, nil
 }
 
 var errSegment = errors.New("no place of a single value")
 
-// segment reads the first segment of a JSON path that names one value (RFC 9535,
-// section 2.5.1): .name, ['name'], ["name"] or [index]. The index is negative
-// where it is a name.
-func segment(path string) (name string, index int, rest string, err error) {
-	if path[0] == '.' {
-		end := strings.IndexAny(path[1:], ".[") + 1
-		if end == 0 {
-			end = len(path)
-		}
-		if name = path[1:end]; name == "" || name == "*" {
-			return "", 0, "", errSegment
-		}
-		return name, -1, path[end:], nil
-	}
-	if path[0] != '[' || len(path) < 3 {
-		return "", 0, "", errSegment
-	}
-	if quote := path[1]; quote != '\'' && quote != '"' {
-		inner, rest, ok := strings.Cut(path[1:], "]")
-		index, err := strconv.ParseUint(inner, 10, 31)
-		if !ok || err != nil {
-			return "", 0, "", errSegment
-		}
-		return "", int(index), rest, nil
-	}
-	return quoted(path[1:])
-}
+var (
+	// segment matches the first segment of a JSON path that names one value (RFC 9535,
+	// section 2.5.1): .name, [index], ['name'] or ["name"].
+	segment = regexp.MustCompile(`^(?s:\.([^.\[]+)|\[([0-9]+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\])`)
+	// doubleQuoted makes of a name in quotes of either kind one in JSON.
+	doubleQuoted = strings.NewReplacer(`\'`, `'`, `\\`, `\\`, `\"`, `\"`, `"`, `\"`)
+)
 
-// quoted reads a name in quotes and the bracket after it. The escapes are JSON's
-// and that of the single quote.
-func quoted(path string) (name string, index int, rest string, err error) {
-	var inner bytes.Buffer
-	inner.WriteByte('"')
-	for i := 1; i < len(path); i++ {
-		switch c := path[i]; {
-		case c == path[0]:
-			rest, ok := strings.CutPrefix(path[i+1:], "]")
-			inner.WriteByte('"')
-			v, err := fastjson.ParseBytes(inner.Bytes())
-			if !ok || err != nil {
-				return "", 0, "", errSegment
-			}
-			return string(v.GetStringBytes()), -1, rest, nil
-		case c == '\\' && i+1 < len(path):
-			i++
-			if path[i] != '\'' {
-				inner.WriteByte('\\')
-			}
-			inner.WriteByte(path[i])
-		case c == '"':
-			inner.WriteString(`\"`)
-		default:
-			inner.WriteByte(c)
+// firstPlace returns the place that the first segment of a path names, and the size of
+// the segment.
+func firstPlace(path string) (p place, size int, err error) {
+	m := segment.FindStringSubmatch(path)
+	switch {
+	case m == nil || m[1] == "*":
+		return p, 0, errSegment
+	case m[1] != "":
+		return place{m[1], -1}, len(m[0]), nil
+	case m[2] != "":
+		index, err := strconv.ParseUint(m[2], 10, 31)
+		if err != nil {
+			return p, 0, errSegment
 		}
+		return place{"", int(index)}, len(m[0]), nil
 	}
-	return "", 0, "", errSegment
+	v, err := fastjson.Parse(`"` + doubleQuoted.Replace(m[3]+m[4]) + `"`)
+	if err != nil {
+		return p, 0, errSegment
+	}
+	return place{string(v.GetStringBytes()), -1}, len(m[0]), nil
 }

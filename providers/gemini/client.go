@@ -107,11 +107,7 @@ func New(config Config) (*Client, error) {
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	f, err := c.formOf(req)
-	if err != nil {
-		return nil, err
-	}
-	body, leftOut, err := f.body(req)
+	body, leftOut, err := c.body(req)
 	if err != nil {
 		return nil, err
 	}

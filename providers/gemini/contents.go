@@ -19,13 +19,13 @@ const (
 )
 
 // ownID begins the opaque data of a tool call whose id is the API's own, before the
-// signature, which may be empty. The API takes such ids back. Those of other services,
-// and those that were counted here, mean nothing to it: calls and results then belong
+// signature, which may be empty. The API takes such ids back. Ids of other services,
+// and ids that were counted here, mean nothing to it: calls and results then belong
 // together by their order.
 const ownID = "#"
 
-// unsigned is the signature of calls that have none, as those of other models, and of
-// callers that lose it: from Gemini 3 on the API refuses a call without one.
+// unsigned is the signature of calls that have none, such as calls of other models,
+// and of callers that lose it: from Gemini 3 on the API refuses a call without one.
 // See https://ai.google.dev/gemini-api/docs/thought-signatures.
 const unsigned = "skip_thought_signature_validator"
 
@@ -88,35 +88,19 @@ func (w *writer) turn(role string, messages []providers.Message, from, to int, w
 // system writes the member systemInstruction: the messages of the system and the
 // developer, in their order and wherever they are.
 func (w *writer) system(messages []providers.Message) error {
-	before := len(w.body)
-	if before > 1 {
+	texts, err := w.client.SystemTexts(messages)
+	if len(texts) == 0 || err != nil {
+		return err
+	}
+	if len(w.body) > 1 {
 		w.body = append(w.body, ',')
 	}
 	w.body = append(w.body, `"systemInstruction":{"parts":[`...)
-	empty := len(w.body)
-	for at := range messages {
-		m := &messages[at]
-		if m.Role != "system" && m.Role != "developer" {
-			continue
-		}
-		w.text(m.Content)
-		for i := range m.Parts {
-			if m.Parts[i].Kind != providers.PartText {
-				return w.lacks(at, m.Parts[i].Kind.String()+" of the system")
-			}
-			w.text(m.Parts[i].Text)
-		}
-	}
-	if len(w.body) == empty {
-		w.body = w.body[:before]
-		return nil
+	for _, text := range texts {
+		w.text(text)
 	}
 	w.body = append(w.body[:len(w.body)-1], "]}"...)
 	return nil
-}
-
-func (w *writer) lacks(at int, part string) error {
-	return providers.LacksPart(w.client.Name, at, part)
 }
 
 // text writes a part of text, and a comma behind it as all parts are.
@@ -167,7 +151,7 @@ func (w *writer) answer(at int, p *providers.Part) error {
 	case providers.PartToolCall:
 		return w.call(at, p)
 	}
-	return w.lacks(at, p.Kind.String()+" of the assistant")
+	return w.client.Lacks(at, p.Kind.String()+" of the assistant")
 }
 
 // call writes a tool call of the model. Its arguments go out as they are.
@@ -189,7 +173,7 @@ func (w *writer) call(at int, p *providers.Part) (err error) {
 	return nil
 }
 
-// id writes the id of a call or of its result, where it is the API's own.
+// id writes the id of a call or of its result, if it is the API's own.
 func (w *writer) id(id string, own bool) {
 	if own {
 		w.body = append(jsontext.AppendString(append(w.body, `"id":`...), id), ',')
@@ -229,7 +213,7 @@ func (w *writer) result(at int, p *providers.Part) error {
 		case providers.PartImage, providers.PartFile:
 			media++
 		default:
-			return w.lacks(at, c.Kind.String()+" in the result of a tool")
+			return w.client.Lacks(at, c.Kind.String()+" in the result of a tool")
 		}
 	}
 	w.body = append(w.body, `"}`...)
@@ -271,13 +255,13 @@ func (w *writer) said(at int, p *providers.Part) error {
 			}
 		}
 	default:
-		return w.lacks(at, p.Kind.String())
+		return w.client.Lacks(at, p.Kind.String())
 	}
 	return nil
 }
 
 // media writes an image, a sound or a file. The API has no place for its name, and
-// looks at all images in the same way, which is what auto asks for.
+// looks at all images in the same way, as auto asks.
 func (w *writer) media(m *providers.Media) {
 	w.detail = w.detail || m.Detail != "" && m.Detail != "auto"
 	if m.URL == "" {
@@ -292,7 +276,7 @@ func (w *writer) media(m *providers.Media) {
 	w.body = append(jsontext.AppendString(append(w.body, `"fileUri":`...), m.URL), "}},"...)
 }
 
-// typeAt returns the media type of what is at a URL, by the URL's extension where the
+// typeAt returns the media type of the file at a URL, by the URL's extension if the
 // caller does not say it; empty where that says nothing.
 func typeAt(m *providers.Media) string {
 	if m.Type != "" {

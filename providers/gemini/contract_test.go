@@ -3,7 +3,6 @@ package gemini
 import (
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -22,21 +21,7 @@ const testKey = "AIzaSy-test-0123456789abcdef"
 
 // client makes a client of a test's upstream.
 func client(t testing.TB, base string, change ...func(*Config)) *Client {
-	t.Helper()
-	u, err := url.Parse(base + "/v1beta")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := Config{Key: testKey, Upstream: upstream.Config{BaseURL: u}}
-	for _, f := range change {
-		f(&config)
-	}
-	c, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
+	return pt.Client(t, New, Config{Key: testKey, Upstream: upstream.Config{BaseURL: pt.URL(t, base+"/v1beta")}}, change...)
 }
 
 // subject is the client as the checks of its wire format see it.
@@ -59,7 +44,7 @@ func TestTableOfParts(t *testing.T) { pt.CheckTable(t, "gemini", contract) }
 func contract(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
 	up := upstreamOf(t, b)
 	if b.Key != "" {
-		return provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1beta"}})
+		return pt.Provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1beta"}})
 	}
 	return client(t, up.URL)
 }
@@ -69,7 +54,7 @@ func TestContractWithToken(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
 		up := upstreamOf(t, b)
 		if b.Key != "" {
-			return provisioned(t, &Module{Options: httpmodule.Options{BaseURL: up.URL + "/v1beta"}, Token: b.Key})
+			return pt.Provisioned(t, &Module{Options: httpmodule.Options{BaseURL: up.URL + "/v1beta"}, Token: b.Key})
 		}
 		return client(t, up.URL, func(c *Config) {
 			c.Key, c.Token = "", func() (string, error) { return "ya29.token", nil }
@@ -81,14 +66,6 @@ func upstreamOf(t *testing.T, b pt.Behaviour) *pt.Upstream {
 	return pt.NewUpstream(t).Play(b, func(r pt.Request) pt.Reply {
 		return behave(b, strings.HasSuffix(r.Path, ":streamGenerateContent"))
 	})
-}
-
-func provisioned(t *testing.T, m *Module) *Module {
-	t.Helper()
-	if err := provision(t, m); err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // behave speaks the contract's behaviours in Gemini's wire format.

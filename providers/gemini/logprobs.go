@@ -11,7 +11,7 @@ import (
 )
 
 // logprobs writes a logprobsResult in OpenAI's shape: the list of the tokens that were
-// chosen, each with its alternatives. It returns nil where there are none.
+// chosen, each with its alternatives. It returns nil if there are none.
 func logprobs(v *fastjson.Value) json.RawMessage {
 	chosen := v.GetArray("chosenCandidates")
 	if len(chosen) == 0 {
@@ -41,7 +41,7 @@ func appendToken(dst []byte, v *fastjson.Value) []byte {
 	if p := v.Get("logProbability"); p != nil && p.Type() == fastjson.TypeNumber {
 		dst = jsontext.AppendValue(dst, p)
 	} else {
-		dst = append(dst, '0') // the API leaves out what is zero
+		dst = append(dst, '0') // the API leaves out zeros
 	}
 	dst = append(dst, `,"bytes":[`...)
 	for i, b := range token {

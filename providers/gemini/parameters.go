@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // generation returns the members of generationConfig, and the names of the
@@ -14,24 +15,12 @@ import (
 func (c *Client) generation(req *providers.Request) (members map[string]any, leftOut []string, err error) {
 	members = map[string]any{}
 	p := &req.Parameters
-	if p.Temperature != nil {
-		members["temperature"] = *p.Temperature
-	}
-	if p.MaxTokens != nil {
-		members["maxOutputTokens"] = *p.MaxTokens
-	}
-	if p.TopP != nil {
-		members["topP"] = *p.TopP
-	}
-	if p.TopK != nil {
-		members["topK"] = *p.TopK
-	}
-	if p.FrequencyPenalty != nil {
-		members["frequencyPenalty"] = *p.FrequencyPenalty
-	}
-	if p.PresencePenalty != nil {
-		members["presencePenalty"] = *p.PresencePenalty
-	}
+	upstream.Set(members, "temperature", p.Temperature)
+	upstream.Set(members, "maxOutputTokens", p.MaxTokens)
+	upstream.Set(members, "topP", p.TopP)
+	upstream.Set(members, "topK", p.TopK)
+	upstream.Set(members, "frequencyPenalty", p.FrequencyPenalty)
+	upstream.Set(members, "presencePenalty", p.PresencePenalty)
 	if p.Seed != nil {
 		if *p.Seed <= math.MaxInt32 {
 			members["seed"] = *p.Seed
@@ -85,9 +74,9 @@ func (c *Client) generation(req *providers.Request) (members map[string]any, lef
 	return members, leftOut, nil
 }
 
-// budgets are the thoughts of Gemini 2.5 by effort, in tokens: what Google's own
-// OpenAI-compatible URL makes of it, and the least that a model takes where it
-// thinks little.
+// budgets are the thoughts of Gemini 2.5 by effort, in tokens: the budget that
+// Google's own OpenAI-compatible URL sets, and the least that a model takes if
+// it thinks little.
 var budgets = map[string]int{"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
 
 // levels are the thoughts from Gemini 3 on by effort, in the words of the API's
@@ -99,7 +88,7 @@ var levels = map[string]string{"none": "MINIMAL", "minimal": "MINIMAL", "low": "
 const leastThought = 128
 
 // thinkingConfig is the reasoning effort in the words of the model's generation,
-// nil where the model does not think: a level from Gemini 3 on, of which Flash
+// nil if the model does not think: a level from Gemini 3 on, of which Flash
 // alone has minimal, a budget of tokens for 2.5.
 func thinkingConfig(model, effort string) map[string]any {
 	model = nameOf(model)
@@ -132,7 +121,7 @@ func nameOf(model string) string { return model[strings.LastIndexByte(model, '/'
 
 // generationOf returns the generation of a model: 3 for gemini-3-pro-preview, and for
 // names such as gemini-flash-latest, whose models have long been of that one. It is 0
-// where the name does not say it.
+// if the name does not say it.
 func generationOf(model string) int {
 	rest, ok := strings.CutPrefix(nameOf(model), "gemini-")
 	if !ok {
@@ -167,7 +156,7 @@ var callingModes = map[string]string{
 	providers.ToolsAuto: "AUTO", providers.ToolsNone: "NONE", providers.ToolsRequired: "ANY", providers.ToolsNamed: "ANY",
 }
 
-// tools sets what the model may call.
+// tools sets the tools that the model may call.
 func (c *Client) tools(members map[string]any, p *providers.Parameters, leftOut *[]string) error {
 	if len(p.Tools) == 0 {
 		return nil

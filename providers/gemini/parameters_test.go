@@ -11,7 +11,7 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// short is a body without what every request has.
+// short is a body without the members that every request has.
 func short(body, _ string) string {
 	return strings.Replace(body, `"contents":[{"role":"user","parts":[{"text":"Hello"}]}]`, "…", 1)
 }

@@ -8,13 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// sent sends one request and returns what the upstream got.
+// sent sends one request and returns the request that the upstream got.
 func sent(t *testing.T, req *providers.Request, change ...func(*Config)) pt.Request {
 	t.Helper()
 	r, _ := pt.Sent(t, answer("fine", "STOP", 1), req, func(base string) providers.Provider { return client(t, base, change...) })
@@ -26,35 +24,24 @@ func TestRequestBody(t *testing.T) {
 		Temperature: new(0.0), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),
 		FrequencyPenalty: new(-0.5), PresencePenalty: new(0.25),
 	}
-	for _, test := range []struct {
-		name string
-		req  providers.Request
-		want string
-	}{
-		{"nothing set", providers.Request{Messages: pt.Messages("user", "a <b> & \"c\"\n")},
-			`{"contents":[{"role":"user","parts":[{"text":"a <b> & \"c\"\n"}]}]}`},
-		{"system messages anywhere", providers.Request{Messages: pt.Messages("system", "s", "user", "a", "developer", "d", "assistant", "b", "system", "")},
-			`{"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}],"systemInstruction":{"parts":[{"text":"s"},{"text":"d"}]}}`},
-		{"roles in a row", providers.Request{Messages: pt.Messages("user", "a", "system", "s", "user", "b", "assistant", "c", "assistant", "d", "user", "e")},
-			`{"contents":[{"role":"user","parts":[{"text":"a"},{"text":"b"}]},{"role":"model","parts":[{"text":"c"},{"text":"d"}]},{"role":"user","parts":[{"text":"e"}]}],"systemInstruction":{"parts":[{"text":"s"}]}}`},
-		{"messages without text", providers.Request{Messages: pt.Messages("user", "a", "assistant", "", "user", "b")},
-			`{"contents":[{"role":"user","parts":[{"text":"a"},{"text":"b"}]}]}`},
-		{"all parameters", providers.Request{Messages: pt.Messages("user", "a"), Parameters: all, Stream: true},
-			`{"contents":[{"role":"user","parts":[{"text":"a"}]}],"generationConfig":{"frequencyPenalty":-0.5,"maxOutputTokens":400,"presencePenalty":0.25,"temperature":0,"topK":40,"topP":0.9}}`},
-		{"extra wins", providers.Request{Messages: pt.Messages("system", "s", "user", "a"), Extra: map[string]json.RawMessage{
+	pt.CheckBodies(t, client, answer("fine", "STOP", 1), false, []pt.Body[Config]{
+		{"nothing set", providers.Request{Model: "m", Messages: pt.Messages("user", "a <b> & \"c\"\n")},
+			nil, `{"contents":[{"role":"user","parts":[{"text":"a <b> & \"c\"\n"}]}]}`},
+		{"system messages anywhere", providers.Request{Model: "m", Messages: pt.Messages("system", "s", "user", "a", "developer", "d", "assistant", "b", "system", "")},
+			nil, `{"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}],"systemInstruction":{"parts":[{"text":"s"},{"text":"d"}]}}`},
+		{"roles in a row", providers.Request{Model: "m", Messages: pt.Messages("user", "a", "system", "s", "user", "b", "assistant", "c", "assistant", "d", "user", "e")},
+			nil, `{"contents":[{"role":"user","parts":[{"text":"a"},{"text":"b"}]},{"role":"model","parts":[{"text":"c"},{"text":"d"}]},{"role":"user","parts":[{"text":"e"}]}],"systemInstruction":{"parts":[{"text":"s"}]}}`},
+		{"messages without text", providers.Request{Model: "m", Messages: pt.Messages("user", "a", "assistant", "", "user", "b")},
+			nil, `{"contents":[{"role":"user","parts":[{"text":"a"},{"text":"b"}]}]}`},
+		{"all parameters", providers.Request{Model: "m", Messages: pt.Messages("user", "a"), Parameters: all, Stream: true},
+			nil, `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"generationConfig":{"frequencyPenalty":-0.5,"maxOutputTokens":400,"presencePenalty":0.25,"temperature":0,"topK":40,"topP":0.9}}`},
+		{"extra wins", providers.Request{Model: "m", Messages: pt.Messages("system", "s", "user", "a"), Extra: map[string]json.RawMessage{
 			"safetySettings": json.RawMessage(`[ ]`), "systemInstruction": json.RawMessage(`{"parts":[]}`),
-		}}, `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"safetySettings":[],"systemInstruction":{"parts":[]}}`},
-		{"extra wins member by member", providers.Request{Messages: pt.Messages("user", "a"), Parameters: providers.Parameters{Temperature: new(0.5), TopP: new(0.9)}, Extra: map[string]json.RawMessage{
+		}}, nil, `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"safetySettings":[],"systemInstruction":{"parts":[]}}`},
+		{"extra wins member by member", providers.Request{Model: "m", Messages: pt.Messages("user", "a"), Parameters: providers.Parameters{Temperature: new(0.5), TopP: new(0.9)}, Extra: map[string]json.RawMessage{
 			"generationConfig": json.RawMessage(`{"temperature": 1.5, "thinkingConfig": {"thinkingBudget": 0}, "stopSequences": ["x"]}`),
-		}}, `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"generationConfig":{"stopSequences":["x"],"temperature":1.5,"thinkingConfig":{"thinkingBudget":0},"topP":0.9}}`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.req.Model = "m"
-			if diff := cmp.Diff(test.want, sent(t, &test.req).Body); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
+		}}, nil, `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"generationConfig":{"stopSequences":["x"],"temperature":1.5,"thinkingConfig":{"thinkingBudget":0},"topP":0.9}}`},
+	})
 }
 
 func TestUnsendableRequests(t *testing.T) {
@@ -167,31 +154,15 @@ func TestVertexBaseURL(t *testing.T) {
 }
 
 func TestBadConfigurations(t *testing.T) {
-	for name, change := range map[string]func(*Config){
+	pt.CheckBadConfigurations(t, New, map[string]func(*Config){
 		"key":           func(c *Config) { c.Key = "a\nb" },
 		"key and token": func(c *Config) { c.Key, c.Token = "a", func() (string, error) { return "b", nil } },
 		"base URL":      func(c *Config) { c.Upstream.BaseURL = &url.URL{Scheme: "ftp", Host: "x"} },
-	} {
-		var c Config
-		change(&c)
-		if _, err := New(c); err == nil {
-			t.Errorf("a bad %s was taken", name)
-		}
-	}
+	})
 }
 
-// TestWhereACallGoes holds where a client calls that is given nothing but a key.
-func TestWhereACallGoes(t *testing.T) {
-	c, err := New(Config{Key: testKey})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sent pt.InProcess
-	c.HTTP.Transport = &sent
-	if s, err := c.Invoke(t.Context(), &providers.Request{Model: "gemini-2.5-flash", Messages: hello}); err == nil {
-		s.Close()
-	}
-	if sent.URL != "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent" {
-		t.Errorf("sent to %s", sent.URL)
-	}
+// TestAddress checks the address that a client with nothing but a key calls.
+func TestAddress(t *testing.T) {
+	c := pt.Client(t, New, Config{Key: testKey})
+	pt.CheckAddress(t, c, &c.HTTP.Transport, &providers.Request{Model: "gemini-2.5-flash", Messages: hello}, "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent")
 }

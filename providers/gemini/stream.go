@@ -16,7 +16,7 @@ type stream struct {
 	upstream.EventAnswer
 	tail   *tailReader // the body's end
 	run    []byte      // text in a row of a chunk, valid until the next chunk is read
-	thinks bool        // run is what the model thinks
+	thinks bool        // run is the model's thinking
 	buffer []byte      // joins the parts of run
 
 	logprobs bool // they were asked for
@@ -42,7 +42,7 @@ func newStream(k upstream.Call, body io.ReadCloser, logprobs bool, leftOut []str
 // Next returns the next delta.
 func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 
-// Result is what is known of the answer.
+// Result is the answer as far as it is known.
 func (s *stream) Result() providers.Result {
 	r := s.result
 	r.FinishReason, _ = finishReason(s.finish, s.calls.count > 0)
@@ -95,7 +95,7 @@ func (s *stream) answer(v *fastjson.Value) (providers.Delta, error) {
 
 // take takes in a chunk, or a whole answer.
 func (s *stream) take(v *fastjson.Value, whole bool) (providers.Delta, error) {
-	if isError(v) {
+	if upstream.IsError(v) {
 		return providers.Delta{}, reported(s.Call, v)
 	}
 	if v.Type() != fastjson.TypeObject {
@@ -121,8 +121,8 @@ func (s *stream) take(v *fastjson.Value, whole bool) (providers.Delta, error) {
 	case c.finish != "":
 		s.finish = c.finish
 	case s.text > text || called:
-		// Some models name a finishReason with every chunk: what counts is the
-		// last one that says something.
+		// Some models name a finishReason with every chunk: the last chunk that
+		// says something decides.
 		s.finish = ""
 	}
 	d := s.flush()
@@ -143,11 +143,11 @@ func (s *stream) part(p *fastjson.Value) (called bool, err error) {
 	v := p.Get("text")
 	var signature []byte
 	thinks := false
-	// Looking for what is not there takes longest, and most parts are a text alone.
+	// Looking for an absent member takes longest, and most parts are a text alone.
 	if o := p.GetObject(); v == nil || o.Len() > 1 {
 		signature, thinks = p.GetStringBytes("thoughtSignature"), p.GetBool("thought")
 		if f := p.Get("functionCall"); f != nil {
-			s.say(s.flush())
+			s.Lookahead.Say(s.flush())
 			return true, s.calls.read(&s.Lookahead.Calls, f, signature)
 		}
 	}
@@ -157,11 +157,11 @@ func (s *stream) part(p *fastjson.Value) (called bool, err error) {
 	text := v.GetStringBytes()
 	if len(signature) > 0 && !thinks {
 		// The signature of a text is reported as a thought before it.
-		s.say(s.flush())
-		s.say(providers.Delta{Thought: s.thought(ofText, signature)})
+		s.Lookahead.Say(s.flush())
+		s.Lookahead.Say(providers.Delta{Thought: s.thought(ofText, signature)})
 	}
 	if thinks != s.thinks && len(text) > 0 {
-		s.say(s.flush())
+		s.Lookahead.Say(s.flush())
 		s.thinks = thinks
 	}
 	switch {
@@ -173,8 +173,8 @@ func (s *stream) part(p *fastjson.Value) (called bool, err error) {
 		s.run = s.buffer
 	}
 	if len(signature) > 0 && thinks {
-		s.say(s.flush())
-		s.say(providers.Delta{Thought: s.thought(ofThought, signature)})
+		s.Lookahead.Say(s.flush())
+		s.Lookahead.Say(providers.Delta{Thought: s.thought(ofThought, signature)})
 	}
 	if !thinks {
 		s.text += len(text)
@@ -185,13 +185,6 @@ func (s *stream) part(p *fastjson.Value) (called bool, err error) {
 // thought returns the thought that a signature ends, in its place.
 func (s *stream) thought(of string, signature []byte) *providers.Thought {
 	return &providers.Thought{Opaque: upstream.Place{Text: s.text, Calls: s.calls.count}.Opaque(of + string(signature))}
-}
-
-// say hands out a delta that says something, before that of the step.
-func (s *stream) say(d providers.Delta) {
-	if d.Content != "" || d.Thinking != "" || d.Thought != nil {
-		s.Lookahead.Say(d)
-	}
 }
 
 // flush returns the text in a row as a delta.
@@ -219,7 +212,7 @@ func (s *stream) end(err error) error {
 			if list := v.GetArray(); len(list) > 0 {
 				v = list[0]
 			}
-			if isError(v) {
+			if upstream.IsError(v) {
 				return reported(s.Call, v)
 			}
 		}
@@ -230,7 +223,7 @@ func (s *stream) end(err error) error {
 	return io.EOF
 }
 
-// fault judges an answer at the proper end of its body: nil where it is one.
+// fault judges an answer at the proper end of its body: nil if it is complete.
 func (s *stream) fault() error {
 	reason, mayBeEmpty := finishReason(s.finish, s.calls.count > 0)
 	empty := s.text == 0 && s.calls.count == 0

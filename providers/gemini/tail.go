@@ -10,10 +10,10 @@ import (
 // tailSize is how much of a body's end is kept.
 const tailSize = 4 << 10
 
-// tailReader keeps the end of what was read through it. When Google's servers
-// fail in the middle of a stream they write the error as bare JSON, indented
-// and without "data:", which to a reader of server-sent events is a number of
-// fields that it does not know.
+// tailReader keeps the last bytes that were read through it. When Google's
+// servers fail in the middle of a stream they write the error as bare JSON,
+// indented and without "data:", which to a reader of server-sent events is a
+// number of fields that it does not know.
 type tailReader struct {
 	io.ReadCloser
 	tail []byte
@@ -36,11 +36,11 @@ func (t *tailReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Hold counts what is held of the answer.
+// Hold counts the memory of the answer.
 func (t *tailReader) Hold(bytes int) error { return upstream.Hold(t.ReadCloser, bytes) }
 
 // bare is the JSON value that begins a line at the end of the body, after the
-// last event; nil where there is none.
+// last event, or nil.
 func (t *tailReader) bare() []byte {
 	rest := t.tail
 	if i := bytes.LastIndex(rest, []byte("\ndata:")); i >= 0 {

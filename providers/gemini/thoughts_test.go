@@ -12,8 +12,9 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// heard reads an answer, and returns what its deltas say: content as it is, ~thinking,
-// !opaque of a thought, #index id name arguments opaque of a piece of a call.
+// heard reads an answer, and returns the words of its deltas: content as it is,
+// ~thinking, !opaque of a thought, #index id name arguments opaque of a piece of a
+// call.
 func heard(t *testing.T, reply pt.Reply, stream bool) ([]string, providers.Result) {
 	t.Helper()
 	s, err := client(t, pt.NewUpstream(t).Then(reply).URL).Invoke(t.Context(), &providers.Request{Model: "m", Stream: stream, Messages: hello})
@@ -95,7 +96,7 @@ func TestSignaturesComeBack(t *testing.T) {
 			}
 			m, text := providers.Message{Role: "assistant"}, ""
 			for _, th := range r.Thoughts {
-				m.Parts = append(m.Parts, thought(th.Text, th.Opaque))
+				m.Parts = append(m.Parts, pt.Thinking(th.Text, th.Opaque))
 			}
 			for _, piece := range said {
 				if !strings.ContainsAny(piece[:1], "~!#") {
@@ -103,7 +104,7 @@ func TestSignaturesComeBack(t *testing.T) {
 				}
 			}
 			if text != "" {
-				m.Parts = append(m.Parts, saying(text))
+				m.Parts = append(m.Parts, pt.Text(text))
 			}
 			for _, c := range r.ToolCalls {
 				m.Parts = append(m.Parts, call(c.ID, c.Name, c.Arguments, c.Opaque))

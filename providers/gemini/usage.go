@@ -42,7 +42,7 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 	upstream.KeepWithin(usage)
 }
 
-// update sets a count to what is new of it.
+// update sets a count to its new value.
 func update(count *int64, n int64) {
 	if n > 0 {
 		*count = n

@@ -21,7 +21,7 @@ func textChunk(text string) string {
 	return event(fmt.Sprintf(`{"candidates": [{"content": {"parts": [{"text": %s}],"role": "model"},"index": 0}],"usageMetadata": {"promptTokenCount": 9,"totalTokenCount": 9,"promptTokensDetails": [{"modality": "TEXT","tokenCount": 9}]},"modelVersion": "%s","responseId": "JPozaonvK7yzvdIPrJ7FyAk"}`, quote(text), modelVersion))
 }
 
-// thoughtChunk is a piece of what the model thinks.
+// thoughtChunk is a piece of the model's thinking.
 func thoughtChunk(text string) string {
 	return strings.Replace(textChunk(text), `}],"role"`, `,"thought": true}],"role"`, 1)
 }
@@ -40,7 +40,7 @@ func emptyFinish(reason string) string {
 const toolChunk = "data: " + `{"candidates": [{"content": {"parts": [{"functionCall": {"name": "get_weather","args": {"location": "Utrecht"}}}],"role": "model"},"index": 0}],"modelVersion": "gemini-2.5-flash"}` + "\r\n\r\n"
 
 // toolAnswer is an answer, or a chunk of one, with tool calls. Of their ids the
-// API gives none, and no arguments where there are none.
+// API gives none, and no arguments if there are none.
 func toolAnswer(text string, calls ...providers.ToolCall) string {
 	var parts []string
 	if text != "" {
@@ -107,7 +107,7 @@ func answer(text, reason string, tokens int) pt.Reply {
 `, quote(text), reason, tokens, 9+tokens, modelVersion))
 }
 
-// errorBody is the JSON of an error, with details where there are some.
+// errorBody is the JSON of an error, with details if there are some.
 func errorBody(code int, status, message string, details ...string) string {
 	more := ""
 	if len(details) > 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // Unmarshal reads a provider's block into the fields of module, a pointer to a
-// struct. Options are called what the fields are called in JSON, those of
+// struct. Options have the names of the fields in JSON, those of
 // embedded structs included, and the type of a field is the syntax of its
 // option:
 //
@@ -24,7 +24,7 @@ import (
 //	[]string         <word...>
 //	bool             without an argument: it is set
 //
-// An option is given once. Unmarshal panics where a field has another type.
+// An option is given once. Unmarshal panics if a field has another type.
 func Unmarshal(d *caddyfile.Dispenser, module any) error {
 	d.Next()
 	provider := d.Val()

@@ -1,8 +1,8 @@
 // Package httpmodule is the half that the Caddy modules of all providers over
-// HTTP share. A module embeds Options, or Connection where it names its address
+// HTTP share. A module embeds Options, or Connection if it names its address
 // or its secrets in its own way, and reads its block of a Caddyfile by
-// Unmarshal. From what it embeds it has the methods that the gateway looks for:
-// Invoke, Host, Unavailable, Stale, ObeysContext and Cleanup.
+// Unmarshal. The embedded struct gives it the methods that the gateway looks
+// for: Invoke, Host, Unavailable, Stale and Cleanup.
 package httpmodule
 
 import (
@@ -29,18 +29,18 @@ type Options struct {
 	// the provider's targets are skipped.
 	APIKey secret.Reference `json:"api_key,omitempty"`
 
-	// Where the API is: http or https, without a query. Default: the address of
-	// the service itself.
+	// The address of the API: http or https, without a query. Default: the
+	// address of the service itself.
 	BaseURL string `json:"base_url,omitempty"`
 
 	Connection
 }
 
-// Connection is how a provider is connected to, and the client that does it.
+// Connection holds the options of a provider's connection, and its client.
 type Connection struct {
-	// Let the host resolve to an address that is not public, such as that of a
-	// private endpoint. A URL that says localhost or an IP address itself does
-	// not need it.
+	// Allows the host to resolve to an address that is not public, such as that
+	// of a private endpoint. A URL that says localhost or an IP address itself
+	// does not need it.
 	AllowPrivate bool `json:"allow_private,omitempty"`
 
 	// The HTTP proxy to use. The environment's is never used.
@@ -63,10 +63,10 @@ type Client interface {
 }
 
 // Prepare checks the options of a service that is at the URL official where
-// base_url says nothing else. It returns what a client takes: the connection,
-// and the key of each call, nil where none is sent. At the host of official a
-// key is required; the error calls the service by its name. An empty name
-// requires none.
+// base_url says nothing else. It returns the settings of a client: the
+// connection, and the key of each call, nil where none is sent. At the host of
+// official a key is required; the error calls the service by its name. An empty
+// name requires none.
 func (o *Options) Prepare(ctx caddy.Context, name, official string) (config upstream.Config, key func() (string, error), err error) {
 	own, err := upstream.ParseBaseURL(official)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *Connection) Invoke(ctx context.Context, req *providers.Request) (provid
 	return c.client.Invoke(ctx, req)
 }
 
-// PrepareRequests prepares requests, where the client does, see providers.Prepare.
+// PrepareRequests prepares requests if the client does, see providers.Prepare.
 func (c *Connection) PrepareRequests(req *providers.Request) (any, error) {
 	return providers.Prepare(c.client, req)
 }
@@ -172,9 +172,6 @@ func (c *Connection) Stale() (since time.Time, err error) {
 	}
 	return time.Time{}, nil
 }
-
-// ObeysContext reports whether the client is known to end with its context.
-func (c *Connection) ObeysContext() bool { return providers.ObeysContext(c.client) }
 
 // Cleanup closes idle connections. Calls that still run keep theirs.
 func (c *Connection) Cleanup() error {

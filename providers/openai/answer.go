@@ -10,7 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// piece is what one chunk of a stream, or a whole answer, says.
+// piece is the content of one chunk of a stream, or of a whole answer.
 type piece struct {
 	content  []byte            // valid until the parser or the buffer is used again
 	thinking []byte            // as content
@@ -24,7 +24,7 @@ type piece struct {
 }
 
 // readPiece reads a chunk of a stream or a whole answer: they differ in one
-// member's name. It notes in result what it says of the answer as a whole, and
+// member's name. It adds its data about the whole answer to result, and
 // joins a text that comes in parts in buffer, which it returns for the next one.
 func readPiece(k *upstream.Call, v *fastjson.Value, result *providers.Result, buffer []byte) (piece, []byte) {
 	p := piece{}
@@ -106,9 +106,9 @@ func readChoice(k *upstream.Call, p *piece, choice *fastjson.Value, buffer []byt
 	return buffer
 }
 
-// members returns the members of an object by their names, nil where it has none, and
-// the first of those that have the same name. One pass is what each look-up of a
-// member takes that is not there, as most are not.
+// members returns the members of an object by their names, or nil if it has none, and
+// the first of members with the same name. One pass costs as much as one look-up of
+// an absent member, and most are absent.
 func members(v *fastjson.Value, names [4]string) (found [4]*fastjson.Value) {
 	v.GetObject().Visit(func(key []byte, v *fastjson.Value) {
 		for i, name := range names {
@@ -123,7 +123,7 @@ func members(v *fastjson.Value, names [4]string) (found [4]*fastjson.Value) {
 
 // readParts joins the text of content that is a list of parts, as models of
 // Mistral that reason send it, and its thoughts. References are no part of the
-// answer. What else a part may hold is not known, so it is not passed over.
+// answer. The other members of a part are not known, so it is not passed over.
 func readParts(k *upstream.Call, p *piece, parts []*fastjson.Value, buffer []byte) []byte {
 	// The thoughts come first: the texts of both are in one buffer.
 	for _, part := range parts {
@@ -203,7 +203,7 @@ func legacy(k upstream.Call) *providers.Error {
 // an empty one, with each chunk.
 func hasError(v *fastjson.Value) bool { return isError(v.Get("error")) }
 
-// isError reports whether the member error, nil where there is none, is an error.
+// isError reports whether the member error, which may be nil, is an error.
 func isError(e *fastjson.Value) bool {
 	if e == nil {
 		return false
@@ -229,7 +229,7 @@ func readToolCalls(pieces []*fastjson.Value, calls *upstream.ToolCalls) {
 	}
 }
 
-// reported makes the error that a JSON value describes, nil where it
+// reported makes the error that a JSON value describes, or nil if it
 // describes none.
 func reported(k upstream.Call, v *fastjson.Value) *providers.Error {
 	e := k.Error(providers.Reported)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 // The ways to cut or corrupt a stream. None may end as complete.
-var corruptions = []pt.Corruption{
+var corruptions = slices.Concat(pt.NoAnswers, []pt.Corruption{
 	{"clean end without a finish", pt.SSE(pt.RoleChunk(), pt.ContentChunk("a")), providers.Truncated},
 	{"clean end in mid-event", pt.SSE(pt.RoleChunk(), pt.ContentChunk("a"), pt.ContentChunk("b")[:60]), providers.Invalid},
 	{"clean end in the finish event", pt.SSE(pt.ContentChunk("a"), pt.FinishChunk("stop")[:200]), providers.Invalid},
@@ -28,11 +29,8 @@ var corruptions = []pt.Corruption{
 	{"end marker only", pt.SSE(pt.Done), providers.Invalid},
 	{"role and end marker only", pt.SSE(pt.RoleChunk(), pt.Done), providers.Invalid},
 	{"usage and end marker only", pt.SSE(pt.UsageChunk(1, 0), pt.Done), providers.Invalid},
-	{"nothing", pt.SSE(), providers.Invalid},
 	{"comments only", pt.SSE(": hello\n\n", ": hello\n\n"), providers.Invalid},
-	{"HTML", pt.SSE("<!DOCTYPE html><title>502</title>"), providers.Invalid},
 	{"HTML after content", pt.SSE(pt.ContentChunk("a"), "<html></html>\n\n"), providers.Truncated},
-	{"nonsense", pt.SSE("data: nonsense\n\n"), providers.Invalid},
 	{"nonsense after content", pt.SSE(pt.ContentChunk("a"), "data: {\"choices\":[\n\n", pt.FinishChunk("stop"), pt.Done), providers.Invalid},
 	{"error first", pt.SSE(pt.Event(pt.ErrorObject("server_error", "x", "boom"))), providers.Reported},
 	{"error after the role", pt.SSE(pt.RoleChunk(), pt.Event(pt.ErrorObject("server_error", "x", "boom"))), providers.Reported},
@@ -44,13 +42,9 @@ var corruptions = []pt.Corruption{
 	{"JSON error", pt.JSON(200, `{"error":{"message":"boom"}}`), providers.Reported},
 	{"JSON list of errors", pt.JSON(200, `[{"error":{"message":"boom","status":"UNAVAILABLE"}}]`), providers.Reported},
 	{"JSON message", pt.JSON(200, `{"message":"boom"}`), providers.Reported},
-	{"JSON of nothing", pt.JSON(200, `{}`), providers.Invalid},
-	{"JSON of a string", pt.JSON(200, `"fine"`), providers.Invalid},
 	{"JSON cut", end(pt.Unframed, pt.OpenAIAnswer("fine", 1).Body[0][:300]), providers.Invalid},
 	{"JSON without a finish", pt.JSON(200, `{"choices":[{"message":{"content":"a"},"finish_reason":null}]}`), providers.Invalid},
 	{"JSON without choices", pt.JSON(200, `{"choices":[],"usage":{"total_tokens":3}}`), providers.Invalid},
-	{"white space", pt.JSON(200, strings.Repeat(" \n", 1000)), providers.Invalid},
-	{"deep JSON", pt.JSON(200, strings.Repeat("[", 100_000)), providers.Invalid},
 	{"a line beyond the limit", pt.SSE("data: {\"choices\":[", strings.Repeat(" ", 3<<20)), providers.Invalid},
 	{"refusal", pt.SSE(pt.Event(`{"choices":[{"delta":{"refusal":"I can't"},"finish_reason":null}]}`), pt.FinishChunk("stop"), pt.Done), providers.Refused},
 	{"an unknown finish reason after content", pt.SSE(pt.ContentChunk("a"), pt.FinishChunk("tired"), pt.Done), providers.Invalid},
@@ -71,7 +65,7 @@ var corruptions = []pt.Corruption{
 	{"a bad escape in a stream", pt.SSE(pt.Event(`{"choices":[{"delta":{"content":"a\u12"}}]}`), pt.FinishChunk("stop"), pt.Done), providers.Invalid},
 	{"a refusal in a part", pt.JSON(200, `{"choices":[{"message":{"content":[{"type":"refusal","refusal":"No."}]},"finish_reason":"stop"}]}`), providers.Refused},
 	{"content filter without content", pt.SSE(pt.RoleChunk(), pt.FinishChunk("content_filter"), pt.Done), providers.Refused},
-}
+})
 
 func end(how pt.End, pieces ...string) pt.Reply {
 	r := pt.SSE(pieces...)
@@ -164,19 +158,12 @@ func TestErrorAnswers(t *testing.T) {
 		{"list", pt.JSON(400, `[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]`), providers.Error{Status: 400, Code: "400", Type: "INVALID_ARGUMENT", Message: "API key not valid"}},
 		{"null members", pt.JSON(400, `{"error":{"message":"m","type":null,"code":null,"param":null}}`), providers.Error{Status: 400, Message: "m"}},
 		{"a member of the request", pt.JSON(400, `{"error":{"message":"m","code":"unsupported_value","param":"temperature"}}`), providers.Error{Status: 400, Code: "unsupported_value", Param: "temperature", Message: "m"}},
-		{"HTML", pt.Reply{Status: 502, Header: map[string]string{"Content-Type": "text/html"}, Body: []string{"<h1>Bad\nGateway</h1>"}}, providers.Error{Status: 502, Message: "<h1>Bad Gateway</h1>"}},
-		{"empty", pt.Reply{Status: 500}, providers.Error{Status: 500}},
-		{"cut JSON", pt.JSON(500, `{"error":{"mess`), providers.Error{Status: 500, Message: `{"error":{"mess`}},
-		{"cut body", pt.Reply{Status: 500, Body: []string{"half"}, End: pt.Cut}, providers.Error{Status: 500, Message: "half"}},
-		{"redirect", pt.Reply{Status: 307, Header: map[string]string{"Location": "http://192.0.2.1/"}}, providers.Error{Status: 307}},
-		{"no content", pt.Reply{Status: 204}, providers.Error{Status: 204}},
 		{"not found", pt.JSON(404, `{"error":{"code":"DeploymentNotFound","message":"no"}}`), providers.Error{Status: 404, Code: "DeploymentNotFound", Message: "no"}},
 		{"hints", pt.Reply{Status: 429, Header: map[string]string{"Retry-After": "3", "Retry-After-Ms": "2500", "X-Should-Retry": "false"}}, providers.Error{Status: 429, RetryAfter: 2500 * time.Millisecond, Advice: providers.DoNotRetry}},
 		{"the key in the text", pt.OpenAIError(401, "", "invalid_api_key", "Incorrect API key provided: "+testKey+". See https://x.example/?k=1"), providers.Error{Status: 401, Code: "invalid_api_key", Message: "Incorrect API key provided: [redacted]. See https://x.example/?[redacted]"}},
 		{"the key as the code", pt.JSON(401, `{"error":{"code":"`+testKey+`"}}`), providers.Error{Status: 401, Code: "[redacted]"}},
-		{"deep JSON", pt.JSON(500, strings.Repeat("[", 1000)), providers.Error{Status: 500, Message: strings.Repeat("[", 1000)}},
-		{"a huge body", pt.JSON(500, strings.Repeat("x", 1<<20)), providers.Error{Status: 500, Message: strings.Repeat("x", 1<<10) + "…"}},
 	})
+	subject.CheckErrors(t, pt.OddErrors)
 }
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
@@ -194,7 +181,7 @@ func TestAnEventWithoutMemory(t *testing.T) {
 }
 
 // FuzzStream feeds the reader of answers with anything. A complete answer must
-// have had a finish reason or the end marker in it. Whatever it thought goes back as
+// have had a finish reason or the end marker in it. All of its thinking goes back as
 // JSON.
 func FuzzStream(f *testing.F) {
 	services := []*Client{
@@ -212,10 +199,10 @@ func FuzzStream(f *testing.F) {
 	}, func(text string, r providers.Result) bool {
 		var parts []providers.Part
 		for _, thought := range r.Thoughts {
-			parts = append(parts, thinking(thought.Text, thought.Opaque))
+			parts = append(parts, pt.Thinking(thought.Text, thought.Opaque))
 		}
 		for _, c := range services {
-			sent, err := c.body(&form{rest: []byte("}")}, []providers.Message{message("assistant", parts...)})
+			sent, err := c.body(&form{rest: []byte("}")}, []providers.Message{pt.Message("assistant", parts...)})
 			if err != nil || !json.Valid(sent) {
 				panic(fmt.Sprintf("thoughts go back as %s, %v", sent, err))
 			}

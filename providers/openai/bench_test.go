@@ -25,8 +25,8 @@ func BenchmarkServed(b *testing.B) {
 	subject.BenchmarkServed(b, func(text string) pt.Reply { return pt.OpenAIAnswer(text, 300) }, pt.OpenAIStream)
 }
 
-// TestAllocationsOfACall holds what BenchmarkServed shows. net/http's transport takes
-// 52 of a whole answer's and 54 of a stream's.
+// TestAllocationsOfACall checks the allocations that BenchmarkServed shows.
+// net/http's transport takes 52 of a whole answer's and 54 of a stream's.
 func TestAllocationsOfACall(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools lose what they hold on purpose under the race detector")
@@ -47,7 +47,7 @@ func BenchmarkBody(b *testing.B) {
 	if prepared.Prepared, err = providers.Prepare(c, &req); err != nil {
 		b.Fatal(err)
 	}
-	// What most callers bring of their own.
+	// Most callers bring these.
 	sampling := req
 	sampling.Parameters = providers.Parameters{Temperature: new(0.2), MaxTokens: new(int64(400))}
 	tools := req

@@ -35,7 +35,7 @@ type Config struct {
 	// Organization and Project are sent as OpenAI-Organization and
 	// OpenAI-Project where set.
 	Organization, Project string
-	// Quirks are those of the service. With OpenAI's own host they are known.
+	// Quirks are the service's quirks. With OpenAI's own host they are known.
 	Quirks Quirks
 	// Upstream describes the connection. A nil BaseURL is DefaultBaseURL.
 	Upstream upstream.Config

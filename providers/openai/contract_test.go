@@ -2,7 +2,6 @@ package openai
 
 import (
 	"io"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -20,21 +19,7 @@ const testKey = "sk-test-0123456789abcdef"
 
 // client makes a client of a test's upstream.
 func client(t testing.TB, base string, change ...func(*Config)) *Client {
-	t.Helper()
-	u, err := url.Parse(base + "/v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := Config{Key: testKey, Upstream: upstream.Config{BaseURL: u}}
-	for _, f := range change {
-		f(&config)
-	}
-	c, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
+	return pt.Client(t, New, Config{Key: testKey, Upstream: upstream.Config{BaseURL: pt.URL(t, base+"/v1")}}, change...)
 }
 
 // subject is the client as the checks of its wire format see it.
@@ -60,20 +45,16 @@ func service(q Quirks) pt.Factory {
 			return pt.OpenAIBehaviour(b, strings.Contains(r.Body, `"stream":true`))
 		})
 		if b.Key != "" {
-			m := &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1"}}
-			if err := provision(t, m); err != nil {
-				t.Fatal(err)
-			}
-			return m
+			return pt.Provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1"}})
 		}
 		return client(t, up.URL, func(c *Config) { c.Quirks = q })
 	}
 }
 
-// TestTableOfParts has the services one by one, with what the documentation says of
+// TestTableOfParts has the services one by one, with the documentation's words on
 // them.
 func TestTableOfParts(t *testing.T) {
-	for _, s := range Services() {
+	for _, s := range services {
 		t.Run(s.Name, func(t *testing.T) {
 			quirks := s.Quirks
 			if s.Name == "openai" {

@@ -28,7 +28,7 @@ const (
 type detail struct {
 	kind  string // its type; empty: there is none
 	index int
-	// members are those of it that are no text, as JSON.
+	// members are its members that are no text, as JSON.
 	members []member
 }
 
@@ -45,8 +45,8 @@ func textMember(kind string) string {
 	return ""
 }
 
-// add takes in a detail, or a piece of one, and says what it says. It returns whether
-// it has text.
+// add reads a detail, or a piece of one, and hands its text on. It reports
+// whether it has text.
 func (d *detail) add(v *fastjson.Value, ahead *upstream.Lookahead, body *upstream.Body) (text bool) {
 	kind := string(v.GetStringBytes("type"))
 	if !strings.HasPrefix(kind, "reasoning.") {
@@ -99,7 +99,7 @@ func (d *detail) end(ahead *upstream.Lookahead) {
 }
 
 // returns reports whether the service takes the detail back. Claude's thoughts need
-// their signature, and those without a format are Claude's.
+// their signature, and details without a format are Claude's.
 func (d *detail) returns() bool {
 	if d.kind != detailText {
 		return true

@@ -12,7 +12,7 @@ import (
 )
 
 // TestAConnectionThatStaysOpen holds how long an answer that is all there waits
-// for what may still come, where neither an end marker nor the end of the
+// for late chunks, if neither an end marker nor the end of the
 // connection comes.
 func TestAConnectionThatStaysOpen(t *testing.T) {
 	word, finish, sum := pt.ContentChunk("a"), pt.FinishChunk("stop"), pt.UsageChunk(9, 2)

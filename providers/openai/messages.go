@@ -31,7 +31,8 @@ func (c *Client) checkMessages(messages []providers.Message) error {
 	return nil
 }
 
-// lacks returns what the service does not take of a part, empty where it takes it.
+// lacks names the feature of a part that the service does not take, empty if it
+// takes the part.
 func (q *Quirks) lacks(role string, p *providers.Part) string {
 	lacks := false
 	switch p.Kind {
@@ -99,7 +100,7 @@ func (q *Quirks) role(role string) string {
 }
 
 // appendParts appends the parts of a message: the value of its content, and the
-// members beside it.
+// members next to it.
 func (q *Quirks) appendParts(body []byte, parts []providers.Part) []byte {
 	calls, thoughts := false, false
 	for i := range parts {
@@ -128,7 +129,7 @@ func (q *Quirks) appendParts(body []byte, parts []providers.Part) []byte {
 }
 
 // appendContent appends the content that parts are: a text alone as such, null for
-// none beside tool calls.
+// none in addition to tool calls.
 func (q *Quirks) appendContent(body []byte, parts []providers.Part, calls bool) []byte {
 	content, only := 0, ""
 	for i := range parts {
@@ -234,7 +235,7 @@ func soundFormat(mediaType string) string {
 }
 
 // appendThoughts appends the member that takes the thoughts of a message back, where
-// the service has one and the thoughts are what it takes.
+// the service has one and takes such thoughts.
 func (q *Quirks) appendThoughts(body []byte, parts []providers.Part) []byte {
 	if q.Thoughts == "" {
 		return body
@@ -266,7 +267,8 @@ func (q *Quirks) appendThoughts(body []byte, parts []providers.Part) []byte {
 	return append(body, end)
 }
 
-// appendResult appends what a call came to, as a message of its own, and a comma.
+// appendResult appends the result of a call, as a message of its own, and a
+// comma.
 func (q *Quirks) appendResult(body []byte, r *providers.ToolResult) []byte {
 	body = q.appendContent(append(body, `{"content":`...), r.Content, false)
 	body = q.appendID(append(body, `,"tool_call_id":`...), r.Call)
@@ -296,7 +298,7 @@ func (q *Quirks) appendID(body []byte, id string) []byte {
 	return append(append(append(body, '"'), base32.StdEncoding.EncodeToString(digest[:])[:size]...), '"')
 }
 
-// arrange is how the service wants the messages. Where it wants nothing
+// arrange is the service's order of messages. If it wants nothing
 // special they are returned as they are; the request's own are never changed.
 func (q *Quirks) arrange(messages []providers.Message) []providers.Message {
 	if !q.Alternate {

@@ -14,28 +14,6 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-func said(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
-
-func media(kind providers.PartKind, m providers.Media) providers.Part {
-	return providers.Part{Kind: kind, Media: m}
-}
-
-func call(id, name, arguments string) providers.Part {
-	return providers.Part{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: id, Name: name, Arguments: arguments}}
-}
-
-func result(id string, content ...providers.Part) providers.Part {
-	return providers.Part{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: id, Content: content}}
-}
-
-func thinking(text, opaque string) providers.Part {
-	return providers.Part{Kind: providers.PartThinking, Text: text, Opaque: opaque}
-}
-
-func message(role string, parts ...providers.Part) providers.Message {
-	return providers.Message{Role: role, Parts: parts}
-}
-
 // messagesOf is the list of messages that a service with quirks gets, without its
 // brackets.
 func messagesOf(t testing.TB, q Quirks, messages ...providers.Message) string {
@@ -57,42 +35,42 @@ func TestParts(t *testing.T) {
 		m    []providers.Message
 		want string
 	}{
-		{"texts", Quirks{}, []providers.Message{message("system", said("a")), message("user", said("b"), said("\"c\"")), message("user")},
+		{"texts", Quirks{}, []providers.Message{pt.Message("system", pt.Text("a")), pt.Message("user", pt.Text("b"), pt.Text("\"c\"")), pt.Message("user")},
 			`{"content":"a","role":"system"},{"content":[{"text":"b","type":"text"},{"text":"\"c\"","type":"text"}],"role":"user"},{"content":"","role":"user"}`},
-		{"images", Quirks{}, []providers.Message{message("user", media(providers.PartImage, image), said("?"), media(providers.PartImage, inline))},
+		{"images", Quirks{}, []providers.Message{pt.Message("user", pt.Media(providers.PartImage, image), pt.Text("?"), pt.Media(providers.PartImage, inline))},
 			`{"content":[{"image_url":{"url":"https://a.example/x.png?\"","detail":"low"},"type":"image_url"},{"text":"?","type":"text"},{"image_url":{"url":"data:image/png;base64,aGk="},"type":"image_url"}],"role":"user"}`},
-		{"sounds", Quirks{}, []providers.Message{message("user", media(providers.PartAudio, wav), media(providers.PartAudio, providers.Media{Data: "x", Type: "audio/mpeg"}))},
+		{"sounds", Quirks{}, []providers.Message{pt.Message("user", pt.Media(providers.PartAudio, wav), pt.Media(providers.PartAudio, providers.Media{Data: "x", Type: "audio/mpeg"}))},
 			`{"content":[{"input_audio":{"data":"UklG","format":"wav"},"type":"input_audio"},{"input_audio":{"data":"x","format":"mp3"},"type":"input_audio"}],"role":"user"}`},
-		{"files", Quirks{}, []providers.Message{message("user", media(providers.PartFile, pdf)), message("user", media(providers.PartFile, providers.Media{Data: "x", Type: "text/plain"}))},
+		{"files", Quirks{}, []providers.Message{pt.Message("user", pt.Media(providers.PartFile, pdf)), pt.Message("user", pt.Media(providers.PartFile, providers.Media{Data: "x", Type: "text/plain"}))},
 			`{"content":[{"file":{"file_data":"data:application/pdf;base64,JVBE","filename":"a \"b\".pdf"},"type":"file"}],"role":"user"},{"content":[{"file":{"file_data":"data:text/plain;base64,x","filename":"document"},"type":"file"}],"role":"user"}`},
-		{"a file by URL", Quirks{FileURLs: true}, []providers.Message{message("user", media(providers.PartFile, byURL))},
+		{"a file by URL", Quirks{FileURLs: true}, []providers.Message{pt.Message("user", pt.Media(providers.PartFile, byURL))},
 			`{"content":[{"file":{"file_data":"https://a.example/b","filename":"document"},"type":"file"}],"role":"user"}`},
-		{"Mistral's chunks", Quirks{Chunks: true}, []providers.Message{message("user", media(providers.PartAudio, wav), media(providers.PartAudio, byURL), media(providers.PartFile, pdf), media(providers.PartFile, byURL)), message("assistant", thinking("hm", ""), said("a"))},
+		{"Mistral's chunks", Quirks{Chunks: true}, []providers.Message{pt.Message("user", pt.Media(providers.PartAudio, wav), pt.Media(providers.PartAudio, byURL), pt.Media(providers.PartFile, pdf), pt.Media(providers.PartFile, byURL)), pt.Message("assistant", pt.Thinking("hm", ""), pt.Text("a"))},
 			`{"content":[{"input_audio":"UklG","type":"input_audio"},{"input_audio":"https://a.example/b","type":"input_audio"},{"document_url":"data:application/pdf;base64,JVBE","document_name":"a \"b\".pdf","type":"document_url"},{"document_url":"https://a.example/b","type":"document_url"}],"role":"user"},` +
 				`{"content":[{"thinking":[{"text":"hm","type":"text"}],"type":"thinking"},{"text":"a","type":"text"}],"role":"assistant"}`},
-		{"tool calls", Quirks{}, []providers.Message{message("assistant", call("1", "f", `{"x":"y"}`), call("2", "g", "{}")), message("assistant", said("a"), call("3", "f", "{}"))},
+		{"tool calls", Quirks{}, []providers.Message{pt.Message("assistant", pt.Call("1", "f", `{"x":"y"}`), pt.Call("2", "g", "{}")), pt.Message("assistant", pt.Text("a"), pt.Call("3", "f", "{}"))},
 			`{"content":null,"tool_calls":[{"id":"1","function":{"arguments":"{\"x\":\"y\"}","name":"f"},"type":"function"},{"id":"2","function":{"arguments":"{}","name":"g"},"type":"function"}],"role":"assistant"},` +
 				`{"content":"a","tool_calls":[{"id":"3","function":{"arguments":"{}","name":"f"},"type":"function"}],"role":"assistant"}`},
-		{"results", Quirks{}, []providers.Message{message("tool", result("1", said("a")), result("2"), result("3", said("a"), said("b")))},
+		{"results", Quirks{}, []providers.Message{pt.Message("tool", pt.Result("1", pt.Text("a")), pt.Result("2"), pt.Result("3", pt.Text("a"), pt.Text("b")))},
 			`{"content":"a","tool_call_id":"1","role":"tool"},{"content":"","tool_call_id":"2","role":"tool"},{"content":[{"text":"a","type":"text"},{"text":"b","type":"text"}],"tool_call_id":"3","role":"tool"}`},
-		{"an image in a result", Quirks{ResultImages: true}, []providers.Message{message("tool", result("1", media(providers.PartImage, inline)))},
+		{"an image in a result", Quirks{ResultImages: true}, []providers.Message{pt.Message("tool", pt.Result("1", pt.Media(providers.PartImage, inline)))},
 			`{"content":[{"image_url":{"url":"data:image/png;base64,aGk="},"type":"image_url"}],"tool_call_id":"1","role":"tool"}`},
-		{"short ids", Quirks{ShortIDs: true}, []providers.Message{message("assistant", call("abcDEF123", "f", "{}"), call("toolu_01", "f", "{}")), message("tool", result("toolu_01"))},
+		{"short ids", Quirks{ShortIDs: true}, []providers.Message{pt.Message("assistant", pt.Call("abcDEF123", "f", "{}"), pt.Call("toolu_01", "f", "{}")), pt.Message("tool", pt.Result("toolu_01"))},
 			`{"content":null,"tool_calls":[{"id":"abcDEF123","function":{"arguments":"{}","name":"f"},"type":"function"},{"id":"PKK3OA4WJ","function":{"arguments":"{}","name":"f"},"type":"function"}],"role":"assistant"},{"content":"","tool_call_id":"PKK3OA4WJ","role":"tool"}`},
-		{"long ids", Quirks{}, []providers.Message{message("tool", result(long[:40]), result(long))},
+		{"long ids", Quirks{}, []providers.Message{pt.Message("tool", pt.Result(long[:40]), pt.Result(long))},
 			`{"content":"","tool_call_id":"` + long[:40] + `","role":"tool"},{"content":"","tool_call_id":"LKQ5ZZZIG37E3E27OFBKWG6DSJ7C5AFGYNMC2SIZ","role":"tool"}`},
-		{"thoughts that are left out", Quirks{}, []providers.Message{message("assistant", thinking("hm", signed), said("a"))}, `{"content":"a","role":"assistant"}`},
-		{"thoughts alone", Quirks{}, []providers.Message{message("assistant", thinking("hm", ""))}, `{"content":"","role":"assistant"}`},
-		{"thoughts as a text", Quirks{Thoughts: "reasoning_content"}, []providers.Message{message("assistant", thinking("h\"", signed), thinking("m", ""), call("1", "f", "{}")), message("assistant", thinking("", signed), said("a"))},
+		{"thoughts that are left out", Quirks{}, []providers.Message{pt.Message("assistant", pt.Thinking("hm", signed), pt.Text("a"))}, `{"content":"a","role":"assistant"}`},
+		{"thoughts alone", Quirks{}, []providers.Message{pt.Message("assistant", pt.Thinking("hm", ""))}, `{"content":"","role":"assistant"}`},
+		{"thoughts as a text", Quirks{Thoughts: "reasoning_content"}, []providers.Message{pt.Message("assistant", pt.Thinking("h\"", signed), pt.Thinking("m", ""), pt.Call("1", "f", "{}")), pt.Message("assistant", pt.Thinking("", signed), pt.Text("a"))},
 			`{"content":null,"reasoning_content":"h\"m","tool_calls":[{"id":"1","function":{"arguments":"{}","name":"f"},"type":"function"}],"role":"assistant"},{"content":"a","role":"assistant"}`},
 		{"OpenRouter's details", Quirks{Thoughts: reasoningDetails}, []providers.Message{
-			message("assistant", thinking("h\"m", signed), thinking("of another service", ""), thinking("", `{"type":"reasoning.encrypted","data":"x"}`), thinking("s", `{"type":"reasoning.summary"}`), said("a")),
-			message("assistant", thinking("x", `{"type":"reasoning.text"},{`), thinking("x", `{"a":1}`), said("b")),
+			pt.Message("assistant", pt.Thinking("h\"m", signed), pt.Thinking("of another service", ""), pt.Thinking("", `{"type":"reasoning.encrypted","data":"x"}`), pt.Thinking("s", `{"type":"reasoning.summary"}`), pt.Text("a")),
+			pt.Message("assistant", pt.Thinking("x", `{"type":"reasoning.text"},{`), pt.Thinking("x", `{"a":1}`), pt.Text("b")),
 		},
 			`{"content":"a","reasoning_details":[{"type":"reasoning.text","format":"anthropic-claude-v1","index":0,"signature":"s\/=","text":"h\"m"},{"type":"reasoning.encrypted","data":"x"},{"type":"reasoning.summary","summary":"s"}],"role":"assistant"},{"content":"b","role":"assistant"}`},
-		{"a developer", Quirks{DeveloperIsSystem: true}, []providers.Message{message("developer", said("a")), {Role: "developer", Content: "b"}}, `{"content":"a","role":"system"},{"content":"b","role":"system"}`},
+		{"a developer", Quirks{DeveloperIsSystem: true}, []providers.Message{pt.Message("developer", pt.Text("a")), {Role: "developer", Content: "b"}}, `{"content":"a","role":"system"},{"content":"b","role":"system"}`},
 		{"turns that alternate", Quirks{DeveloperIsSystem: true, Alternate: true}, []providers.Message{
-			{Role: "user", Content: "a"}, message("user", media(providers.PartImage, inline)), {Role: "assistant", Content: "c"}, {Role: "system", Content: "s"}, message("developer", said("t")), {Role: "user", Content: "d"}, {Role: "user", Content: "e"},
+			{Role: "user", Content: "a"}, pt.Message("user", pt.Media(providers.PartImage, inline)), {Role: "assistant", Content: "c"}, {Role: "system", Content: "s"}, pt.Message("developer", pt.Text("t")), {Role: "user", Content: "d"}, {Role: "user", Content: "e"},
 		},
 			`{"content":[{"text":"s","type":"text"},{"text":"\n\n","type":"text"},{"text":"t","type":"text"}],"role":"system"},` +
 				`{"content":[{"text":"a","type":"text"},{"text":"\n\n","type":"text"},{"image_url":{"url":"data:image/png;base64,aGk="},"type":"image_url"}],"role":"user"},{"content":"c","role":"assistant"},{"content":"d\n\ne","role":"user"}`},
@@ -110,7 +88,7 @@ func TestParts(t *testing.T) {
 func TestPartsThatAServiceLacks(t *testing.T) {
 	inline, byURL := providers.Media{Data: "x", Type: "a/b"}, providers.Media{URL: "https://a.example"}
 	user := func(kind providers.PartKind, m providers.Media) providers.Message {
-		return message("user", media(kind, m))
+		return pt.Message("user", pt.Media(kind, m))
 	}
 	for _, test := range []struct {
 		q    Quirks
@@ -122,17 +100,17 @@ func TestPartsThatAServiceLacks(t *testing.T) {
 		{Quirks{}, user(providers.PartAudio, byURL), "takes no audio by URL,"},
 		{Quirks{NoFiles: true}, user(providers.PartFile, inline), "takes no file,"},
 		{Quirks{}, user(providers.PartFile, byURL), "takes no file by URL,"},
-		{Quirks{NoTools: true}, message("assistant", call("1", "f", "{}")), "takes no tool_call,"},
-		{Quirks{NoTools: true}, message("tool", result("1")), "takes no tool_result,"},
-		{Quirks{}, message("tool", result("1", media(providers.PartImage, inline))), "takes no image in the result of a tool,"},
-		{Quirks{ResultImages: true}, message("tool", result("1", media(providers.PartFile, inline))), "takes no file in the result of a tool,"},
-		{Quirks{}, message("system", media(providers.PartImage, inline)), "takes no image in a message of the role system,"},
-		{Quirks{}, message("assistant", media(providers.PartFile, inline)), "takes no file in a message of the role assistant,"},
-		{Quirks{}, message("user", call("1", "f", "{}")), "takes no tool_call,"},
-		{Quirks{}, message("user", result("1")), "takes no tool_result,"},
-		{Quirks{}, message("user", thinking("hm", "")), "takes no thinking,"},
-		{Quirks{}, message("tool", said("a")), "takes no text,"},
-		{Quirks{}, message("user", providers.Part{}), "takes no unknown,"},
+		{Quirks{NoTools: true}, pt.Message("assistant", pt.Call("1", "f", "{}")), "takes no tool_call,"},
+		{Quirks{NoTools: true}, pt.Message("tool", pt.Result("1")), "takes no tool_result,"},
+		{Quirks{}, pt.Message("tool", pt.Result("1", pt.Media(providers.PartImage, inline))), "takes no image in the result of a tool,"},
+		{Quirks{ResultImages: true}, pt.Message("tool", pt.Result("1", pt.Media(providers.PartFile, inline))), "takes no file in the result of a tool,"},
+		{Quirks{}, pt.Message("system", pt.Media(providers.PartImage, inline)), "takes no image in a message of the role system,"},
+		{Quirks{}, pt.Message("assistant", pt.Media(providers.PartFile, inline)), "takes no file in a message of the role assistant,"},
+		{Quirks{}, pt.Message("user", pt.Call("1", "f", "{}")), "takes no tool_call,"},
+		{Quirks{}, pt.Message("user", pt.Result("1")), "takes no tool_result,"},
+		{Quirks{}, pt.Message("user", pt.Thinking("hm", "")), "takes no thinking,"},
+		{Quirks{}, pt.Message("tool", pt.Text("a")), "takes no text,"},
+		{Quirks{}, pt.Message("user", providers.Part{}), "takes no unknown,"},
 		{Quirks{}, providers.Message{Role: "tool", Content: "a"}, "message 2 is the result of a tool, but of no call"},
 		{Quirks{}, providers.Message{Role: "narrator"}, `message 2 has the unknown role "narrator"`},
 	} {
@@ -145,7 +123,7 @@ func TestPartsThatAServiceLacks(t *testing.T) {
 	}
 }
 
-// TestPartsAreTheSDKs holds messages with parts to what the SDK's types make of them.
+// TestPartsAreTheSDKs compares messages with parts with the JSON of the SDK's types.
 func TestPartsAreTheSDKs(t *testing.T) {
 	c := client(t, "http://localhost")
 	req := &providers.Request{Model: "m", Messages: pt.Conversation(), Parameters: pt.Everything()}

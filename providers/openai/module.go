@@ -27,8 +27,8 @@ func init() {
 }
 
 // Module is the Caddy module cadenza.providers.openai: OpenAI's chat completions,
-// or those of a service that speaks the same API at a base_url of its own. Its
-// base_url is the URL up to and without /chat/completions, by default
+// or the models of a service that speaks the same API at a base_url of its own.
+// Its base_url is the URL up to and without /chat/completions, by default
 // https://api.openai.com/v1. With OpenAI itself api_key is required.
 type Module struct {
 	httpmodule.Options
@@ -101,7 +101,7 @@ func (m *Module) Provision(ctx caddy.Context) error {
 }
 
 // The services of the table are modules of their own, which differ from Module
-// in base_url and in what the service does its own way. Each is a type with a
+// in base_url and in the service's quirks. Each is a type with a
 // literal ID, because Caddy's documentation is made by reading the source.
 
 // Cohere is the Caddy module cadenza.providers.cohere: Cohere's models.

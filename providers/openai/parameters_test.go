@@ -16,7 +16,7 @@ import (
 const tools = `[{"function":{"name":"get_weather","description":"Says what the weather is.","parameters":` + pt.Schema + `,"strict":true},"type":"function"},` +
 	`{"function":{"name":"get_time","parameters":{"type":"object","properties":{}}},"type":"function"}]`
 
-// asked is what a service is sent and what it lacks.
+// asked is the body sent to a service and the parameters that it lacks.
 type asked struct {
 	body    map[string]string // members, without model and messages
 	leftOut []string

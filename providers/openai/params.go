@@ -14,8 +14,8 @@ import (
 )
 
 // params translates the request but for its messages and the list of its tools. It also
-// returns which parameters the service lacks. What it lacks but must not be left out is
-// an error.
+// returns which parameters the service lacks. A lacking parameter that must not be left
+// out is an error.
 func (c *Client) params(req *providers.Request) (p openai.ChatCompletionNewParams, leftOut []string, err error) {
 	p.Model = req.Model
 	extra := make(map[string]any, len(req.Extra)+4)
@@ -107,8 +107,8 @@ func (c *Client) sampling(p *openai.ChatCompletionNewParams, extra map[string]an
 	return leftOut
 }
 
-// rest sets whether several tools may be called at once, which the API takes beside
-// tools alone, and asks for log probabilities.
+// rest sets whether several tools may be called at once, which the API takes only
+// with tools, and asks for log probabilities.
 func (c *Client) rest(p *openai.ChatCompletionNewParams, in *providers.Parameters) (leftOut []string) {
 	if v := in.ParallelToolCalls; v != nil && len(in.Tools) > 0 {
 		if c.quirks.NoParallelToolCalls || c.quirks.NoTools {
@@ -156,8 +156,8 @@ func (c *Client) format(p *openai.ChatCompletionNewParams, f *providers.Response
 	return nil
 }
 
-// toolsMark is what the SDK writes in place of the list of tools. It is unguessable,
-// so that no other text of a request is taken for it.
+// toolsMark is the text that the SDK writes in place of the list of tools. It is
+// unguessable, so that no other text of a request is taken for it.
 var toolsMark = func() json.RawMessage {
 	var digits [32]byte
 	_, _ = rand.Read(digits[:]) // it never fails
@@ -203,11 +203,12 @@ func writeTools(text []byte, tools []providers.Tool) []byte {
 	return append(text, after...)
 }
 
-// toolSize is about what a tool takes beside its texts and its schema, in bytes.
+// toolSize estimates the size of a tool without its texts and its schema, in
+// bytes.
 const toolSize = 128
 
-// tools sets what the model may call, with toolsMark for the tools. It reports whether
-// tools were left out that must not be called anyway.
+// tools sets the tools that the model may call, with toolsMark in their place. It
+// reports whether tools were left out that must not be called anyway.
 func (c *Client) tools(p *openai.ChatCompletionNewParams, in *providers.Parameters) (omitted bool, err error) {
 	if len(in.Tools) == 0 {
 		return false, nil

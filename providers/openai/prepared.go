@@ -7,7 +7,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// prepared is what the requests of a target have in common.
+// prepared is the part that the requests of a target have in common.
 type prepared struct {
 	client        *Client
 	whole, stream func() (*form, error)
@@ -15,14 +15,14 @@ type prepared struct {
 
 // form is the body of a request but for its messages.
 type form struct {
-	// rest is what follows the list of messages, the comma included.
+	// rest is the body after the list of messages, the comma included.
 	rest []byte
 	// fixed means that the body is rest alone: extra has messages of its own.
 	fixed   bool
 	leftOut []string
 }
 
-// PrepareRequests makes what the requests of a target have in common, see
+// PrepareRequests makes the part that the requests of a target have in common, see
 // providers.Prepare. The SDK writes it once, with the first request, because it takes
 // as long as all else that the gateway does for a call.
 func (c *Client) PrepareRequests(req *providers.Request) (any, error) {
@@ -82,8 +82,8 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 	size := len(beforeMessages) + len("]") + len(f.rest)
 	for i := range messages {
 		m := &messages[i]
-		// Few characters of most texts need an escape. Those of large ones are counted:
-		// memory that grows with a text takes a multiple of it.
+		// Few characters of most texts need an escape. The escapes of large texts are
+		// counted: memory that grows with a text takes a multiple of it.
 		if text := m.Size(); text > buffers.Smallest {
 			escaped, _ := m.EscapedSize()
 			size += escaped

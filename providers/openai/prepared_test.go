@@ -75,8 +75,8 @@ func body(t testing.TB, c *Client, req *providers.Request) []byte {
 	return text
 }
 
-// checkWritten holds a body to what the SDK writes: byte for byte, but for the
-// characters that have several escapes, and those that are none.
+// checkWritten compares a body with the SDK's: byte for byte, but for the
+// characters that have several escapes, and invalid ones.
 func checkWritten(t *testing.T, c *Client, req *providers.Request) {
 	t.Helper()
 	got, want := string(body(t, c, req)), written(t, c, req)
@@ -111,8 +111,8 @@ func FuzzMessages(f *testing.F) {
 		}
 		m := providers.Media{Data: text, Type: text, Name: text, Detail: text}
 		parts := &providers.Request{Messages: []providers.Message{
-			message("user", said(text), media(providers.PartImage, m), media(providers.PartAudio, m), media(providers.PartFile, m), media(providers.PartImage, providers.Media{URL: text})),
-			message("assistant", thinking(text, text), call(text, text, text)), message("tool", result(text, said(text))),
+			pt.Message("user", pt.Text(text), pt.Media(providers.PartImage, m), pt.Media(providers.PartAudio, m), pt.Media(providers.PartFile, m), pt.Media(providers.PartImage, providers.Media{URL: text})),
+			pt.Message("assistant", pt.Thinking(text, text), pt.Call(text, text, text)), pt.Message("tool", pt.Result(text, pt.Text(text))),
 		}}
 		for _, q := range []Quirks{{}, {Chunks: true, ShortIDs: true}, {Thoughts: "reasoning"}, {Thoughts: reasoningDetails}} {
 			if sent := body(t, client(t, "http://localhost", func(c *Config) { c.Quirks = q }), parts); !json.Valid(sent) {
@@ -122,7 +122,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// TestBodiesAreTheSDKs holds all members, and their order, to what the SDK writes.
+// TestBodiesAreTheSDKs compares all members, and their order, with the SDK's.
 func TestBodiesAreTheSDKs(t *testing.T) {
 	c := client(t, "http://localhost")
 	messages := []providers.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}}

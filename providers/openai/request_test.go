@@ -6,13 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// sent sends one request and returns what the upstream got.
+// sent sends one request and returns the request that the upstream got.
 func sent(t *testing.T, req *providers.Request, change ...func(*Config)) pt.Request {
 	t.Helper()
 	r, _ := pt.Sent(t, pt.OpenAIAnswer("fine", 1), req, func(base string) providers.Provider { return client(t, base, change...) })
@@ -28,12 +26,7 @@ func TestRequestBody(t *testing.T) {
 		Temperature: new(0.0), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),
 		FrequencyPenalty: new(-0.5), PresencePenalty: new(0.25),
 	}
-	for _, test := range []struct {
-		name   string
-		req    providers.Request
-		change func(*Config)
-		want   string
-	}{
+	pt.CheckBodies(t, client, pt.OpenAIAnswer("fine", 1), true, []pt.Body[Config]{
 		{"nothing set", providers.Request{Model: "m", Messages: messages[:1]}, nil,
 			`{"model":"m","messages":[{"role":"system","content":"a <b> & \"c\""}]}`},
 		{"all roles", providers.Request{Model: "m", Messages: messages}, nil,
@@ -53,35 +46,13 @@ func TestRequestBody(t *testing.T) {
 			"a.b": json.RawMessage(`[1,"x"]`), "stream": json.RawMessage(`true`), "top_k": json.RawMessage(`7`),
 		}}, nil,
 			`{"model":"m","messages":[{"role":"developer","content":"d"}],"temperature":1.5,"max_tokens":400,"top_p":0.9,"top_k":7,"frequency_penalty":-0.5,"presence_penalty":0.25,"response_format":{"type":"json_object"},"a.b":[1,"x"]}`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var change []func(*Config)
-			if test.change != nil {
-				change = append(change, test.change)
-			}
-			got := sent(t, &test.req, change...)
-			var want, body any
-			if err := json.Unmarshal([]byte(test.want), &want); err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal([]byte(got.Body), &body); err != nil {
-				t.Fatalf("%v: %s", err, got.Body)
-			}
-			if diff := cmp.Diff(want, body); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
+	})
 }
 
 // official is OpenAI's URL over plain HTTP, so that a test's proxy can answer
 // in its place.
 func official(t *testing.T) *url.URL {
-	u, err := url.Parse(strings.Replace(DefaultBaseURL, "https:", "http:", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
+	return pt.URL(t, strings.Replace(DefaultBaseURL, "https:", "http:", 1))
 }
 
 func TestRequestHeaders(t *testing.T) {
@@ -125,26 +96,16 @@ func TestTheSDKDoesNotRetry(t *testing.T) {
 }
 
 func TestAnUnknownRoleIsAnError(t *testing.T) {
-	c := client(t, "http://localhost:1")
-	_, err := c.Invoke(t.Context(), &providers.Request{Messages: []providers.Message{{Role: "wizard"}}})
-	if err == nil || !strings.Contains(err.Error(), "wizard") {
-		t.Errorf("error %v", err)
-	}
+	subject.CheckUnsendable(t, []pt.Unsendable{{"an unknown role", "wizard", providers.Request{Messages: pt.Messages("wizard", "")}}})
 }
 
 func TestARedirectIsNotFollowed(t *testing.T) { subject.CheckRedirect(t) }
 
 func TestBadConfigurations(t *testing.T) {
-	for name, change := range map[string]func(*Config){
+	pt.CheckBadConfigurations(t, New, map[string]func(*Config){
 		"key":          func(c *Config) { c.Key = "a\nb" },
 		"organization": func(c *Config) { c.Organization = "a b" },
 		"project":      func(c *Config) { c.Project = "ü" },
 		"base URL":     func(c *Config) { c.Upstream.BaseURL = &url.URL{Scheme: "ftp", Host: "x"} },
-	} {
-		var c Config
-		change(&c)
-		if _, err := New(c); err == nil {
-			t.Errorf("a bad %s was taken", name)
-		}
-	}
+	})
 }

@@ -76,7 +76,7 @@ var older = regexp.MustCompile(`^(?:ft:)?(?:gpt-3\.5|gpt-4|chatgpt-4|o1-mini|o1-
 // and all but the three families that have both.
 var fixed = regexp.MustCompile(`^(?:(?:open-|code|codestral|devstral|magistral|ministral|pixtral|voxtral)|mistral-(?:tiny|embed|ocr|saba|nemo|moderation)|mistral-(?:small|medium|large)-2[0-5]\d\d)`)
 
-// What services make of the efforts that they do not know.
+// The efforts that services use for the ones that they do not know.
 var (
 	// lowToHigh are none, low, medium and high.
 	lowToHigh = map[string]string{"minimal": "low", "xhigh": "high", "max": "high"}
@@ -101,7 +101,3 @@ var services = []Service{
 	{Name: "vllm", BaseURL: "http://localhost:8000/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoFiles: true, ResultImages: true, Thoughts: "reasoning"}},
 	{Name: "xai", BaseURL: "https://api.x.ai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true}},
 }
-
-// Services returns the services that have a module of their own, openai first,
-// the others by name.
-func Services() []Service { return append([]Service(nil), services...) }

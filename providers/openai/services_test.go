@@ -39,7 +39,7 @@ func module(t *testing.T, service string) *Module {
 	return m
 }
 
-// What each service gets of one request that uses everything.
+// The members that each service gets of one request that uses everything.
 func TestServices(t *testing.T) {
 	t.Setenv("OPENAI_TEST_KEY", "sk-0123456789")
 	const (
@@ -65,19 +65,17 @@ func TestServices(t *testing.T) {
 		"vllm":       {messages, before, topK, usage},
 		"xai":        {messages, now, usage},
 	}
-	if len(want) != len(Services()) {
-		t.Errorf("%d services, %d expectations", len(Services()), len(want))
+	if len(want) != len(services) {
+		t.Errorf("%d services, %d expectations", len(services), len(want))
 	}
-	for _, service := range Services() {
+	for _, service := range services {
 		t.Run(service.Name, func(t *testing.T) {
 			up := pt.NewUpstream(t).Always(pt.OpenAIStream("fine"))
 			m := module(t, service.Name)
 			if err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(service.Name + " {\n api_key {env.OPENAI_TEST_KEY}\n base_url " + up.URL + "/v1\n}")); err != nil {
 				t.Fatal(err)
 			}
-			if err := provision(t, m); err != nil {
-				t.Fatal(err)
-			}
+			pt.Provisioned(t, m)
 			req := providers.Request{
 				Model: "m", Stream: true,
 				Messages: []providers.Message{{Role: "user", Content: "a"}, {Role: "system", Content: "b"}, {Role: "developer", Content: "c"}, {Role: "user", Content: "d"}},
@@ -115,19 +113,19 @@ func TestServices(t *testing.T) {
 
 func TestAServiceInItsOwnPlace(t *testing.T) {
 	t.Setenv("OPENAI_TEST_KEY", "sk-0123456789")
-	for _, service := range Services() {
+	for _, service := range services {
 		m := module(t, service.Name)
-		if err := provision(t, m); (err == nil) != service.Keyless || err != nil && !strings.Contains(err.Error(), "api_key is required") {
+		if err := pt.Provision(t, m); (err == nil) != service.Keyless || err != nil && !strings.Contains(err.Error(), "api_key is required") {
 			t.Errorf("%s without a key: %v", service.Name, err)
 		}
 		m = module(t, service.Name)
 		m.APIKey = "{env.OPENAI_TEST_KEY}"
-		if err := provision(t, m); err != nil {
+		if err := pt.Provision(t, m); err != nil {
 			t.Errorf("%s: %v", service.Name, err)
 		}
 		m = module(t, service.Name)
 		m.APIKey, m.Organization = "{env.OPENAI_TEST_KEY}", "org-1"
-		if err := provision(t, m); (err == nil) != (service.Name == "openai") {
+		if err := pt.Provision(t, m); (err == nil) != (service.Name == "openai") {
 			t.Errorf("%s with an organization: %v", service.Name, err)
 		}
 		m = module(t, service.Name)
@@ -142,9 +140,7 @@ func TestErrorsNameTheService(t *testing.T) {
 	up := pt.NewUpstream(t).Always(pt.Reply{Status: 500})
 	m := module(t, "groq")
 	m.BaseURL = up.URL
-	if err := provision(t, m); err != nil {
-		t.Fatal(err)
-	}
+	pt.Provisioned(t, m)
 	_, err := m.Invoke(t.Context(), &providers.Request{Model: "m"})
 	if e, ok := errors.AsType[*providers.Error](err); !ok || e.Provider != "groq" {
 		t.Errorf("error %v", err)
@@ -254,7 +250,7 @@ func TestDocumentationListsEveryService(t *testing.T) {
 		}
 		rows[cells[1]] = cells[2:7]
 	}
-	for _, service := range Services()[1:] {
+	for _, service := range services[1:] {
 		row := rows[service.Name]
 		if row == nil {
 			t.Errorf("%s is not documented", service.Name)
@@ -268,7 +264,7 @@ func TestDocumentationListsEveryService(t *testing.T) {
 	}
 }
 
-// TestEfforts holds the table of reasoning efforts to what is sent.
+// TestEfforts compares the table of reasoning efforts with the requests sent.
 func TestEfforts(t *testing.T) {
 	text, err := os.ReadFile("../../docs/providers.md")
 	if err != nil {
@@ -295,7 +291,7 @@ func TestEfforts(t *testing.T) {
 	if len(efforts) != 7 {
 		t.Fatalf("the efforts are %q", efforts)
 	}
-	for _, service := range Services() {
+	for _, service := range services {
 		row := rows[service.Name]
 		if row == nil {
 			t.Errorf("%s has no row", service.Name)
@@ -338,7 +334,7 @@ func (s *sniffer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.Join(err, errors.New("not sent"))
 }
 
-// TestOpenAIItself holds what a client does that is given nothing but a key, in
+// TestOpenAIItself checks the calls of a client with nothing but a key, in
 // the words of OpenAI's reference.
 func TestOpenAIItself(t *testing.T) {
 	c, err := New(Config{Key: "sk-test-0123456789abcdef"})

@@ -32,7 +32,7 @@ type stream struct {
 	detail detail // that goes on
 
 	result  providers.Result
-	linger  time.Duration // how long to wait for what may still come; 0: not decided again
+	linger  time.Duration // how long to wait for late chunks; 0: not decided again
 	choice  bool          // a part of the answer was seen
 	content bool          // content was seen
 	refusal bool          // the model refused to go on
@@ -48,7 +48,7 @@ func newStream(k upstream.Call, body io.ReadCloser, leftOut []string) *stream {
 // Next returns the next delta.
 func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 
-// Result is what is known of the answer.
+// Result is the answer as far as it is known.
 func (s *stream) Result() providers.Result {
 	r := s.result
 	r.Thoughts = s.Lookahead.Thoughts()
@@ -166,7 +166,7 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	return d, nil
 }
 
-// think takes in the thoughts of a chunk. They go to the delta where it has nothing
+// think reads the thoughts of a chunk. They go to the delta if it has nothing
 // else to say.
 func (s *stream) think(p *piece, d *providers.Delta) {
 	text := false
@@ -187,7 +187,7 @@ func (s *stream) think(p *piece, d *providers.Delta) {
 	}
 }
 
-// addLogprobs adds a list of log probabilities to those of the whole answer, whose
+// addLogprobs adds a list of log probabilities to the whole answer's, whose
 // closing bracket Result adds.
 func (s *stream) addLogprobs(list []byte) {
 	all := s.result.Logprobs
@@ -230,8 +230,8 @@ func (s *stream) marker() error {
 	return s.complete()
 }
 
-// end judges the end of the body, its failure, and what is no JSON: the rest of
-// a cut stream, text that reports an error, or nonsense.
+// end judges the end of the body, its failure, and data that is no JSON: the
+// rest of a cut stream, text that reports an error, or nonsense.
 func (s *stream) end(err error) error {
 	if s.result.FinishReason != "" {
 		// All content was here: only the usage may be missing.

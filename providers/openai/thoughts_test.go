@@ -31,7 +31,7 @@ func streamed(members ...string) pt.Reply {
 	return r
 }
 
-// deltas is what the deltas of an answer say, one after the other.
+// deltas is the text of an answer's deltas, one after the other.
 func deltas(t *testing.T, reply pt.Reply) (said []string, r providers.Result) {
 	t.Helper()
 	s := subject.Open(io.NopCloser(strings.NewReader(reply.Text())))
@@ -110,12 +110,12 @@ func TestThoughts(t *testing.T) {
 		var parts []providers.Part
 		var details []string
 		for _, thought := range r.Thoughts {
-			parts = append(parts, thinking(thought.Text, thought.Opaque))
+			parts = append(parts, pt.Thinking(thought.Text, thought.Opaque))
 			if thought.Opaque != "" {
 				details = append(details, thought.Opaque)
 			}
 		}
-		sent := messagesOf(t, Quirks{Thoughts: reasoningDetails}, message("assistant", parts...))
+		sent := messagesOf(t, Quirks{Thoughts: reasoningDetails}, pt.Message("assistant", parts...))
 		var got struct {
 			Details []map[string]any `json:"reasoning_details"`
 		}

@@ -94,8 +94,8 @@ func first(v *fastjson.Value, places [][]string) int64 {
 // ticks is how many of xAI's ticks are a US dollar.
 const ticks = 1e10
 
-// cost returns what the service says that the answer costs, in US dollars: OpenRouter
-// in cost, Perplexity in cost.total_cost, DeepInfra in estimated_cost, and xAI in ticks.
+// cost returns the answer's price in US dollars, as the service says: OpenRouter in
+// cost, Perplexity in cost.total_cost, DeepInfra in estimated_cost, and xAI in ticks.
 // Where OpenRouter called a provider by the account's own key (is_byok), that one's
 // bill is added to its own.
 func cost(v *fastjson.Value) (dollars float64, said bool) {
@@ -116,7 +116,7 @@ func cost(v *fastjson.Value) (dollars float64, said bool) {
 	return amount(v.Get("estimated_cost"))
 }
 
-// amount reads an amount of money. It is false where there is none that makes sense.
+// amount reads an amount of money. It is false if there is none that makes sense.
 func amount(v *fastjson.Value) (float64, bool) {
 	if v == nil || v.Type() != fastjson.TypeNumber {
 		return 0, false

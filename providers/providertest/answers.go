@@ -14,8 +14,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
-// play reads the answer of a provider that behaves so. It reports whether the
-// provider has such a thing.
+// play reads the answer of a provider with a behaviour. It reports whether the
+// provider supports the behaviour.
 func play(t *testing.T, factory Factory, b Behaviour, stream bool) (Outcome, bool) {
 	t.Helper()
 	req := request(stream)
@@ -49,7 +49,7 @@ func testFinish(t *testing.T, factory Factory) {
 	}
 }
 
-// The halves of 😀, as Quote takes them.
+// The halves of 😀, in the form for Quote.
 const (
 	firstHalf  = "\xed\xa0\xbd"
 	secondHalf = "\xed\xb8\x80"

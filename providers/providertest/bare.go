@@ -16,10 +16,10 @@ import (
 )
 
 // Bare starts an HTTP/1.1 server on a loopback address that answers every request
-// with reply at once, of which only the header, the body and whether it has several
-// pieces count: those are chunks. It does as little as a server can and allocates
-// nothing for a request, so what a benchmark of the same process shows is the
-// client's. It returns the server's URL, without a path.
+// with reply at once. It uses only the header and the body of reply; a body with
+// several pieces is sent in chunks. The server does as little as possible and does
+// not allocate for a request, so a benchmark in the same process measures the
+// client. Bare returns the server's URL, without a path.
 func Bare(t testing.TB, reply Reply) string {
 	t.Helper()
 	var answer bytes.Buffer
@@ -83,7 +83,7 @@ func serveBare(c net.Conn, answer []byte) {
 	}
 }
 
-// served is a call of a provider over the network, as gateways make most.
+// served is a call of a provider over the network.
 type served struct {
 	name   string
 	stream bool
@@ -91,7 +91,7 @@ type served struct {
 }
 
 // connectServed connects a provider to a server with the reply and returns a request
-// with 1 KB of messages, prepared as the gateway does.
+// with 1 KB of messages, prepared like the gateway's.
 func (s *Subject) connectServed(t testing.TB, c served) (providers.Provider, *providers.Request) {
 	t.Helper()
 	p, req := s.Connect(t, Bare(t, c.reply)), s.request(c.stream)
@@ -107,7 +107,7 @@ func (s *Subject) connectServed(t testing.TB, c served) (providers.Provider, *pr
 	return p, req
 }
 
-// servedCalls are a whole answer of 300 words and a stream of 100.
+// servedCalls returns a whole answer of 300 words and a stream of 100 words.
 func servedCalls(whole func(text string) Reply, stream func(words ...string) Reply) []served {
 	return []served{
 		{"whole", false, whole(strings.Repeat("word ", 300))},
@@ -130,9 +130,8 @@ func call(t testing.TB, p providers.Provider, req *providers.Request) {
 	answer.Close()
 }
 
-// BenchmarkServed is the cost of one call of a server at a loopback address, and
-// beside it what net/http's transport alone takes for the same bytes. Whole and
-// stream make the two replies.
+// BenchmarkServed measures one call of a server at a loopback address, and for comparison
+// net/http's transport alone with the same bytes. whole and stream make the two replies.
 func (s *Subject) BenchmarkServed(b *testing.B, whole func(text string) Reply, stream func(words ...string) Reply) {
 	for _, c := range servedCalls(whole, stream) {
 		b.Run(c.name, func(b *testing.B) {
@@ -169,8 +168,8 @@ func (s *Subject) BenchmarkServed(b *testing.B, whole func(text string) Reply, s
 	}
 }
 
-// CheckServedAllocations holds how often one call of a server allocates at most,
-// beginning with the second one, of which net/http's transport takes its part.
+// CheckServedAllocations checks the maximum number of allocations of one call of a
+// server after the first one, including allocations of net/http's transport.
 func (s *Subject) CheckServedAllocations(t *testing.T, whole func(text string) Reply, stream func(words ...string) Reply, most map[string]float64) {
 	t.Helper()
 	for _, c := range servedCalls(whole, stream) {

@@ -7,8 +7,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Reason is b.Finish in a service's words: stop where b has none, and as it is
-// where the service has no word for it.
+// Reason returns b.Finish in a service's words: stop if it is empty, and b.Finish
+// itself if the service has no word for it.
 func (b Behaviour) Reason(stop, length, filter string) string {
 	switch b.Finish {
 	case "", providers.FinishStop:
@@ -21,16 +21,16 @@ func (b Behaviour) Reason(stop, length, filter string) string {
 	return string(b.Finish)
 }
 
-// Rejection is a failure before the answer, with a body in JSON. Retry-After
-// is in its header.
+// Rejection returns a failure before the answer, with a body in JSON and the
+// header Retry-After.
 func (b Behaviour) Rejection(body string) Reply {
 	r := JSON(b.Status, body)
 	r.Header["Retry-After"] = strconv.Itoa(int(b.RetryAfter / time.Second))
 	return r
 }
 
-// Whole gives a whole answer the end that b asks for. Reported is the answer in
-// which the service reports an error.
+// Whole returns a whole answer with the end that b specifies. reported is the
+// answer in which the service reports an error.
 func (b Behaviour) Whole(answer, reported Reply) Reply {
 	if b.Fail == Reported {
 		return reported
@@ -45,9 +45,8 @@ func (b Behaviour) Whole(answer, reported Reply) Reply {
 	return answer
 }
 
-// Streamed gives a stream the pace and the end that b asks for. Reported is how
-// the service reports an error within a stream, end are the pieces that make
-// the stream whole.
+// Streamed returns a stream with the pace and the end that b specifies. reported is the piece
+// that reports an error in a stream; end has the pieces that complete the stream.
 func (b Behaviour) Streamed(stream Reply, reported string, end ...string) Reply {
 	stream.Delay = b.Pace
 	switch b.Fail {

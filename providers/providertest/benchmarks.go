@@ -9,7 +9,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Endless is a body that has the same events for ever.
+// Endless returns a body that repeats the same events for ever.
 func Endless(events string) io.ReadCloser { return &endlessBody{events: events} }
 
 type endlessBody struct {
@@ -32,7 +32,7 @@ func (*endlessBody) Close() error { return nil }
 // network.
 type InProcess struct {
 	Body string
-	// URL is that of the last request.
+	// URL is the URL of the last request.
 	URL string
 }
 
@@ -44,7 +44,7 @@ func (p *InProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(p.Body)), Request: req}, err
 }
 
-// BenchmarkPiece is the cost of one piece of a stream. Each event has one.
+// BenchmarkPiece measures one piece of a stream. Each event has one piece.
 func (s *Subject) BenchmarkPiece(b *testing.B, event string) {
 	answer := s.Open(Endless(event))
 	defer answer.Close()
@@ -56,8 +56,8 @@ func (s *Subject) BenchmarkPiece(b *testing.B, event string) {
 	}
 }
 
-// CheckPieceAllocations holds what BenchmarkPiece shows: only the blocks of
-// text are allocated, one for a great many pieces.
+// CheckPieceAllocations checks the allocations in BenchmarkPiece: only the blocks of
+// text are allocated, one for many pieces.
 func (s *Subject) CheckPieceAllocations(t *testing.T, events string) {
 	t.Helper()
 	answer := s.Open(Endless(events))
@@ -71,9 +71,8 @@ func (s *Subject) CheckPieceAllocations(t *testing.T, events string) {
 	}
 }
 
-// BenchmarkCalls is the cost of one call without a network. Connect makes a
-// provider that calls by way of a transport; whole and stream make the two
-// bodies, of the same words.
+// BenchmarkCalls measures one call without a network. connect makes a provider that uses a
+// transport; whole and stream make the two bodies, which have the same words.
 func (s *Subject) BenchmarkCalls(b *testing.B, connect func(http.RoundTripper) providers.Provider, whole func(text string) Reply, stream func(words ...string) Reply) {
 	for _, bench := range []struct {
 		name   string

@@ -16,10 +16,10 @@ type Budget struct {
 	tries int
 }
 
-// NewBudget makes a budget of that many tries, of which the first runs.
+// NewBudget makes a budget of a number of tries. The first try is running.
 func NewBudget(tries int) *Budget { return &Budget{most: tries, tries: 1} }
 
-// Repeat takes another try. It is false where all are used up or ctx has ended.
+// Repeat takes another try. It returns false if all are used up or ctx has ended.
 func (b *Budget) Repeat(ctx context.Context, _ error) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,7 +30,7 @@ func (b *Budget) Repeat(ctx context.Context, _ error) (time.Duration, bool) {
 	return b.Wait, true
 }
 
-// Tries counts the tries, the running one included.
+// Tries returns the number of tries, including the running one.
 func (b *Budget) Tries() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

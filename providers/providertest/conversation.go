@@ -2,8 +2,8 @@ package providertest
 
 import "github.com/cadenza-gateway/cadenza/providers"
 
-// Conversation is a history with every kind of part: an image by URL and one inline, a
-// sound, a file, thoughts, tool calls and their results.
+// Conversation returns a history with every kind of part: an image by URL and an inline
+// image, a sound, a file, thoughts, tool calls and their results.
 func Conversation() []providers.Message {
 	return []providers.Message{
 		{Role: "system", Content: "Be brief."},
@@ -30,4 +30,32 @@ func Conversation() []providers.Message {
 		}},
 		{Role: "user", Content: "And?"},
 	}
+}
+
+// Text returns a part with text.
+func Text(text string) providers.Part { return providers.Part{Kind: providers.PartText, Text: text} }
+
+// Media returns a part with an image, a sound or a file.
+func Media(kind providers.PartKind, m providers.Media) providers.Part {
+	return providers.Part{Kind: kind, Media: m}
+}
+
+// Call returns a tool call.
+func Call(id, name, arguments string) providers.Part {
+	return providers.Part{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: id, Name: name, Arguments: arguments}}
+}
+
+// Result returns the result of the call with the id, of a tool f.
+func Result(id string, content ...providers.Part) providers.Part {
+	return providers.Part{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: id, Name: "f", Content: content}}
+}
+
+// Thinking returns a thought with its opaque data.
+func Thinking(text, opaque string) providers.Part {
+	return providers.Part{Kind: providers.PartThinking, Text: text, Opaque: opaque}
+}
+
+// Message returns a message with parts.
+func Message(role string, parts ...providers.Part) providers.Message {
+	return providers.Message{Role: role, Parts: parts}
 }

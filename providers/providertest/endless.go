@@ -11,7 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// endless is the reply of an upstream that answers without an end.
+// endless returns the reply of an upstream that answers without an end.
 func endless(b Behaviour) (Reply, bool) {
 	switch b.Fail {
 	case Switches:
@@ -29,8 +29,8 @@ func endless(b Behaviour) (Reply, bool) {
 	return Reply{}, false
 }
 
-// testEndless has the upstream answer without an end. Each call ends with its
-// context. A 101 ends it at once.
+// testEndless has an upstream that answers without an end. Each call must end with its
+// context; with a 101 it must end at once.
 func testEndless(t *testing.T, factory Factory) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -86,7 +86,7 @@ func testEndless(t *testing.T, factory Factory) {
 
 var errLate = errors.New("late")
 
-// within is the error of a call, or errLate where it takes longer.
+// within returns the error of a call, or errLate if it takes longer than limit.
 func within(limit time.Duration, call func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- call() }()

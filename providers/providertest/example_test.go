@@ -7,8 +7,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// The contract says what an upstream does. A provider's tests say it in the
-// service's words.
+// The contract describes an upstream's behaviour. A provider's tests translate it
+// to the service's format.
 func ExampleBehaviour_Streamed() {
 	behave := func(b providertest.Behaviour) providertest.Reply {
 		r := providertest.SSE()

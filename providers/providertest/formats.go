@@ -15,16 +15,15 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Corruption is a reply of status 200 that is no whole answer.
+// Corruption is a reply with status 200 that is not a complete answer.
 type Corruption = struct {
 	Name  string
 	Reply Reply
-	// Kind is that of the error which the caller gets.
+	// Kind is the kind of the caller's error.
 	Kind providers.ErrorKind
 }
 
-// CheckCorruptions checks that no caller takes a cut or corrupt answer for a
-// whole one.
+// CheckCorruptions checks that callers get an error for a cut or corrupt answer.
 func (s *Subject) CheckCorruptions(t *testing.T, tests []Corruption) {
 	for _, test := range tests {
 		t.Run(test.Name, func(t *testing.T) {
@@ -45,8 +44,8 @@ func (s *Subject) CheckCorruptions(t *testing.T, tests []Corruption) {
 	}
 }
 
-// CheckCuts reads an answer that ends after each of its bytes. It is complete
-// where the first complete bytes of it were there, and not before.
+// CheckCuts reads an answer cut after each of its bytes. The answer must be complete
+// if it has at least its first complete bytes, and incomplete otherwise.
 func (s *Subject) CheckCuts(t *testing.T, whole string, complete int) {
 	t.Helper()
 	for n := range len(whole) + 1 {
@@ -59,15 +58,14 @@ func (s *Subject) CheckCuts(t *testing.T, whole string, complete int) {
 	}
 }
 
-// Answer is an odd spelling of a whole answer.
+// Answer is an unusual form of a complete answer.
 type Answer = struct {
 	Name   string
 	Reply  Reply
 	Result providers.Result
 }
 
-// CheckAnswers checks that answers of one text are read, however they are
-// spelled.
+// CheckAnswers checks that a text is read from all of these forms of an answer.
 func (s *Subject) CheckAnswers(t *testing.T, text string, tests []Answer) {
 	for _, test := range tests {
 		t.Run(test.Name, func(t *testing.T) {
@@ -84,16 +82,16 @@ func (s *Subject) CheckAnswers(t *testing.T, text string, tests []Answer) {
 	}
 }
 
-// ErrorAnswer is an answer that is an error, or has one in it.
+// ErrorAnswer is an answer that is or contains an error.
 type ErrorAnswer = struct {
 	Name  string
 	Reply Reply
-	// Want is the error. Its Provider is set by the check, and its Status
-	// where it is 0: to 200.
+	// Want is the error. The check sets its Provider, and sets a Status of 0 to
+	// 200.
 	Want providers.Error
 }
 
-// CheckErrors checks what callers learn from errors.
+// CheckErrors checks the errors that callers get.
 func (s *Subject) CheckErrors(t *testing.T, tests []ErrorAnswer) {
 	for _, test := range tests {
 		t.Run(test.Name, func(t *testing.T) {
@@ -126,11 +124,10 @@ func (s *Subject) CheckBrokenCalls(t *testing.T, replies map[string]Reply) {
 	}
 }
 
-// CheckMore checks that More is set where the next piece is there already. The
-// stream has the texts a and b in its first piece, behind b something without
-// text, and c and the end in its second. Marked says that the format has an end
-// marker: without one, the end behind c is that of the connection, which may
-// come later.
+// CheckMore checks that More is set if the next piece has already arrived. The first piece of
+// the stream has the texts a and b, and an event without text after b. The second piece has c
+// and the end. marked says that the format has an end marker: without one, the end after c is
+// the end of the connection, which may come later.
 func (s *Subject) CheckMore(t *testing.T, stream Reply, marked bool) {
 	t.Helper()
 	gate := make(chan struct{})
@@ -162,9 +159,9 @@ func (s *Subject) CheckMore(t *testing.T, stream Reply, marked bool) {
 	}
 }
 
-// CheckContent checks that every text arrives as it is. Whole makes a stream of
-// words; escaped is a stream whose text is 🌍é, written as three escapes of
-// JSON: a pair of surrogates, and one more.
+// CheckContent checks that every text arrives unchanged. whole makes a stream of
+// words; escaped is a stream with the text 🌍é, written as three JSON escapes: a
+// pair of surrogates, and one more.
 func (s *Subject) CheckContent(t *testing.T, whole func(words ...string) Reply, escaped Reply) {
 	t.Helper()
 	words := []string{
@@ -183,8 +180,8 @@ func (s *Subject) CheckContent(t *testing.T, whole func(words ...string) Reply, 
 	}
 }
 
-// CheckReuse checks that calls one after another share a connection. The
-// replies are to have the text ab.
+// CheckReuse checks that successive calls share a connection. The replies must
+// have the text ab.
 func (s *Subject) CheckReuse(t *testing.T, choose func(Request) Reply) {
 	t.Helper()
 	up := NewUpstream(t).Choose(choose)
@@ -199,8 +196,8 @@ func (s *Subject) CheckReuse(t *testing.T, choose func(Request) Reply) {
 	}
 }
 
-// CheckRedirect checks that the request, and the key with it, goes nowhere
-// else.
+// CheckRedirect checks that the client does not follow a redirect, to which it
+// would send the key.
 func (s *Subject) CheckRedirect(t *testing.T) {
 	t.Helper()
 	elsewhere := NewUpstream(t)
@@ -215,9 +212,8 @@ func (s *Subject) CheckRedirect(t *testing.T) {
 	}
 }
 
-// CheckEventWithoutMemory reads a stream while there is no memory for answers.
-// The stream is of a small event of a great many values, which takes memory
-// once it is parsed.
+// CheckEventWithoutMemory reads a stream while there is no memory for answers. The stream has
+// a small event with many values, which needs memory when it is parsed.
 func (s *Subject) CheckEventWithoutMemory(t *testing.T, event func(data string) Reply) {
 	t.Helper()
 	TakeMemory(t)
@@ -227,9 +223,8 @@ func (s *Subject) CheckEventWithoutMemory(t *testing.T, event func(data string) 
 	}
 }
 
-// Fuzz reads any body. Seeds are the first ones, beside the short ones of the
-// corruptions; ended reports whether a body has in it what makes an answer with
-// this result complete.
+// Fuzz reads arbitrary bodies. Its seeds are seeds and the short bodies of the corruptions.
+// ended reports whether a body has the part that completes an answer with this result.
 func (s *Subject) Fuzz(f *testing.F, corruptions []Corruption, seeds []string, ended func(body string, r providers.Result) bool) {
 	for _, c := range corruptions {
 		if body := c.Reply.Text(); len(body) < 10_000 {
@@ -270,7 +265,7 @@ func (s *Subject) Fuzz(f *testing.F, corruptions []Corruption, seeds []string, e
 		if u := r.Usage; err == io.EOF && (u.PromptTokens < 0 || u.CompletionTokens < 0 || u.TotalTokens != u.PromptTokens+u.CompletionTokens) {
 			t.Errorf("usage %+v", u)
 		}
-		// A byte that is no text is read as U+FFFD, of three bytes.
+		// Each byte of invalid UTF-8 is read as U+FFFD, which has three bytes.
 		if said > 3*len(body) {
 			t.Errorf("%d bytes of content from %d", said, len(body))
 		}
@@ -279,4 +274,27 @@ func (s *Subject) Fuzz(f *testing.F, corruptions []Corruption, seeds []string, e
 			t.Errorf("%v, then %v", err, again)
 		}
 	})
+}
+
+// NoAnswers are bodies that no service with server-sent events sends as an answer.
+var NoAnswers = []Corruption{
+	{"HTML", SSE("<!DOCTYPE html><title>502</title>"), providers.Invalid},
+	{"JSON of a string", JSON(200, `"fine"`), providers.Invalid},
+	{"JSON of nothing", JSON(200, `{}`), providers.Invalid},
+	{"deep JSON", JSON(200, strings.Repeat("[", 100_000)), providers.Invalid},
+	{"nonsense", SSE("data: nonsense\n\n"), providers.Invalid},
+	{"nothing", SSE(), providers.Invalid},
+	{"white space", JSON(200, strings.Repeat(" \n", 1000)), providers.Invalid},
+}
+
+// OddErrors are error answers that any service may send, or a proxy before it.
+var OddErrors = []ErrorAnswer{
+	{"HTML", Reply{Status: 502, Header: map[string]string{"Content-Type": "text/html"}, Body: []string{"<h1>Bad\nGateway</h1>"}}, providers.Error{Status: 502, Message: "<h1>Bad Gateway</h1>"}},
+	{"a huge body", JSON(500, strings.Repeat("x", 1<<20)), providers.Error{Status: 500, Message: strings.Repeat("x", 1<<10) + "…"}},
+	{"cut JSON", JSON(500, `{"error":{"mess`), providers.Error{Status: 500, Message: `{"error":{"mess`}},
+	{"cut body", Reply{Status: 500, Body: []string{"half"}, End: Cut}, providers.Error{Status: 500, Message: "half"}},
+	{"deep JSON", JSON(500, strings.Repeat("[", 1000)), providers.Error{Status: 500, Message: strings.Repeat("[", 1000)}},
+	{"empty", Reply{Status: 500}, providers.Error{Status: 500}},
+	{"no content", Reply{Status: 204}, providers.Error{Status: 204}},
+	{"redirect", Reply{Status: 307, Header: map[string]string{"Location": "http://192.0.2.1/"}}, providers.Error{Status: 307}},
 }

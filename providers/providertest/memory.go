@@ -9,11 +9,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// TakeMemory takes all the memory that answers of upstreams may hold together,
-// as other calls do, and returns what gives it back.
+// TakeMemory takes all memory for answers of upstreams, as if other calls used it, and
+// returns a function that releases it.
 func TakeMemory(t testing.TB) (release func()) {
 	t.Helper()
-	var one, other providers.Held // one alone is never refused
+	var one, other providers.Held // two, because a single one is never refused
 	release = func() { one.Release(); other.Release() }
 	t.Cleanup(release)
 	if err := one.Take(1 << 20); err != nil {
@@ -27,8 +27,7 @@ func TakeMemory(t testing.TB) (release func()) {
 	return release
 }
 
-// testMemory has a large answer come while there is no memory for it, and then
-// while there is.
+// testMemory reads a large answer while there is no memory for it, and again when there is.
 func testMemory(t *testing.T, factory Factory) {
 	if factory(t, Behaviour{Fail: Silent, Status: http.StatusOK}, request(false)) == nil {
 		t.Skip("the provider has no upstream, and so no answers to hold")

@@ -11,7 +11,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// The OpenAI wire format, byte by byte as the service sends it.
+// The OpenAI wire format, with the bytes that the service sends:
+// https://platform.openai.com/docs/api-reference/chat/streaming
 
 // The end marker of a stream and the media types.
 const (
@@ -20,31 +21,30 @@ const (
 	MediaJSON = "application/json"
 )
 
-// Event frames data as one server-sent event.
+// Event returns data as one server-sent event.
 func Event(data string) string { return "data: " + data + "\n\n" }
 
-// RoleChunk is the first chunk of a stream: it has no content.
+// RoleChunk returns the first chunk of a stream, which has no content.
 func RoleChunk() string {
 	return Event(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}],"usage":null}`)
 }
 
-// ContentChunk is a chunk with content.
+// ContentChunk returns a chunk with content.
 func ContentChunk(content string) string {
 	return Event(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"content":` + Quote(content) + `},"logprobs":null,"finish_reason":null}],"usage":null}`)
 }
 
-// FinishChunk is the chunk that ends the content.
+// FinishChunk returns the chunk that ends the content.
 func FinishChunk(reason string) string {
 	return Event(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":` + Quote(reason) + `}],"usage":null}`)
 }
 
-// UsageChunk is the chunk of usage that follows.
+// UsageChunk returns the chunk with the usage, which follows FinishChunk.
 func UsageChunk(prompt, completion int) string {
 	return Event(fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[],"usage":%s}`, usage(prompt, completion)))
 }
 
-// ToolChunks are the chunks of a tool call: its name, then its arguments in two
-// pieces.
+// ToolChunks returns the chunks of a tool call: its name, then its arguments in two parts.
 func ToolChunks(index int, id, name, arguments string) []string {
 	chunk := func(call string) string {
 		return Event(fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"tool_calls":[{"index":%d,%s}]},"logprobs":null,"finish_reason":null}],"usage":null}`, index, call))
@@ -60,8 +60,7 @@ func ToolChunks(index int, id, name, arguments string) []string {
 	}
 }
 
-// OpenAIToolCalls is a whole answer of tool calls. Content is null where it is
-// empty.
+// OpenAIToolCalls returns a whole answer with tool calls. An empty content is sent as null.
 func OpenAIToolCalls(content string, completionTokens int, calls ...providers.ToolCall) Reply {
 	said := "null"
 	if content != "" {
@@ -78,7 +77,7 @@ func OpenAIToolCalls(content string, completionTokens int, calls ...providers.To
 	return r
 }
 
-// OpenAIStream is a whole stream: role, words, finish, usage, end marker.
+// OpenAIStream returns a whole stream: role, words, finish, usage, end marker.
 func OpenAIStream(words ...string) Reply {
 	body := []string{RoleChunk()}
 	for _, w := range words {
@@ -88,17 +87,17 @@ func OpenAIStream(words ...string) Reply {
 	return Reply{Header: map[string]string{"Content-Type": MediaSSE}, Body: body}
 }
 
-// SSE is a stream of the given pieces.
+// SSE returns a stream of the given pieces.
 func SSE(pieces ...string) Reply {
 	return Reply{Header: map[string]string{"Content-Type": MediaSSE}, Body: pieces}
 }
 
-// JSON is an answer of one JSON text.
+// JSON returns an answer with one JSON text.
 func JSON(status int, body string) Reply {
 	return Reply{Status: status, Header: map[string]string{"Content-Type": MediaJSON}, Body: []string{body}}
 }
 
-// OpenAIAnswer is a whole answer.
+// OpenAIAnswer returns a whole answer.
 func OpenAIAnswer(content string, completionTokens int) Reply {
 	return JSON(200, `{
   "id": "chatcmpl-1",
@@ -125,17 +124,17 @@ func OpenAIAnswer(content string, completionTokens int) Reply {
 `)
 }
 
-// OpenAIError is an error answer.
+// OpenAIError returns an error answer.
 func OpenAIError(status int, kind, code, message string) Reply {
 	return JSON(status, ErrorObject(kind, code, message))
 }
 
-// ErrorObject is the JSON of an error.
+// ErrorObject returns the JSON of an error.
 func ErrorObject(kind, code, message string) string {
 	return `{"error":{"message":` + Quote(message) + `,"type":` + Quote(kind) + `,"param":null,"code":` + Quote(code) + `}}`
 }
 
-// OpenAIBehaviour speaks the contract's behaviours in OpenAI's wire format.
+// OpenAIBehaviour returns the reply of a behaviour in OpenAI's wire format.
 func OpenAIBehaviour(b Behaviour, stream bool) Reply {
 	failure := ErrorObject("server_error", "boom", "It broke.")
 	switch {
@@ -176,8 +175,8 @@ func usage(prompt, completion int) string {
 		`,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}`
 }
 
-// Quote is text as a JSON string. Half of a character, which text holds in the
-// three bytes that its number would have in UTF-8, is written as its escape.
+// Quote returns text as a JSON string. A surrogate, which text has as the three bytes
+// that its number would have in UTF-8, is written as an escape.
 func Quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {

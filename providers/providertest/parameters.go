@@ -6,10 +6,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Schema is a JSON Schema whose members are in no order but its own.
+// Schema is a JSON Schema whose members are not sorted.
 const Schema = `{"type":"object","properties":{"z":{"type":"string"},"a":{"enum":["<&>"]}},"required":["z","a"],"additionalProperties":false}`
 
-// Everything is a set of all parameters beside those of sampling.
+// Everything returns all parameters except the ones for sampling.
 func Everything() providers.Parameters {
 	seed := int64(7)
 	return providers.Parameters{
@@ -20,7 +20,7 @@ func Everything() providers.Parameters {
 	}
 }
 
-// Tools are a tool with all its members, and one without any.
+// Tools returns a tool with all members, and one with only a name.
 func Tools() []providers.Tool {
 	return []providers.Tool{
 		{Name: "get_weather", Description: "Says what the weather is.", Parameters: json.RawMessage(Schema), Strict: true},
@@ -28,7 +28,7 @@ func Tools() []providers.Tool {
 	}
 }
 
-// Messages makes messages of pairs: a role and a text.
+// Messages makes messages from pairs of a role and a text.
 func Messages(pairs ...string) []providers.Message {
 	var m []providers.Message
 	for i := 0; i < len(pairs); i += 2 {

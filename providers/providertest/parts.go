@@ -14,11 +14,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// partCase is a kind of part, as the contract sends it.
+// partCase is a kind of part that the contract sends.
 type partCase struct {
 	name     string // in the table of docs/providers.md
 	messages []providers.Message
-	// marks are what the service gets of the part.
+	// marks are the texts of the part that the service must get.
 	marks []string
 }
 
@@ -31,7 +31,7 @@ func userWith(kind providers.PartKind, m providers.Media) []providers.Message {
 	return []providers.Message{{Role: "user", Parts: []providers.Part{{Kind: providers.PartText, Text: "What is it?"}, {Kind: kind, Media: m}}}}
 }
 
-// resultWith is a history in which a tool was called and came to that.
+// resultWith returns a history with a tool call that has this result.
 func resultWith(content ...providers.Part) []providers.Message {
 	return []providers.Message{
 		{Role: "user", Content: "Look."},
@@ -40,7 +40,7 @@ func resultWith(content ...providers.Part) []providers.Message {
 	}
 }
 
-// partCases are all kinds of parts but thoughts, in the order of the table.
+// partCases returns all kinds of parts except thoughts, in the order of the table.
 func partCases() []partCase {
 	image := providers.Media{Data: mark, Type: "image/png"}
 	sound := providers.Media{Data: mark, Type: "audio/wav"}
@@ -57,14 +57,14 @@ func partCases() []partCase {
 	}
 }
 
-// thoughtText and thoughtData are a thought of the contract's, and the service's own
-// data of it. The data is base64, as signatures are.
+// thoughtText and thoughtData are the contract's thought and its opaque data of the
+// service. The data is base64, like signatures.
 const (
 	thoughtText = "A-marked thought \"ü\"."
 	thoughtData = "RXJVQkNrWUlDeA=="
 )
 
-// capture makes a provider of a behaviour and records the bodies that it is sent.
+// capture makes a provider with a behaviour, and records the bodies of its requests.
 func capture(t *testing.T, factory Factory, b Behaviour, req *providers.Request) (p providers.Provider, bodies func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -81,8 +81,8 @@ func capture(t *testing.T, factory Factory, b Behaviour, req *providers.Request)
 	}
 }
 
-// takes sends a kind of part. It reports whether the provider takes it; if not, it must
-// say so before it sends anything.
+// takes sends a kind of part. It reports whether the provider takes it; if not, the
+// provider must return an error before it sends anything.
 func takes(t *testing.T, factory Factory, c partCase) bool {
 	t.Helper()
 	req := request(false)
@@ -120,17 +120,17 @@ func testParts(t *testing.T, factory Factory) {
 	}
 }
 
-// thoughts is what becomes of the thoughts of a history.
+// thoughts is the treatment of a history's thoughts.
 type thoughts string
 
 const (
 	thoughtsTaken  thoughts = "yes"
-	thoughtsOwn    thoughts = "its own" // those that it made, by their data
+	thoughtsOwn    thoughts = "its own" // the ones with its opaque data
 	thoughtsDenied thoughts = "left out"
 )
 
-// testThoughts has an answer with a thought, whose data must come back to the service as
-// it was.
+// testThoughts has an answer with a thought, whose data must be returned to the service
+// unchanged.
 func testThoughts(t *testing.T, factory Factory) thoughts {
 	taken := thoughtsDenied
 	for _, stream := range []bool{false, true} {
@@ -160,7 +160,7 @@ func testThoughts(t *testing.T, factory Factory) thoughts {
 		for _, thought := range list {
 			shown += thought.Text
 		}
-		// One without data need not be told.
+		// A thought without data need not be reported.
 		withData := slices.DeleteFunc(slices.Clone(list), func(t providers.Thought) bool { return t.Opaque == "" })
 		if shown != thoughtText || said.String() != shown || len(withData) == 0 || !slices.Equal(told, withData) {
 			t.Fatalf("stream=%v: the thoughts are %q, the deltas said %q and told of %q", stream, list, said.String(), told)
@@ -176,8 +176,8 @@ func testThoughts(t *testing.T, factory Factory) thoughts {
 	return taken
 }
 
-// history sends a history with thoughts, and returns what the service gets: nothing
-// where there is no service.
+// history sends a history with thoughts, and returns the service's request. It is empty
+// if there is no service.
 func history(t *testing.T, factory Factory, list ...providers.Thought) string {
 	t.Helper()
 	req := request(false)
@@ -195,7 +195,7 @@ func history(t *testing.T, factory Factory, list ...providers.Thought) string {
 }
 
 // CheckTable checks the line of a provider in the table of parts of docs/providers.md
-// against what the provider does.
+// against the provider.
 func CheckTable(t *testing.T, name string, factory Factory) {
 	t.Helper()
 	docs, err := os.ReadFile("../../docs/providers.md")
@@ -221,7 +221,7 @@ func CheckTable(t *testing.T, name string, factory Factory) {
 	}
 }
 
-// checkPieces checks that the pieces of tool calls are the calls.
+// checkPieces checks that the pieces of tool calls make up the calls.
 func checkPieces(t testing.TB, pieces []providers.CallPiece, calls []providers.ToolCall) {
 	t.Helper()
 	var joined []providers.ToolCall

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -11,7 +12,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// CheckHeaders checks all headers of a request in JSON but its length. Want has
+// CheckHeaders checks all headers of a request in JSON except its length. want has
 // neither User-Agent nor Content-Type.
 func CheckHeaders(t testing.TB, r Request, want map[string]string) {
 	t.Helper()
@@ -32,13 +33,12 @@ func CheckHeaders(t testing.TB, r Request, want map[string]string) {
 
 // Unsendable is a request that the service would reject.
 type Unsendable = struct {
-	// Name says what is wrong with it, Want is part of the error's reason.
+	// Name names the mistake. Want is a part of the error's reason.
 	Name, Want string
 	Request    providers.Request
 }
 
-// CheckUnsendable checks that requests are refused as such before they are
-// sent.
+// CheckUnsendable checks that these requests are refused before they are sent.
 func (s *Subject) CheckUnsendable(t *testing.T, tests []Unsendable) {
 	t.Helper()
 	p := s.Connect(t, "http://localhost:1")
@@ -51,9 +51,9 @@ func (s *Subject) CheckUnsendable(t *testing.T, tests []Unsendable) {
 	}
 }
 
-// CheckUnsendableParameters checks that parameters that the service does not
-// have, and that change what is asked for, are refused and not left out, also when
-// requests are prepared. They are by a part of the error's reason.
+// CheckUnsendableParameters checks that parameters that the service does not have and
+// that change the meaning of the request are refused, not omitted, also when requests
+// are prepared. The keys are parts of the errors' reasons.
 func (s *Subject) CheckUnsendableParameters(t *testing.T, parameters map[string]providers.Parameters) {
 	t.Helper()
 	for reason, p := range parameters {
@@ -69,20 +69,19 @@ func (s *Subject) CheckUnsendableParameters(t *testing.T, parameters map[string]
 	}
 }
 
-// Translation is what becomes of a request's parameters.
+// Translation is the expected form of a request's parameters.
 type Translation = struct {
 	Name, Model string
 	Parameters  providers.Parameters
-	// Extra are names and JSON texts by turns.
+	// Extra has pairs of a name and a JSON text.
 	Extra []string
-	// Want is the request's body, LeftOut the names of the parameters that it
-	// lacks.
+	// Want is the request's body. LeftOut has the names of the omitted parameters.
 	Want    string
 	LeftOut []string
 }
 
-// CheckParameters checks the bodies of requests with parameters. Reply is any
-// answer; short makes a body short to read: the tests have it so.
+// CheckParameters checks the bodies of requests with parameters. reply is any answer;
+// short abbreviates a body to the form in tests.
 func (s *Subject) CheckParameters(t *testing.T, reply Reply, short func(body, model string) string, tests []Translation) {
 	t.Helper()
 	for _, test := range tests {
@@ -96,4 +95,44 @@ func (s *Subject) CheckParameters(t *testing.T, reply Reply, short func(body, mo
 			t.Errorf("%s: left out (-want +got):\n%s", test.Name, diff)
 		}
 	}
+}
+
+// Body is a request and the body that the service gets for it. If Change is not nil, it
+// changes the client's configuration.
+type Body[C any] = struct {
+	Name    string
+	Request providers.Request
+	Change  func(*C)
+	Want    string
+}
+
+// CheckBodies checks the bodies of requests of clients made by client. reply is any
+// answer. If unordered is set, the members may have any order.
+func CheckBodies[C any, P providers.Provider](t *testing.T, client func(t testing.TB, base string, change ...func(*C)) P, reply Reply, unordered bool, tests []Body[C]) {
+	t.Helper()
+	for _, test := range tests {
+		t.Run(test.Name, func(t *testing.T) {
+			got, _ := Sent(t, reply, &test.Request, func(base string) providers.Provider {
+				if test.Change == nil {
+					return client(t, base)
+				}
+				return client(t, base, test.Change)
+			})
+			diff := cmp.Diff(test.Want, got.Body)
+			if unordered {
+				diff = cmp.Diff(parsed(t, test.Want), parsed(t, got.Body))
+			}
+			if diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func parsed(t *testing.T, text string) (v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return v
 }

@@ -2,7 +2,9 @@ package providertest
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,29 +12,30 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Subject is a provider over HTTP whose wire format is tested byte by byte.
-// Run knows what every provider owes; the checks of a Subject take what only
-// one format has: the ways to spell, cut and corrupt its answers.
+// Subject is a provider over HTTP whose wire format is tested byte by byte. Run
+// checks the contract of all providers; the checks of a Subject need the details of
+// one format: the forms of its answers, and the ways to cut and corrupt them.
 type Subject struct {
-	// Name is the provider's name, which all its errors bear.
+	// Name is the provider's name, which all its errors have.
 	Name string
 	// Connect makes a provider that calls base, the URL of an Upstream.
 	Connect func(t testing.TB, base string) providers.Provider
-	// Open reads the body of an answer of status 200 without a network. Only
-	// CheckCuts, Fuzz and what measures a piece need it.
+	// Open reads the body of an answer with status 200 without a network. Only
+	// CheckCuts, Fuzz and the benchmarks of a piece need it.
 	Open func(body io.ReadCloser) providers.Stream
-	// Request is what the checks send. They set Stream and Parameters.
+	// Request is the request that the checks send. They set Stream and
+	// Parameters.
 	Request providers.Request
 }
 
-// Outcome is what a caller sees of an answer.
+// Outcome is the caller's view of an answer.
 type Outcome struct {
-	// Text is the whole text, Pieces are the pieces that are not empty.
+	// Text is the whole text. Pieces are the pieces that are not empty.
 	Text   string
 	Pieces []string
-	// Result is that at the end of the answer.
+	// Result is the result at the end of the answer.
 	Result providers.Result
-	// Err is why the answer is not whole.
+	// Err is the error of an incomplete answer.
 	Err error
 }
 
@@ -51,6 +54,46 @@ func Read(s providers.Stream) Outcome {
 		if d.Content != "" {
 			o.Pieces = append(o.Pieces, d.Content)
 			o.Text += d.Content
+		}
+	}
+}
+
+// Told returns the deltas of an answer, read without a network: thoughts as ~text~ and
+// <data>, and pieces of calls as [index id name arguments]. It also returns the result,
+// whose thoughts must be the thoughts of the deltas.
+func (s *Subject) Told(t testing.TB, reply Reply) (string, providers.Result, error) {
+	t.Helper()
+	answer := s.Open(io.NopCloser(strings.NewReader(reply.Text())))
+	defer answer.Close()
+	var b, thinking, data strings.Builder
+	for {
+		d, err := answer.Next()
+		if err != nil {
+			r := answer.Result()
+			var text, opaque string
+			for _, thought := range r.Thoughts {
+				text += thought.Text
+				opaque += thought.Opaque
+			}
+			if text != thinking.String() || opaque != data.String() {
+				t.Errorf("the thoughts of the result are %+v, those of the deltas %q and %q", r.Thoughts, &thinking, &data)
+			}
+			if err == io.EOF {
+				err = nil
+			}
+			return b.String(), r, err
+		}
+		if d.Thinking != "" {
+			b.WriteString("~" + d.Thinking + "~")
+			thinking.WriteString(d.Thinking)
+		}
+		if d.Thought != nil {
+			b.WriteString("<" + d.Thought.Opaque + ">")
+			data.WriteString(d.Thought.Opaque)
+		}
+		b.WriteString(d.Content)
+		for _, c := range d.Calls {
+			fmt.Fprintf(&b, "[%d %s %s %s]", c.Index, c.ID, c.Name, c.Arguments)
 		}
 	}
 }
@@ -82,10 +125,10 @@ func (s *Subject) request(stream bool) *providers.Request {
 	return &req
 }
 
-// Sent sends a request to the provider that connect makes of the URL of an
-// upstream with this reply. It returns what the upstream got, and the result
-// before the answer is read. Where the provider prepares requests, those that were
-// prepared must be the same, the second one too.
+// Sent sends a request to the provider that connect makes from the URL of an upstream
+// with this reply. It returns the upstream's request, and the result before the answer
+// is read. If the provider prepares requests, prepared requests must be the same,
+// including the second one.
 func Sent(t testing.TB, reply Reply, req *providers.Request, connect func(base string) providers.Provider) (Request, providers.Result) {
 	t.Helper()
 	up := NewUpstream(t).Always(reply)
@@ -119,7 +162,7 @@ func Sent(t testing.TB, reply Reply, req *providers.Request, connect func(base s
 	return sent, result
 }
 
-// Extra is a request's member Extra: names and JSON texts by turns.
+// Extra returns a request's member Extra from pairs of a name and a JSON text.
 func Extra(pairs ...string) map[string]json.RawMessage {
 	extra := map[string]json.RawMessage{}
 	for i := 0; i < len(pairs); i += 2 {

@@ -15,14 +15,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// toolCalls are what the contract has models ask for.
+// toolCalls are the calls of models in the contract.
 var toolCalls = []providers.ToolCall{
 	{ID: "call_a1", Name: "get_weather", Arguments: `{"city":"Gent \"\u2028 ü 🌍","days":[1,2.50]}`},
 	{ID: "call_b2", Name: "get_time", Arguments: `{}`},
 	{ID: "call_c3", Name: "get_weather", Arguments: `{"city":"Rio"}`},
 }
 
-// withTools is a request that offers tools.
+// withTools returns a request that offers tools.
 func withTools(stream bool) *providers.Request {
 	req := request(stream)
 	req.Parameters.Tools = []providers.Tool{
@@ -36,8 +36,8 @@ func withTools(stream bool) *providers.Request {
 	return req
 }
 
-// offer sends a request with tools. It is nil where the provider has no tools:
-// then it must say so, and not answer without them.
+// offer sends a request with tools. It returns nil if the provider has no tools: then
+// the provider must return an error, and not answer without them.
 func offer(t *testing.T, p providers.Provider, req *providers.Request) providers.Stream {
 	t.Helper()
 	s, err := p.Invoke(t.Context(), req)
@@ -91,7 +91,7 @@ func testToolCalls(t *testing.T, factory Factory) {
 	}
 }
 
-// comparable brings arguments into one form. Ids are the provider's own affair.
+// comparable normalizes arguments, and removes ids, which the provider chooses.
 func comparable(t *testing.T, calls []providers.ToolCall) []providers.ToolCall {
 	t.Helper()
 	list := make([]providers.ToolCall, len(calls))
@@ -128,7 +128,7 @@ func testBrokenToolCalls(t *testing.T, factory Factory) {
 	}
 }
 
-// mayBeLeftOut are the parameters without which a request means the same.
+// mayBeLeftOut are the parameters that do not change the meaning of a request.
 var mayBeLeftOut = []string{
 	"temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed", "reasoning_effort", "tools", "tools.strict",
 }
@@ -153,8 +153,8 @@ func testLeftOut(t *testing.T, factory Factory) {
 	}
 }
 
-// CheckToolCalls checks what holds of the tool calls of any answer that ended
-// with err: each is whole, and there are none where the answer is not.
+// CheckToolCalls checks the tool calls of an answer that ended with err: each must be
+// complete, and an incomplete answer must have none.
 func CheckToolCalls(t testing.TB, err error, calls []providers.ToolCall) {
 	t.Helper()
 	if err != io.EOF && len(calls) > 0 {

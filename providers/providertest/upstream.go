@@ -1,10 +1,10 @@
-// Package providertest is what tests of providers share:
+// Package providertest has the common tools for tests of providers:
 //
-//   - [Upstream], a local server that answers byte by byte as a test says,
-//     failures included,
-//   - [Run], the contract that every provider passes,
-//   - [Subject], checks for the cases that only one wire format has: odd, cut and
-//     corrupt answers, error bodies, requests.
+//   - [Upstream], a local server whose answers and failures a test specifies byte by
+//     byte,
+//   - [Run], the contract that every provider must pass,
+//   - [Subject], checks for cases of a single wire format: unusual, cut and corrupt
+//     answers, error bodies, requests.
 package providertest
 
 import (
@@ -26,45 +26,45 @@ type End int
 
 // The ways a reply ends.
 const (
-	// Complete ends the body as HTTP does.
+	// Complete ends the body correctly.
 	Complete End = iota
 	// Cut closes the connection without the body's end.
 	Cut
 	// Reset resets the connection.
 	Reset
-	// Hang sends nothing more until the client goes away.
+	// Hang sends nothing more until the client closes the connection.
 	Hang
-	// Unframed sends the body without length or chunks and closes: its end
-	// looks the same as a cut.
+	// Unframed sends the body without a length or chunks and closes the
+	// connection, so its end looks like a cut.
 	Unframed
 )
 
 // Reply is one answer of an upstream.
 type Reply struct {
-	// Status is the HTTP status, 200 where it is 0. A negative one sends
-	// nothing, not even headers: only End happens. After 101 nothing is sent
-	// until the client goes away.
+	// Status is the HTTP status; 0 means 200. If it is negative, nothing is
+	// sent, not even headers, and only End applies. After 101 nothing is sent
+	// until the client closes the connection.
 	Status int
 	Header map[string]string
-	// Body is sent piece by piece, each in a write and a chunk of its own.
+	// Body is sent piece by piece, each in its own write and chunk.
 	Body []string
-	// Delay is waited before each piece, HeaderDelay before the headers.
+	// Delay is the pause before each piece, HeaderDelay before the headers.
 	Delay, HeaderDelay time.Duration
-	// Gate, where set, is received from before each piece but the first.
+	// Gate, if set, is received from before each piece except the first.
 	Gate <-chan struct{}
 	End  End
 }
 
-// Text is the whole body.
+// Text returns the whole body.
 func (r Reply) Text() string { return strings.Join(r.Body, "") }
 
-// Ended is the reply with another end.
+// Ended returns the reply with another end.
 func Ended(how End, r Reply) Reply {
 	r.End = how
 	return r
 }
 
-// Request is a request that an upstream got.
+// Request is a request received by an upstream.
 type Request struct {
 	Method string
 	Path   string
@@ -73,8 +73,7 @@ type Request struct {
 	Body   string
 }
 
-// Upstream is an HTTP server that replies as it is told. Its address is a
-// loopback address.
+// Upstream is an HTTP server with scripted replies, on a loopback address.
 type Upstream struct {
 	// URL is its base URL, without a path.
 	URL string
@@ -92,7 +91,7 @@ type Upstream struct {
 	active   atomic.Int64
 }
 
-// NewUpstream starts an upstream that ends with the test.
+// NewUpstream starts an upstream, and closes it when the test ends.
 func NewUpstream(t testing.TB) *Upstream {
 	u := &Upstream{closed: make(chan struct{})}
 	u.server = httptest.NewUnstartedServer(http.HandlerFunc(u.serve))
@@ -107,14 +106,14 @@ func NewUpstream(t testing.TB) *Upstream {
 	return u
 }
 
-// Close stops the upstream and everything it still sends.
+// Close stops the upstream and its unfinished replies.
 func (u *Upstream) Close() {
 	u.close.Do(func() { close(u.closed) })
 	u.server.CloseClientConnections()
 	u.server.Close()
 }
 
-// Then adds the replies to the next requests, one each.
+// Then adds replies to the next requests, one reply for each.
 func (u *Upstream) Then(replies ...Reply) *Upstream {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -122,7 +121,7 @@ func (u *Upstream) Then(replies ...Reply) *Upstream {
 	return u
 }
 
-// Always sets the reply to requests that no other reply was set for.
+// Always sets the reply to requests for which no other reply was set.
 func (u *Upstream) Always(reply Reply) *Upstream {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -130,8 +129,8 @@ func (u *Upstream) Always(reply Reply) *Upstream {
 	return u
 }
 
-// Choose sets a function that makes the replies to requests that no other
-// reply was set for. It is called by several goroutines at once.
+// Choose sets a function that makes the replies to requests for which no other reply
+// was set. Several goroutines may call it concurrently.
 func (u *Upstream) Choose(choose func(Request) Reply) *Upstream {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -139,7 +138,7 @@ func (u *Upstream) Choose(choose func(Request) Reply) *Upstream {
 	return u
 }
 
-// Play is Choose for a factory of the contract, which is told of the requests.
+// Play is Choose for a factory of the contract, and passes the requests to the test.
 func (u *Upstream) Play(b Behaviour, choose func(Request) Reply) *Upstream {
 	return u.Choose(func(r Request) Reply {
 		if b.asked != nil {
@@ -152,17 +151,17 @@ func (u *Upstream) Play(b Behaviour, choose func(Request) Reply) *Upstream {
 	})
 }
 
-// Requests are the requests so far.
+// Requests returns the requests so far.
 func (u *Upstream) Requests() []Request {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return append([]Request(nil), u.requests...)
 }
 
-// Connections counts the connections that were opened.
+// Connections returns the number of connections that were opened.
 func (u *Upstream) Connections() int { return int(u.conns.Load()) }
 
-// Active counts the requests being answered.
+// Active returns the number of requests being answered.
 func (u *Upstream) Active() int { return int(u.active.Load()) }
 
 func (u *Upstream) take(r Request) Reply {
@@ -246,7 +245,7 @@ func wait(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// end ends an answer in an unfriendly way.
+// end ends an answer incorrectly.
 func end(w http.ResponseWriter, r *http.Request, how End) {
 	if how == Hang {
 		<-r.Context().Done()
@@ -262,8 +261,8 @@ func end(w http.ResponseWriter, r *http.Request, how End) {
 	conn.Close()
 }
 
-// switchProtocols answers 101 and leaves the connection to a protocol that
-// no side speaks, until the client closes it or the upstream ends.
+// switchProtocols answers 101 and then sends nothing on the connection, until the
+// client closes it or the upstream ends.
 func (u *Upstream) switchProtocols(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// UsageTest is what an API says of an answer's usage, in its own words, and what a
-// provider has to read of it.
+// UsageTest is an API's report of an answer's usage, in its own format, and the
+// usage that a provider must read from it.
 type UsageTest struct {
 	Name string
 	Said string
 	Want providers.Usage
 }
 
-// CheckUsage reads usages of whole answers and of streams. The functions make an answer
-// of which the API says so; broken makes a stream that breaks off after it has said so,
-// and is nil where an API says it at the end alone.
+// CheckUsage reads usages from whole answers and from streams. The functions make an
+// answer with such a report. broken makes a stream that breaks off after the report; it is
+// nil if an API reports usage only at the end.
 func (s *Subject) CheckUsage(t *testing.T, whole, stream, broken func(said string) Reply, tests []UsageTest) {
 	for _, test := range tests {
 		for form, reply := range map[string]func(string) Reply{"whole": whole, "stream": stream, "broken": broken} {

@@ -28,7 +28,7 @@ type addressRule struct {
 }
 
 // ruleFor derives the rule from the host of a base URL: a host that is itself
-// an address, or localhost, was meant and is allowed, and nothing beside it.
+// an address, or localhost, was meant and is allowed, and nothing else.
 func ruleFor(host string, allowPrivate bool) addressRule {
 	rule := addressRule{private: allowPrivate}
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
@@ -61,8 +61,8 @@ func (r addressRule) allows(addr netip.Addr) bool {
 	return r.private || r.loopback && addr.IsLoopback() || r.literal.IsValid() && r.literal == addr || public(addr)
 }
 
-// What the IANA special-purpose address registries (RFC 6890 and its updates)
-// reserve and netip.Addr has no method for.
+// The addresses that the IANA special-purpose address registries (RFC 6890 and
+// its updates) reserve and netip.Addr has no method for.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("100.64.0.0/10"), // carrier-grade NAT, and some clouds' metadata

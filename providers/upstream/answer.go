@@ -37,7 +37,7 @@ func (a *Answer) Linger(d time.Duration) {
 	}
 }
 
-// StopLinger lets the reading go on.
+// StopLinger resumes the reading.
 func (a *Answer) StopLinger() {
 	if a.linger != nil {
 		a.linger.Stop()
@@ -74,7 +74,7 @@ func NewEventAnswer(k Call, body io.ReadCloser, what string) EventAnswer {
 // Ready reports whether the next event can be had without waiting.
 func (a *EventAnswer) Ready() bool { return a.events.Buffered() }
 
-// Event returns the next event or, where the body is one JSON value, all of it
+// Event returns the next event or, if the body is one JSON value, all of it
 // as an event that is Whole. After that there is none: a stream ends with
 // Lookahead.Last. The error is that of reading, or a *providers.Error; Cut makes
 // one of both.
@@ -118,9 +118,9 @@ func (a *EventAnswer) first() (Event, error) {
 	return Event{}, nil
 }
 
-// Parse parses an event's data: nil where it is blank. The value is valid until
-// the next call of Event, or Close. The error is a *providers.Error where the data is
-// not JSON, or providers.ErrNoRoom where there is no memory for what it holds.
+// Parse parses an event's data; blank data gives nil. The value is valid until
+// the next call of Event, or Close. The error is a *providers.Error if the data is
+// not JSON, or providers.ErrNoRoom if there is no memory for its values.
 func (a *EventAnswer) Parse(event Event) (*fastjson.Value, error) {
 	v, err := a.Body.Parse(event.Data)
 	if err == nil {

@@ -19,13 +19,14 @@ const (
 	// time, and when an answer turns out to be long.
 	firstText = 512
 	textBlock = 4 << 10
-	// maxPooledParser bounds what a parser may have read to be kept.
+	// maxPooledParser bounds the size of the bodies that a parser may have read
+	// to be kept.
 	maxPooledParser = 64 << 10
 )
 
 var parsers = sync.Pool{New: func() any { return new(fastjson.Parser) }}
 
-// Body is the body of an answer with what reading it takes: a parser, and
+// Body is the body of an answer and the tools to read it: a parser, and
 // memory for its text. Close must be called.
 type Body struct {
 	reader io.ReadCloser
@@ -44,7 +45,7 @@ func NewBody(body io.ReadCloser) Body {
 // Parse parses JSON. The value is valid until the next call, or Rest or Close. Half
 // characters at the edges of its strings are kept for AppendText and Lookahead,
 // which join them. The error is ErrTooLarge beyond maxValues, and
-// providers.ErrNoRoom where there is no memory for what it holds.
+// providers.ErrNoRoom if there is no memory for it.
 func (b *Body) Parse(data []byte) (*fastjson.Value, error) {
 	data, err := soundEscapes(data)
 	if err != nil {
@@ -84,7 +85,7 @@ func (b *Body) Whole(head []byte) ([]byte, error) {
 	}
 	b.ended = true
 	body = bytes.TrimPrefix(body, byteOrderMark)
-	return body, b.holdParsed(body) // here, where it is no failure of parsing
+	return body, b.holdParsed(body) // here, because it is no failure of parsing
 }
 
 // Drain reads on to the end of the framing, which is most likely here already,
@@ -118,7 +119,7 @@ func (b *Body) Rest() {
 	}
 }
 
-// Format is what a body holds.
+// Format is the format of a body.
 type Format uint8
 
 // The formats.
@@ -129,7 +130,7 @@ const (
 )
 
 // Format finds out what the body holds from its first byte that is no white
-// space: no header is to be trusted in this. It returns what was read of it.
+// space: no header is to be trusted in this. It returns the bytes that it read.
 // The error is that of reading.
 func (e *EventReader) Format() (Format, []byte, error) {
 	head, err := e.Peek()
@@ -149,7 +150,7 @@ func (e *EventReader) Format() (Format, []byte, error) {
 const maxTokens = 1 << 53
 
 // Countable reports whether each of some counts of tokens that is there makes sense. Where
-// one does not, none of what stands beside it is to be relied on: the answer's tokens are
+// one does not, no count next to it is to be relied on: the answer's tokens are
 // estimated.
 func Countable(counts ...*fastjson.Value) bool {
 	for _, v := range counts {
@@ -163,7 +164,7 @@ func Countable(counts ...*fastjson.Value) bool {
 	return true
 }
 
-// Tokens reads a count of tokens, 0 where it makes no sense.
+// Tokens reads a count of tokens, and returns 0 if it makes no sense.
 func Tokens(v *fastjson.Value) int64 {
 	if v == nil || v.Type() != fastjson.TypeNumber {
 		return 0
@@ -173,4 +174,18 @@ func Tokens(v *fastjson.Value) int64 {
 		return 0
 	}
 	return int64(f)
+}
+
+// UpdateTokens sets a running count of tokens to v. A count that is absent,
+// zero or makes no sense says nothing new.
+func UpdateTokens(count *int64, v *fastjson.Value) {
+	if n := Tokens(v); n > 0 {
+		*count = n
+	}
+}
+
+// IsError reports whether a JSON value has a member error that is not null.
+func IsError(v *fastjson.Value) bool {
+	e := v.Get("error")
+	return e != nil && e.Type() != fastjson.TypeNull
 }

@@ -1,6 +1,6 @@
 // Package upstream is the HTTP side of all providers: one client with retries
 // below the response's headers, limits and an address check; a reader of
-// server-sent events; and what providers' headers and error texts have in
+// server-sent events; and what providers' bodies, headers and error texts have in
 // common.
 package upstream
 
@@ -19,7 +19,7 @@ import (
 // The limits of an upstream response, in bytes.
 const (
 	MaxHeader    = 64 << 10
-	MaxErrorBody = 64 << 10 // the rest of an error's body is not read
+	MaxErrorBody = 64 << 10 // more of an error's body is not read
 	MaxBody      = 16 << 20 // of a whole answer
 	MaxStream    = 64 << 20 // of a streamed answer, framing included
 	MaxEvent     = 2 << 20  // of one line or one event of a stream
@@ -31,7 +31,7 @@ const (
 	handshakeTimeout = 5 * time.Second
 )
 
-// UserAgent is what upstreams see.
+// UserAgent is the User-Agent header of requests.
 var UserAgent = "Cadenza/" + version()
 
 func version() string {
@@ -50,10 +50,10 @@ func version() string {
 
 // Config describes the upstream of one provider.
 type Config struct {
-	// BaseURL is what requests are sent to; its host decides which addresses
-	// are connected to.
+	// BaseURL is the URL that requests are sent to; its host decides which
+	// addresses are connected to.
 	BaseURL *url.URL
-	// AllowPrivate lets the host's name resolve to an address that is not
+	// AllowPrivate permits the host's name to resolve to an address that is not
 	// public, such as 10.0.0.1 or 127.0.0.1.
 	AllowPrivate bool
 	// Proxy is the proxy to use, nil for none. The environment's is never
@@ -75,7 +75,7 @@ type Client struct {
 	host      string
 }
 
-// NewClient makes a client. Its errors are those of the configuration.
+// NewClient makes a client. Its errors are mistakes of the configuration.
 func NewClient(config Config) (*Client, error) {
 	if err := checkBaseURL(config.BaseURL); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func NewClient(config Config) (*Client, error) {
 		MaxIdleConnsPerHost:    idleConnections(inflight.Descriptors()),
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: MaxHeader,
-		// No limit could be set on what is decompressed.
+		// No limit could be set on the decompressed size.
 		DisableCompression: true,
 		ForceAttemptHTTP2:  true,
 		HTTP2: &http.HTTP2Config{
@@ -138,7 +138,7 @@ func hostOf(u *url.URL) string {
 // idleConnections is how many connections to a host a client keeps that no call uses, in
 // a process that may hold so many descriptors: as many as calls may be in flight there by
 // default, since beyond that each call dials anew, as far as the reserve that calls leave
-// alone has room for those of three clients.
+// alone suffices for the headers of three clients.
 func idleConnections(descriptors int) int {
 	return min(max(descriptors/32, 2), inflight.Limits{}.WithDefaults(descriptors).Host)
 }

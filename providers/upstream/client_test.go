@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-
 	"io"
 	"log"
 	"net"
@@ -30,21 +29,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newClient(t testing.TB, base string, change ...func(*Config)) *Client {
-	t.Helper()
-	u, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := Config{BaseURL: u}
-	for _, f := range change {
-		f(&config)
-	}
-	c, err := NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
+	return providertest.Client(t, NewClient, Config{BaseURL: providertest.URL(t, base)}, change...)
 }
 
 // post sends a body within a budget and returns the status and the body.
@@ -280,8 +265,8 @@ func TestHeadersAreLimited(t *testing.T) {
 	}
 }
 
-// TestConnectFailuresSayWhatFailed holds that what failed is found in the errors
-// that the client has.
+// TestConnectFailuresSayWhatFailed checks that the step that failed is found in
+// the errors that the client has.
 func TestConnectFailuresSayWhatFailed(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()

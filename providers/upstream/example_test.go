@@ -23,7 +23,7 @@ type stream struct {
 // Next returns the next delta.
 func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 
-// Result is what is known of the answer.
+// Result is the answer as far as it is known.
 func (s *stream) Result() providers.Result { return s.result }
 
 // Step reads one event. Only the service's own word is an end.
@@ -49,7 +49,7 @@ func describe(call upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 	return e.Message != ""
 }
 
-// A client of a service, without what it does to a request.
+// A client of a service, without its changes to a request.
 func ExampleService() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer the-key-1234" {

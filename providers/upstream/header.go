@@ -12,14 +12,15 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// maxRetryAfter bounds what a provider may ask for: beyond it the number is
-// taken for this one, so that nothing overflows.
+// maxRetryAfter bounds the wait that a provider may ask for: beyond it the
+// number is taken for this one, so that nothing overflows.
 const maxRetryAfter = 24 * time.Hour
 
 // RetryAfter reads how long a provider asks to wait: retry-after-ms or
-// x-ms-retry-after-ms in milliseconds, else Retry-After (RFC 9110, section
-// 10.2.3) in seconds, decimals allowed, or as a date. It is 0 where there is
-// none, or none that makes sense, and 24 hours at most.
+// x-ms-retry-after-ms in milliseconds, else Retry-After (RFC 9110,
+// https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3) in seconds, decimals
+// allowed, or as a date. It is 0 if there is none, or none that makes sense,
+// and 24 hours at most.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	for _, name := range [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
 		if d, ok := parseDelay(h.Get(name), time.Millisecond); ok {
@@ -59,7 +60,7 @@ func Advice(h http.Header) providers.Advice {
 	return providers.NoAdvice
 }
 
-// CheckKey returns what keeps a key or a token from being sent in a header, nil
+// CheckKey returns an error if a key or a token can't be sent in a header, nil
 // where nothing does.
 func CheckKey(key string) error {
 	if !ValidHeaderValue(key) {

@@ -7,9 +7,9 @@ import (
 
 // Hold counts bytes that are about to be held of the answer whose body is r,
 // until r is closed; a negative number gives them back. The error is
-// providers.ErrNoRoom where the answers of all upstreams hold as much as they
-// may. Bodies of answers of a Client's count, and what wraps them counts if it
-// has a method Hold that passes it on.
+// providers.ErrNoRoom if the answers of all upstreams hold as much as they
+// may. The bodies of a Client's answers count, and a wrapper of one counts if
+// it has a method Hold that passes it on.
 func Hold(r io.Reader, bytes int) error {
 	if h, ok := r.(interface{ Hold(bytes int) error }); ok {
 		return h.Hold(bytes)
@@ -23,9 +23,9 @@ const (
 	largestPiece = 1 << 20
 )
 
-// readWhole reads the rest of an answer, of which head was read, into the memory of
+// readWhole reads an answer, of which head was read already, into the memory of
 // head as far as that goes. It reads in pieces that it joins at the end: so it holds
-// no more than twice what came, whatever length was announced.
+// no more than twice the bytes that came, whatever length was announced.
 func readWhole(head []byte, body io.Reader) ([]byte, error) {
 	var full [][]byte // pieces
 	piece, size, counted := head, len(head), 0
@@ -68,15 +68,16 @@ const (
 	// maxValues bounds the values of one text of JSON: parsed, a value of two
 	// bytes takes two hundred times as much. The longest answers have hundreds.
 	maxValues = 200_000
-	// valueSize is what a value takes, in bytes, at worst: the parser's block of
-	// them grows by a quarter at a time, and whatever it has grown out of is still
-	// pointed to.
+	// valueSize is the memory of a value, in bytes, at worst: the parser's block
+	// of them grows by a quarter at a time, and the blocks that it has outgrown
+	// are still pointed to.
 	valueSize = 450
-	// freeParsed is what a parser may hold without being counted, in bytes.
+	// freeParsed is the memory that a parser may hold without being counted, in
+	// bytes.
 	freeParsed = 64 << 10
 )
 
-// holdParsed counts what the parser holds of data: a copy, and its values.
+// holdParsed counts the parser's memory for data: a copy, and its values.
 func (b *Body) holdParsed(data []byte) error {
 	most := max(b.held, freeParsed)
 	if len(data)*(1+valueSize/2) <= most {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/providertest"
 )
@@ -118,13 +118,14 @@ func TestLargeAnswersAreHeld(t *testing.T) {
 // TestNothingIsHeldAfterTheEnd ends the reading of answers in all ways there
 // are, at any time.
 func TestNothingIsHeldAfterTheEnd(t *testing.T) {
+	random := gatewaytest.Random(t)
 	var wait sync.WaitGroup
 	for name, test := range readers {
 		for range 4 {
 			ctx, cancel := context.WithCancel(t.Context())
 			body := answer(t, ctx, test.text(1<<20))
-			after := rand.IntN(1 << 20)
-			way := rand.IntN(4)
+			after := random.IntN(1 << 20)
+			way := random.IntN(4)
 			wait.Go(func() {
 				defer cancel()
 				defer body.Close()

@@ -31,7 +31,8 @@ func TestHost(t *testing.T) {
 }
 
 // TestIdleConnectionsFitTheReserve holds three clients' idle connections to the
-// part of the descriptors that callers and calls leave, beside two dozen files.
+// part of the descriptors that callers and calls leave, next to two dozen
+// files.
 func TestIdleConnectionsFitTheReserve(t *testing.T) {
 	for descriptors := 1024; descriptors <= 1<<20; descriptors *= 2 {
 		process := inflight.DefaultProcess(descriptors)
@@ -40,7 +41,7 @@ func TestIdleConnectionsFitTheReserve(t *testing.T) {
 			t.Errorf("of %d descriptors %d are left for %d idle connections", descriptors, left, idle)
 		}
 	}
-	// With room for them there are as many as calls that may be in flight.
+	// If they suffice there are as many as calls that may be in flight.
 	if n := idleConnections(1 << 20); n != 1536 || n != (inflight.Limits{}).WithDefaults(1<<20).Host {
 		t.Errorf("%d idle connections where there is room", n)
 	}

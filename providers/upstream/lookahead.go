@@ -22,8 +22,8 @@ type Steps interface {
 // characters that are split between two steps, and hands out tool calls and
 // keeps thoughts. Its zero value is ready for use.
 type Lookahead struct {
-	// Calls are the tool calls of the answer: what a step adds to them is handed out
-	// with its delta.
+	// Calls are the tool calls of the answer: the pieces that a step adds are handed
+	// out with its delta.
 	Calls ToolCalls
 
 	content  halves
@@ -34,7 +34,7 @@ type Lookahead struct {
 	ahead    bool              // next and its error are already read
 	next     providers.Delta
 	nextErr  error
-	end      error // the end, once what was held before it is handed out
+	end      error // the end, once everything held before it is handed out
 	err      error // the end: it stays
 	closed   bool
 }
@@ -54,7 +54,7 @@ func (l *Lookahead) Next(s Steps) (providers.Delta, error) {
 	if l.err != nil {
 		return providers.Delta{}, l.err
 	}
-	// What can be had without waiting is looked at now: only then is it known
+	// Look now at everything that needs no waiting: only then is it known
 	// whether it leads to another delta.
 	for l.end != nil || len(l.said) > 0 || s.Ready() {
 		l.next, l.nextErr = l.step(s)
@@ -71,20 +71,22 @@ func says(d *providers.Delta) bool {
 	return d.Content != "" || d.Thinking != "" || d.Calls != nil || d.Thought != nil || d.Logprobs != nil
 }
 
-// Say hands out a delta before that of the step that calls it, for a step that says
-// several things one after the other. Tool calls that the step began before come
+// Say hands out a delta, if it says something, before that of the step that calls it,
+// for a step that says several things one after the other. Tool calls that the step began before come
 // before it.
 func (l *Lookahead) Say(d providers.Delta) {
 	if calls := l.Calls.take(); calls != nil {
 		l.said = append(l.said, providers.Delta{Calls: calls})
 	}
-	l.take(&d)
-	l.said = append(l.said, d)
+	if says(&d) {
+		l.take(&d)
+		l.said = append(l.said, d)
+	}
 }
 
-// Thoughts are those of the answer so far, see providers.Result. Deltas with Thinking
-// make a thought up to a delta with Thought, or with another thing. More than MaxBody
-// of them are not kept.
+// Thoughts are the thoughts of the answer so far, see providers.Result. Deltas with
+// Thinking make a thought up to a delta with Thought, or with another thing. More
+// than MaxBody of them are not kept.
 func (l *Lookahead) Thoughts() []providers.Thought { return l.thoughts.all() }
 
 // step reads a step and makes its texts whole.
@@ -133,7 +135,7 @@ func (l *Lookahead) take(d *providers.Delta) {
 	l.bytes += len(d.Content)
 }
 
-// rest is what is held at the end, then the end.
+// rest returns the held delta at the end, then the end.
 func (l *Lookahead) rest() (providers.Delta, error) {
 	if rest := l.thinking.rest(); rest != "" {
 		l.thoughts.add(rest)
@@ -151,7 +153,7 @@ func (l *Lookahead) rest() (providers.Delta, error) {
 // Last makes the step that calls it the last one: the answer is whole.
 func (l *Lookahead) Last() { l.end = io.EOF }
 
-// Err is what ended the answer, nil where nothing did yet.
+// Err is the error that ended the answer, or nil.
 func (l *Lookahead) Err() error { return l.err }
 
 // Close ends the answer. It is false where that was done before.

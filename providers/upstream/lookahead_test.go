@@ -12,7 +12,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// step is what a script does next.
+// step is one step of a script.
 type step struct {
 	delta  providers.Delta
 	err    error

@@ -28,23 +28,23 @@ func (p Place) Opaque(data string) string {
 	return "@" + strconv.Itoa(p.Text) + "," + strconv.Itoa(p.Calls) + ":" + data
 }
 
-// Place returns where the answer is.
+// Place returns the current place in the answer.
 func (l *Lookahead) Place() Place { return Place{Text: l.bytes, Calls: len(l.Calls.calls)} }
 
 // Thinking returns the text of the thought that goes on, for a provider that wants it
-// back with its data. It is false where there was too much of it to be kept.
+// back with its data. It is false if the data was too large to be kept.
 func (l *Lookahead) Thinking() (text string, ok bool) {
 	return l.thoughts.text.String(), !l.thoughts.overflow
 }
 
-// placed takes apart what Opaque made.
+// placed parses the result of Opaque.
 func placed(opaque string) (p Place, data string) {
 	place, data, ok := strings.Cut(opaque, ":")
 	text, calls, both := strings.Cut(strings.TrimPrefix(place, "@"), ",")
 	if !ok || !both || !strings.HasPrefix(opaque, "@") {
 		return Place{}, opaque
 	}
-	// What is not a number is the beginning: the data is what matters.
+	// Anything but a number means the beginning: only the data matters.
 	p.Text, _ = strconv.Atoi(text)
 	p.Calls, _ = strconv.Atoi(calls)
 	return p, data
@@ -52,9 +52,9 @@ func placed(opaque string) (p Place, data string) {
 
 // InPlace calls each with the parts of an assistant's message, in the order in which the
 // answer had them: a thought in its place, whose Opaque is then the data alone, and the
-// texts, cut where thoughts were between them. What follows a thought up to the next
-// one has its texts first, then its calls. Other parts come last. InPlace ends with the
-// first error of each, which is its own.
+// texts, cut where thoughts were between them. The text that follows a thought up to
+// the next one has its texts first, then its calls. Other parts come last. InPlace ends
+// with the first error of each, which is its own.
 //
 // The thoughts @0,0 and @2,1, the text "abcd" and the calls c and d come as
 // @0,0 "ab" c @2,1 "cd" d.

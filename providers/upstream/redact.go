@@ -30,7 +30,7 @@ var (
 )
 
 // Redact makes a provider's text fit for the log: without the secrets given and
-// those that the gateway knows, without what looks like one, without the
+// those that the gateway knows, without words that look like one, without the
 // queries and the user information of URLs, as one line of at most 1 KiB.
 func Redact(text string, secrets ...string) string { return redact(text, maxText, secrets) }
 
@@ -41,7 +41,7 @@ func Excerpt(body []byte, secrets ...string) string {
 }
 
 func redact(text string, limit int, secrets []string) string {
-	// Those given first: one that is known may be a part of them.
+	// The given ones first: one that is known may be a part of them.
 	for _, s := range secrets {
 		if s != "" {
 			text = strings.ReplaceAll(text, s, redacted)

@@ -1,10 +1,8 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"math"
@@ -27,10 +25,6 @@ type repeater struct {
 // RoundTrip sends the request. A failure is a *providers.ConnectError, or the
 // context's error.
 func (r *repeater) RoundTrip(req *http.Request) (*http.Response, error) {
-	req, err := rewindable(req)
-	if err != nil {
-		return nil, &providers.ConnectError{Permanent: true, Err: err}
-	}
 	resp, err := r.transport.RoundTrip(req)
 	if err != nil {
 		return r.repeat(req, err)
@@ -38,28 +32,18 @@ func (r *repeater) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// rewindable returns the request with a body that can be sent again, byte for byte.
-func rewindable(req *http.Request) (*http.Request, error) {
-	if req.Body == nil || req.Body == http.NoBody || req.GetBody != nil {
-		return req, nil
-	}
-	content, err := io.ReadAll(req.Body)
-	req.Body.Close()
-	if err != nil {
-		return nil, err
-	}
-	again := *req
-	again.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
-	again.Body, _ = again.GetBody()
-	again.ContentLength = int64(len(content))
-	return &again, nil
-}
-
 // repeat repeats a request that has failed once. Most requests do not fail, so that
 // these have nothing to do with go-retryablehttp, which gets the failure as the
 // outcome of its own first try.
 func (r *repeater) repeat(req *http.Request, failure error) (*http.Response, error) {
 	ctx := req.Context()
+	if req.GetBody == nil && req.Body != nil && req.Body != http.NoBody {
+		// The body is gone. Those of Service.Request can be had again.
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &providers.ConnectError{Permanent: permanent(failure), Err: withoutURL(failure)}
+	}
 	shallow := *req
 	shallow.Body = nil
 	repeated, err := retryablehttp.FromRequest(&shallow)
@@ -140,16 +124,8 @@ func permanent(err error) bool {
 	if _, ok := errors.AsType[*AddressError](err); ok {
 		return true
 	}
+	// It wraps all errors of a certificate.
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		return true
 	}
 	_, ok := errors.AsType[tls.RecordHeaderError](err)
@@ -180,7 +156,7 @@ func (l limiter) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		// No provider is asked to. What would follow is the bare connection,
+		// No provider is asked to. After it comes the bare connection,
 		// which net/http leaves to its caller, beyond all deadlines.
 		resp.Body.Close()
 		resp.Body = http.NoBody
@@ -227,7 +203,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Hold counts what is held of the answer until Close.
+// Hold counts the memory of the answer until Close.
 func (b *limitedBody) Hold(bytes int) error { return b.held.Take(bytes) }
 
 func (b *limitedBody) Close() error {

@@ -27,13 +27,15 @@ type Service struct {
 	// Header is that of each request, without its secret and Accept. Requests share
 	// its values: a request's own header replaces them and does not add to them.
 	Header http.Header
+	// RejectionCode is the service's code of a request that it rejects; empty: none.
+	RejectionCode string
 
 	secret func() (string, error)
 }
 
 // NewService makes the half of a client. Errors have the name. The secret of each
-// call is what the function returns, or key where it is nil; empty sends
-// none. NewService connects to nothing: its errors are those of key and of the
+// call is the result of the function, or key if it is nil; empty sends
+// none. NewService connects to nothing: its errors are mistakes of key and of the
 // configuration.
 func NewService(name, key string, secret func() (string, error), config Config) (Service, error) {
 	if !ValidHeaderValue(key) {
@@ -59,10 +61,6 @@ func (s *Service) Close() { s.HTTP.Close() }
 
 // Host is the host and port that requests are sent to, see providers.Host.
 func (s *Service) Host() string { return s.HTTP.Host() }
-
-// ObeysContext reports that calls end with their context, see
-// providers.ObeysContext: those that go through HTTP do.
-func (s *Service) ObeysContext() bool { return true }
 
 // Begin begins a call with the secret that it sends. The error is a
 // *providers.ConnectError.
@@ -123,7 +121,7 @@ func (s *Service) Send(k Call, r *http.Request, describe Describe) (io.ReadClose
 // misunderstand. It is made before anything is sent.
 func (s *Service) Unsendable(format string, args ...any) *providers.Error {
 	return &providers.Error{
-		Provider: s.Name, Kind: providers.Status, Status: http.StatusBadRequest,
+		Provider: s.Name, Kind: providers.Status, Status: http.StatusBadRequest, Code: s.RejectionCode,
 		Reason: fmt.Sprintf(format, args...),
 	}
 }
@@ -133,12 +131,13 @@ func (s *Service) Unsendable(format string, args ...any) *providers.Error {
 type Call struct {
 	// Provider is the provider's name.
 	Provider string
-	// Secrets are what the call sends and the log must not show, at most two.
+	// Secrets are texts that the call sends and the log must not show, at most
+	// two.
 	Secrets [2]string
 }
 
-// Describe notes in e what the JSON body of an error says, and reports whether
-// it found anything. What it notes must be fit for the log: see Call.Text.
+// Describe copies the JSON body of an error into e, and reports whether it
+// found anything. The texts must be fit for the log: see Call.Text.
 type Describe func(k Call, e *providers.Error, v *fastjson.Value) bool
 
 // Redact makes a text of the service fit for the log.
@@ -173,7 +172,7 @@ func (k Call) StatusError(resp *http.Response, describe Describe) *providers.Err
 	return e
 }
 
-// Describe notes in e what the body of an error says, JSON or not.
+// Describe copies the body of an error, JSON or not, into e.
 func (k Call) Describe(e *providers.Error, body []byte, describe Describe) {
 	var parser fastjson.Parser
 	if v, err := parser.ParseBytes(body); err == nil && describe(k, e, v) {
@@ -188,7 +187,7 @@ func (k Call) Error(kind providers.ErrorKind) *providers.Error {
 }
 
 // Invalid is the error of an answer that is not a completion. The reason is in the
-// gateway's own words. What the service said must be fit for the log.
+// gateway's own words. The service's own words must be fit for the log.
 func (k Call) Invalid(reason string, said ...string) *providers.Error {
 	e := k.Error(providers.Invalid)
 	e.Reason, e.Message = reason, strings.Join(said, "")

@@ -14,7 +14,7 @@ var ErrTooLarge = errors.New("larger than the limit")
 // Event is one server-sent event. Its slices are valid until the next call of
 // the reader.
 type Event struct {
-	Name []byte // the event field, empty where there is none
+	Name []byte // the event field, or empty
 	Data []byte // the data fields, joined by line feeds
 	// Whole means that there are no events: Data is the whole answer, see
 	// EventAnswer.
@@ -22,12 +22,12 @@ type Event struct {
 }
 
 // EventReader reads a stream of server-sent events as the WHATWG HTML standard
-// (section 9.2, "Server-sent events") defines it: lines end in CRLF, LF or CR,
-// a byte order mark may come first, comments and unknown fields are skipped,
-// several data fields make one event. It differs in one point: an event at the
-// clean end of the stream is returned even without a blank line after it, because
-// providers forget that line. A reader that needs completeness looks at the data.
-// It allocates nothing per event.
+// defines it (https://html.spec.whatwg.org/multipage/server-sent-events.html):
+// lines end in CRLF, LF or CR, a byte order mark may come first, comments and
+// unknown fields are skipped, several data fields make one event. It differs in
+// one point: an event at the clean end of the stream is returned even without a
+// blank line after it, because providers forget that line. A reader that needs
+// completeness looks at the data. It allocates nothing per event.
 type EventReader struct {
 	r     io.Reader
 	limit int
@@ -57,8 +57,8 @@ func NewEventReader(r io.Reader, limit int) *EventReader {
 	return &EventReader{r: r, limit: limit, buf: firstBuffers.Get().(*[firstBuffer]byte)[:min(firstBuffer, limit)]}
 }
 
-// release gives the buffer back, unless it has grown. What the reader returned before
-// is no longer valid, and it must not be used again.
+// release gives the buffer back, unless it has grown. Events that the reader returned
+// before is no longer valid, and it must not be used again.
 func (e *EventReader) release() {
 	if cap(e.buf) == firstBuffer {
 		firstBuffers.Put((*[firstBuffer]byte)(e.buf[:firstBuffer]))
@@ -67,7 +67,7 @@ func (e *EventReader) release() {
 }
 
 // Next returns the next event that has data. The error is io.EOF at the end,
-// ErrTooLarge over the limit, providers.ErrNoRoom where there is no memory for
+// ErrTooLarge over the limit, providers.ErrNoRoom if there is no memory for
 // more, or the reader's own; it stays.
 func (e *EventReader) Next() (Event, error) {
 	if err := e.next(); err != nil {
@@ -102,8 +102,8 @@ func (e *EventReader) next() error {
 }
 
 // Peek reads on until something other than white space is there and returns
-// what is not consumed yet, for a caller that has to find out whether this is a
-// stream of events at all. It is valid until the next call of the reader.
+// the bytes not consumed yet, for a caller that has to find out whether this is
+// a stream of events at all. It is valid until the next call of the reader.
 func (e *EventReader) Peek() ([]byte, error) {
 	for {
 		head := e.buf[e.start:e.end]

@@ -17,15 +17,15 @@ import (
 // halfSize is the size of a half, in bytes.
 const halfSize = 3
 
-// replacement is written in place of what is not a character.
+// replacement is written in place of invalid characters.
 const replacement = "\ufffd"
 
 var errEscape = errors.New("a bad escape in a JSON string")
 
 // soundEscapes checks the escapes of JSON's strings, of which fastjson leaves
-// those that it does not understand as they are. Halves at the edges of a string
-// are kept for AppendText and Lookahead; others become U+FFFD. It returns data
-// itself where there is nothing to replace.
+// escapes that it does not understand as they are. Halves at the edges of a
+// string are kept for AppendText and Lookahead; others become U+FFFD. It returns
+// data itself if there is nothing to replace.
 func soundEscapes(data []byte) ([]byte, error) {
 	var sound []byte
 	from := 0  // data before it is in sound
@@ -66,8 +66,8 @@ func soundEscapes(data []byte) ([]byte, error) {
 	return append(sound, data[from:]...), nil
 }
 
-// escape reads the escape that text begins with. Its size is 0 where it is none
-// of JSON's, and above 2 where it is that of a UTF-16 unit.
+// escape reads the escape that text begins with. Its size is 0 if JSON has no
+// such escape, and above 2 if it stands for a UTF-16 unit.
 func escape(text []byte) (unit rune, size int) {
 	if len(text) < 2 || text[0] != '\\' {
 		return 0, 0
@@ -162,7 +162,7 @@ type halves struct {
 	some bool           // there is one
 }
 
-// join makes a delta's text whole: what was held goes before it, and a first
+// join makes a delta's text whole: the held half goes before it, and a first
 // half at its end is held.
 func (h *halves) join(text string) string {
 	if text == "" || !h.some && firstHalf(text) == 0 && secondHalf(text) == 0 {
@@ -186,7 +186,8 @@ func (h *halves) join(text string) string {
 	return string(joined)
 }
 
-// rest is what is left at the end of the answer: a half that nothing followed.
+// rest returns the half that is left at the end of the answer, as nothing
+// followed.
 func (h *halves) rest() string {
 	if !h.some {
 		return ""

@@ -121,7 +121,7 @@ func TestSplitCharactersInArguments(t *testing.T) {
 	calls.Begin(0, []byte("a"), []byte("f"))
 	piece(0, `"{\"city\":\"\ud83d"`)
 	piece(0, `"\ude00\ud83d\"}"`)
-	// An object, of which fastjson would write what is no JSON.
+	// An object that fastjson would write as invalid JSON.
 	calls.Begin(1, []byte("b"), []byte("f"))
 	piece(1, `{"a":"\"\u001b[1m\u007f","b":"x\ud83d"}`)
 	got, err := calls.Finish()

@@ -14,7 +14,7 @@ type thoughts struct {
 	overflow bool // a limit was exceeded: none are kept
 }
 
-// thoughtSize is what a thought takes beside its text and data, in bytes.
+// thoughtSize is the size of a thought without its text and data, in bytes.
 const thoughtSize = 64
 
 // add adds to the thought that goes on.
@@ -27,7 +27,7 @@ func (t *thoughts) add(text string) {
 // open reports whether a thought goes on.
 func (t *thoughts) open() bool { return t.text.Len() > 0 }
 
-// end ends the thought that goes on. It returns the thought with its text where it
+// end ends the thought that goes on. It returns the thought with its text if it
 // has data, nil for nothing that need be reported.
 func (t *thoughts) end(thought *providers.Thought) *providers.Thought {
 	ended := providers.Thought{Text: t.text.String()}

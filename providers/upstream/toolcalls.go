@@ -21,10 +21,10 @@ const maxToolCalls = 128
 // ToolCalls puts the tool calls of an answer together from the pieces in which
 // they arrive. Its zero value holds none.
 //
-// A Lookahead hands the pieces out as they arrive, all of a call before those of the
-// next one. What comes out of turn is held until that is known to be over: by End,
-// by Next, by arguments that are a whole object when another call begins, or by
-// Finish. A call whose id or name is missing is held, too.
+// A Lookahead hands the pieces out as they arrive, all pieces of a call before the
+// pieces of the next one. A piece out of turn is held until the call before is known
+// to be over: by End, by Next, by arguments that are a whole object when another
+// call begins, or by Finish. A call whose id or name is missing is held, too.
 type ToolCalls struct {
 	calls    []*toolCall
 	size     int   // of all, in bytes
@@ -66,8 +66,8 @@ func (t *ToolCalls) Next(id, name []byte) int {
 	return n
 }
 
-// Begin begins a tool call. Index is what the provider counts it by, in later
-// pieces. Without an id the call is counted: call_1.
+// Begin begins a tool call. Index is its number in the provider's count, in
+// later pieces. Without an id the call is counted: call_1.
 func (t *ToolCalls) Begin(index int, id, name []byte) {
 	if c := t.begin(index, id, name); c != nil {
 		c.count()
@@ -93,17 +93,17 @@ func (t *ToolCalls) begin(index int, id, name []byte) *toolCall {
 	return c
 }
 
-// count gives a call an id where it has none.
+// count gives a call an id if it has none.
 func (c *toolCall) count() {
 	if c.id == "" {
 		c.id, c.counted = "call_"+strconv.Itoa(c.n), true
 	}
 }
 
-// Piece adds to the tool call of an index, or begins it: where there is none
-// yet, or where the id says that it is another one, as services count that know
-// only one index. The id and the name may come late; an id that comes neither with the
-// name nor with the next piece is not waited for.
+// Piece adds to the tool call of an index, or begins it: if there is none yet, or if
+// the id says that it is another one, as services count that know only one index. The
+// id and the name may come late; an id that comes neither with the name nor with the
+// next piece is not waited for.
 func (t *ToolCalls) Piece(index int, id, name []byte) {
 	c := t.at(index)
 	switch {
@@ -121,8 +121,8 @@ func (t *ToolCalls) Piece(index int, id, name []byte) {
 	}
 }
 
-// Arguments adds to the arguments of the tool call of an index. It is false
-// where there is none.
+// Arguments adds to the arguments of the tool call of an index, and reports
+// whether there is one.
 func (t *ToolCalls) Arguments(index int, piece []byte) bool {
 	c := t.at(index)
 	if c == nil {
@@ -180,8 +180,8 @@ func (t *ToolCalls) fits(n int) bool {
 	return t.size <= MaxBody
 }
 
-// add adds to the arguments. What is no character becomes U+FFFD; half a character
-// at the end waits for the rest. White space around them is left out.
+// add adds to the arguments. An invalid character becomes U+FFFD; half a character
+// at the end waits for the other half. White space around them is left out.
 func (c *toolCall) add(piece []byte) {
 	if len(c.tail) > 0 {
 		piece = AppendText(c.tail, piece)
@@ -209,7 +209,7 @@ func (c *toolCall) isObject() bool {
 // blockOfPieces is how many pieces are allocated at a time.
 const blockOfPieces = 16
 
-// take returns the pieces that can be handed out, nil where there are none.
+// take returns the pieces that can be handed out, if any.
 func (t *ToolCalls) take() []providers.CallPiece {
 	if t.saying == len(t.calls) || t.overflow {
 		return nil
@@ -252,8 +252,8 @@ func (t *ToolCalls) take() []providers.CallPiece {
 	return t.pieces[from:len(t.pieces):len(t.pieces)]
 }
 
-// close makes the arguments of a call that is over whole: none at all are those of a
-// tool without parameters.
+// close makes the arguments of a call that is over whole: none at all are the
+// arguments of a tool without parameters.
 func (c *toolCall) close() {
 	if len(c.tail) > 0 {
 		c.arguments.WriteString(replacement)
@@ -266,8 +266,8 @@ func (c *toolCall) close() {
 
 // Finish returns the tool calls once the answer is complete. One that has no
 // name, or arguments that are not JSON, is an error: the model, or the
-// provider, did not get to its end. No arguments at all are those of a tool
-// without parameters. Where the provider gives no ids, they are counted.
+// provider, did not get to its end. No arguments at all are the arguments of a
+// tool without parameters. If the provider gives no ids, the calls are counted.
 func (t *ToolCalls) Finish() ([]providers.ToolCall, error) {
 	if !t.done {
 		t.done = true

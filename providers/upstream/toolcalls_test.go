@@ -35,7 +35,8 @@ func pieces(t testing.TB, text string) (_ *ToolCalls, taken [][]providers.CallPi
 	return &calls, taken
 }
 
-// joined puts handed out pieces together, and checks that those of two calls don't mix.
+// joined puts handed out pieces together, and checks that the pieces of two calls don't
+// mix.
 func joined(t testing.TB, taken [][]providers.CallPiece) (calls []providers.ToolCall) {
 	t.Helper()
 	for _, p := range slices.Concat(taken...) {

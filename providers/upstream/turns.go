@@ -12,9 +12,9 @@ import (
 // Turns calls each with the turns of a conversation, for services whose turns alternate
 // between user and assistant: messages of one role in a row are one turn. A turn has
 // the messages from one to before another, the first and the last of them included, but
-// not those between them that belong to no turn: messages of the system, and those that
-// say nothing. Results of tools are the user's.
-// The error is that of each, or of a role that does not exist.
+// not the messages between them that belong to no turn: the system's, and empty ones.
+// Results of tools are the user's. The error is that of each, or of a role that does
+// not exist.
 func (s *Service) Turns(messages []providers.Message, each func(role string, from, to int) error) error {
 	for i := range messages {
 		switch role := messages[i].Role; role {
@@ -83,7 +83,7 @@ func sendable(m *providers.Message) bool {
 func Blank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // Parts calls each with the parts of a turn, and with the number of their message:
-// those of the assistant as InPlace has them. It ends with the first error of each,
+// the assistant's as InPlace has them. It ends with the first error of each,
 // which is its own.
 func Parts(messages []providers.Message, from, to int, each func(at int, p *providers.Part) error) error {
 	for at := from; at < to; at++ {
@@ -122,8 +122,8 @@ func OnlyText(messages []providers.Message, from, to int) (text string, ok bool)
 }
 
 // AppendInput appends the arguments of a tool call of message at, as they are, for a
-// service that takes a JSON object in JSON. No arguments are those of a tool without
-// parameters. Others are an error.
+// service that takes a JSON object in JSON. No arguments are the arguments of a tool
+// without parameters. Others are an error.
 func (s *Service) AppendInput(dst []byte, at int, arguments string) ([]byte, error) {
 	from := len(dst)
 	dst = append(dst, arguments...)
@@ -153,8 +153,8 @@ func ToolNames(messages []providers.Message) []string {
 	return names
 }
 
-// MediaType returns a media type in lower case, without its parameters. What some
-// callers call image/jpg is image/jpeg.
+// MediaType returns a media type in lower case, without its parameters. It
+// corrects image/jpg, which some callers write, to image/jpeg.
 func MediaType(media string) string {
 	media, _, _ = strings.Cut(media, ";")
 	if media = strings.ToLower(strings.TrimSpace(media)); media == "image/jpg" {

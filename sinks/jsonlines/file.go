@@ -16,11 +16,11 @@ import (
 )
 
 // File is a sink that appends to a file. A delivery is on stable storage when
-// Deliver returns. File rotates nothing itself. Another program may rename the
-// file, or copy and empty it, at any time: before each delivery File makes the file
-// again if it is no longer under its name.
+// Deliver returns. File does not rotate the file. Another program may rename it, or
+// copy and empty it, at any time: before each delivery File makes the file again if
+// it is no longer under its name.
 type File struct {
-	// Logger is warned where others can read the file. Default: none.
+	// Logger is warned if others can read the file. Default: none.
 	Logger *slog.Logger
 
 	path   string

@@ -1,19 +1,19 @@
-// Package jsonlines is two sinks that write one JSON object a line: to the
-// standard output, and to a file.
+// Package jsonlines has two sinks that write one JSON object a line: to the standard
+// output, and to a file. The format is https://jsonlines.org.
 //
-// Each line has a member type first, which is trace, metrics, version or
-// erasure. A trace and metrics have the members of [trace.Record.AppendJSON] and
-// [trace.Metrics.AppendJSON]; a version those of workspace, kind, key, version,
-// first_seen and content; an erasure time, workspace, and conversation_id,
-// decision_id, or metadata_name and metadata_value (as JSON), and reported_on, ids of
-// traces and decisions that reports on them chose. An upstream call has
-// a line for its start and one for its end, under the same trace_id.
+// Each line has a member type first, which is trace, metrics, version or erasure. A
+// trace and metrics have the members of [trace.Record.AppendJSON] and
+// [trace.Metrics.AppendJSON]. A version has workspace, kind, key, version, first_seen
+// and content. An erasure has time, workspace, and conversation_id, decision_id, or
+// metadata_name and metadata_value (as JSON), and reported_on, the ids of traces and
+// decisions that reports on them chose. An upstream call has a line for its start and
+// one for its end, under the same trace_id.
 //
-// Lines come at least once: those of a delivery that failed, or after which the
+// Lines come at least once: the lines of a delivery that failed, or after which the
 // process was killed, come again. A line repeats an earlier one if it has the same
 // trace_id and state of a trace, or the same id of metrics. An erasure does not
-// change lines that were written: the programs that keep the lines must delete by
-// its line.
+// change lines that were written: the programs that keep the lines must delete by its
+// line.
 package jsonlines
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// maxKeptBuffer bounds what a sink keeps of its buffer, in bytes.
+// maxKeptBuffer bounds the buffer that a sink keeps, in bytes.
 const maxKeptBuffer = 1 << 20
 
 // appendLines appends a delivery.
@@ -55,8 +55,8 @@ func appendLines(dst []byte, d *trace.Delivery) ([]byte, error) {
 	return dst, nil
 }
 
-// appendTyped puts a member before those of the object that appendObject
-// appends, which has some.
+// appendTyped inserts a member before the members of the object that
+// appendObject appends, which must have some.
 func appendTyped(dst []byte, name string, appendObject func([]byte) []byte) []byte {
 	dst = append(append(append(dst, `{"type":"`...), name...), '"')
 	brace := len(dst)
@@ -75,9 +75,9 @@ type version struct {
 	Content   json.RawMessage `json:"content"`
 }
 
-// raw returns the content of a version as JSON: as it is, if it is JSON as a
+// raw returns the content of a version as JSON: verbatim if it is JSON, as a
 // definition's is, and otherwise as a text. A row that can't be written would block
-// all that is behind it.
+// all rows after it.
 func raw(content []byte) json.RawMessage {
 	if json.Valid(content) {
 		return content

@@ -237,7 +237,7 @@ func TestStream(t *testing.T) {
 func TestDrainToFile(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "traces.db"), filepath.Join(dir, "traces.jsonl")
-	writer := recorder.New(recorder.Options{Open: sqlite.Opener(sqlite.Config{Path: db})})
+	writer := recorder.New(recorder.Options{Open: func(ctx context.Context) (recorder.Store, error) { return sqlite.Open(ctx, sqlite.Config{Path: db}) }})
 	writer.Open()
 	for i := range 1000 {
 		r := trace.AcquireRecord()

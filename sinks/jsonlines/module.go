@@ -65,7 +65,7 @@ func (m *StdoutModule) Provision(caddy.Context) error {
 //
 //	sink audit file /srv/audit/traces.jsonl
 type FileModule struct {
-	// The file, which is made with mode 0600 where it is missing. Required.
+	// The file, which is created with mode 0600 if it is missing. Required.
 	// Placeholders are replaced.
 	Path string `json:"path,omitempty"`
 

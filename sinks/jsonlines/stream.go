@@ -10,7 +10,7 @@ import (
 )
 
 // Stream is a sink that writes to an open writer, such as the standard output. It
-// depends on the reader whether what it wrote is kept.
+// depends on the reader whether the lines are kept.
 type Stream struct {
 	to   io.Writer
 	busy chan struct{} // holds one while a write is under way

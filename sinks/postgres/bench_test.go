@@ -13,9 +13,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// BenchmarkDrain copies from a store to a database that syncs, each row of about
-// a kilobyte in ten and of 200 bytes otherwise. It reports what the gateway's
-// own process spends.
+// BenchmarkDrain copies from a store to a database that syncs, one row in ten of
+// about a kilobyte and the others of 200 bytes. It reports the time of the
+// gateway's own process.
 func BenchmarkDrain(b *testing.B) {
 	const rows = 20_000
 	server := postgrestest.Start(b, "fsync=on")

@@ -22,8 +22,8 @@ func cleanText(s string) string {
 	return s
 }
 
-// cleanJSON returns JSON as jsonb takes it: a NUL or half of a surrogate pair in a
-// string becomes U+FFFD. Text that is not JSON stays as it is.
+// cleanJSON returns JSON that jsonb accepts: a NUL or half of a surrogate pair in
+// a string becomes U+FFFD. Text that is not JSON stays as it is.
 func cleanJSON(document []byte) []byte {
 	if !utf8.Valid(document) {
 		document = bytes.ToValidUTF8(document, []byte(replacement))

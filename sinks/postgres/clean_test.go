@@ -51,8 +51,9 @@ func TestCleanJSON(t *testing.T) {
 	}
 }
 
-// FuzzCleanJSON holds cleaned JSON to what it meant: the same but for what
-// PostgreSQL can't hold, which Go's decoder replaces likewise, but for NUL.
+// FuzzCleanJSON checks that cleaned JSON has the same values, except for
+// characters that PostgreSQL can't hold, which Go's decoder replaces likewise,
+// but for NUL.
 func FuzzCleanJSON(f *testing.F) {
 	for _, seed := range []string{`{"a":"\u0000\ud83d\ude00\ud83d"}`, `["\\u0000","\\\u0000"]`, `"\ud83d\\ude00"`, "\"\xc3\"", `1`} {
 		f.Add([]byte(seed))

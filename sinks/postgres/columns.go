@@ -11,12 +11,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// The temporary tables of a session. Their names end with the version of the schema
-// whose columns they have: a pooler may hand on a session in which a gateway of an
-// earlier version has left its own.
+// The temporary tables of a session. Their names end with the format of the schema
+// whose columns they have: a pooler may hand on a session in which a gateway of
+// another format has left its own.
 var (
-	traceStage   = pgx.Identifier{"pg_temp", "cadenza_traces_6"}
-	metricsStage = pgx.Identifier{"pg_temp", "cadenza_metrics_6"}
+	traceStage   = pgx.Identifier{"pg_temp", fmt.Sprintf("cadenza_traces_%d", format)}
+	metricsStage = pgx.Identifier{"pg_temp", fmt.Sprintf("cadenza_metrics_%d", format)}
 )
 
 var (
@@ -28,9 +28,6 @@ func columnsOf[T any](fields []trace.Field[T]) (columns []string) {
 	for i := range fields {
 		f := &fields[i]
 		column := f.Column
-		if column == "" {
-			column = f.Name
-		}
 		if _, ok := f.At(new(T)).(*time.Duration); ok {
 			column += "_ms"
 		}
@@ -39,12 +36,12 @@ func columnsOf[T any](fields []trace.Field[T]) (columns []string) {
 	return columns
 }
 
-// fillRow replaces the values of the row before by those of another. A text that is
-// the same in both is neither cleaned nor allocated again.
-func fillRow[T any](values []any, fields []trace.Field[T], of *T) {
+// fillRow replaces the values of the previous row. A text that is the same in both
+// is neither cleaned nor allocated again.
+func fillRow[T any](values []any, fields []trace.Field[T], row *T) {
 	for i := range fields {
 		f := &fields[i]
-		switch at := f.At(of).(type) {
+		switch at := f.At(row).(type) {
 		case *string: // as most are
 			if same, ok := values[i].(string); ok && same == *at {
 				continue
@@ -54,7 +51,7 @@ func fillRow[T any](values []any, fields []trace.Field[T], of *T) {
 			}
 		default:
 			values[i] = nil
-			if f.Known == nil || *f.Known(of) {
+			if f.Known == nil || *f.Known(row) {
 				values[i] = value(f, at)
 			}
 		}

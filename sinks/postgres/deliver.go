@@ -38,17 +38,17 @@ func (s *Sink) Deliver(ctx context.Context, delivery *trace.Delivery) error {
 }
 
 // store makes the delivery and its position one transaction.
-func (s *Sink) store(ctx context.Context, d *trace.Delivery, put func(context.Context, *transaction, *trace.Delivery) error) error {
+func (s *Sink) store(ctx context.Context, d *trace.Delivery, put func(context.Context, pgx.Tx, *trace.Delivery) error) error {
 	tx, err := s.begin(ctx, s.sql.begin)
 	if err != nil {
 		return err
 	}
-	defer tx.abort()
+	defer rollback(tx)
 	if err := put(ctx, tx, d); err != nil {
 		return err
 	}
 	to := d.Position
-	tag, err := tx.conn.Exec(ctx, s.sql.move, uuid(s.source.StoreID), s.source.Workspace, s.source.Sink, to.Traces, to.Metrics, to.Versions, to.Erasures,
+	tag, err := tx.Exec(ctx, s.sql.move, uuid(s.source.StoreID), s.source.Workspace, s.source.Sink, to.Traces, to.Metrics, to.Versions, to.Erasures,
 		s.at.Traces, s.at.Metrics, s.at.Versions, s.at.Erasures)
 	if err != nil {
 		return err
@@ -56,11 +56,11 @@ func (s *Sink) store(ctx context.Context, d *trace.Delivery, put func(context.Co
 	if tag.RowsAffected() != 1 {
 		return errElsewhere
 	}
-	return tx.commit(ctx)
+	return tx.Commit(ctx)
 }
 
-// put stores what a delivery holds.
-func (s *Sink) put(ctx context.Context, tx *transaction, d *trace.Delivery) error {
+// put stores the rows of a delivery.
+func (s *Sink) put(ctx context.Context, tx pgx.Tx, d *trace.Delivery) error {
 	if err := s.putTraces(ctx, tx, d.Records); err != nil {
 		return err
 	}
@@ -81,22 +81,22 @@ func (s *Sink) put(ctx context.Context, tx *transaction, d *trace.Delivery) erro
 // Copying to a stage and inserting from there costs PostgreSQL half of what as
 // many single inserts do, in one pipeline or from arrays, and us a third.
 
-func (s *Sink) putTraces(ctx context.Context, tx *transaction, records []*trace.Record) error {
+func (s *Sink) putTraces(ctx context.Context, tx pgx.Tx, records []*trace.Record) error {
 	return stage(ctx, tx, traceStage, traceNames, trace.RecordFields, latest(records), s.sql.traces)
 }
 
-func (s *Sink) putMetrics(ctx context.Context, tx *transaction, metrics []*trace.Metrics) error {
+func (s *Sink) putMetrics(ctx context.Context, tx pgx.Tx, metrics []*trace.Metrics) error {
 	return stage(ctx, tx, metricsStage, metricsNames, trace.MetricsFields, metrics, s.sql.metrics)
 }
 
 // stage copies rows to a stage and inserts them from there.
-func stage[T any](ctx context.Context, tx *transaction, stage pgx.Identifier, names []string, fields []trace.Field[T], rows []*T, insert string) error {
+func stage[T any](ctx context.Context, tx pgx.Tx, stage pgx.Identifier, names []string, fields []trace.Field[T], rows []*T, insert string) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	values := make([]any, len(names))
 	next := 0
-	_, err := tx.conn.CopyFrom(ctx, stage, names, pgx.CopyFromFunc(func() ([]any, error) {
+	_, err := tx.CopyFrom(ctx, stage, names, pgx.CopyFromFunc(func() ([]any, error) {
 		if next == len(rows) {
 			return nil, nil
 		}
@@ -107,7 +107,7 @@ func stage[T any](ctx context.Context, tx *transaction, stage pgx.Identifier, na
 	if err != nil {
 		return err
 	}
-	if _, err := tx.conn.Exec(ctx, insert); err != nil {
+	if _, err := tx.Exec(ctx, insert); err != nil {
 		return err
 	}
 	return nil
@@ -132,7 +132,7 @@ func latest(records []*trace.Record) []*trace.Record {
 	return kept
 }
 
-func (s *Sink) putVersions(ctx context.Context, tx *transaction, versions []trace.Version) error {
+func (s *Sink) putVersions(ctx context.Context, tx pgx.Tx, versions []trace.Version) error {
 	if len(versions) == 0 {
 		return nil
 	}
@@ -145,5 +145,5 @@ func (s *Sink) putVersions(ctx context.Context, tx *transaction, versions []trac
 		}
 		batch.Queue(s.sql.versions, cleanText(v.Workspace), v.Kind.String(), cleanText(v.Key), cleanText(v.Version), clampTime(v.Time), content)
 	}
-	return tx.conn.SendBatch(ctx, &batch).Close()
+	return tx.SendBatch(ctx, &batch).Close()
 }

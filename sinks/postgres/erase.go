@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// clockAllowance is how far the clock of one gateway may be ahead of that of
-// another whose erasure must find the rows of the first.
+// clockAllowance is how far one gateway's clock may be ahead of another's whose
+// erasure must find the first one's rows.
 const clockAllowance = 5 * time.Second
 
 // erase deletes the rows of all gateways that a selector chooses and that are no
@@ -19,19 +20,20 @@ const clockAllowance = 5 * time.Second
 // person that was written afterwards belongs to the next erasure, as in the store.
 //
 // A trace is deleted if it is no later than the erasure and if its own metadata, or
-// a report that is no later either, says whose it is. Those of its reports that are
-// no later are deleted with it; a later report stays, without a trace, and chooses
-// nothing. Reports on decisions are as [trace.Selector] says.
+// a report that is no later either, names the person. Its reports that are no later
+// are deleted with it; a later report stays, without a trace, and chooses nothing.
+// Reports on decisions are as [trace.Selector] says.
 //
-// The times are those of the gateways' clocks; a call's is when it began. A row of
-// a gateway whose clock was further ahead than clockAllowance stays. A later
-// erasure deletes it.
+// The times are by the gateways' clocks; a call's is its beginning. A row of a
+// gateway whose clock was further ahead than clockAllowance stays. A later erasure
+// deletes it.
 //
-// What a report chose that the database never got, the erasure names by its id.
+// If the database never got a report, the erasure names the rows that the report
+// chose by their ids.
 //
 // By a member of the metadata it reads the whole tables, unless the database's
 // owner made an index of the kind gin (metadata jsonb_path_ops) on both.
-func (s *Sink) erase(ctx context.Context, tx *transaction, e trace.Erasure) error {
+func (s *Sink) erase(ctx context.Context, tx pgx.Tx, e trace.Erasure) error {
 	workspace := cleanText(e.Workspace)
 	until := clampTime(e.Time.Add(clockAllowance))
 	if len(e.ReportedOn) > 0 {
@@ -39,16 +41,16 @@ func (s *Sink) erase(ctx context.Context, tx *transaction, e trace.Erasure) erro
 		for i, id := range e.ReportedOn {
 			ids[i] = uuid(id)
 		}
-		if _, err := tx.conn.Exec(ctx, s.sql.eraseReported, workspace, ids, until); err != nil {
+		if _, err := tx.Exec(ctx, s.sql.eraseReported, workspace, ids, until); err != nil {
 			return err
 		}
 	}
 	if e.ConversationID != "" {
-		_, err := tx.conn.Exec(ctx, s.sql.eraseConversation, workspace, cleanText(e.ConversationID), until)
+		_, err := tx.Exec(ctx, s.sql.eraseConversation, workspace, cleanText(e.ConversationID), until)
 		return err
 	}
 	if !e.Decision.IsZero() {
-		_, err := tx.conn.Exec(ctx, s.sql.eraseDecision, workspace, uuid(e.Decision), until)
+		_, err := tx.Exec(ctx, s.sql.eraseDecision, workspace, uuid(e.Decision), until)
 		return err
 	}
 	name, err := json.Marshal(e.MetadataName)
@@ -56,6 +58,6 @@ func (s *Sink) erase(ctx context.Context, tx *transaction, e trace.Erasure) erro
 		return err
 	}
 	member := append(append(append(append([]byte{'{'}, name...), ':'), e.MetadataValue...), '}')
-	_, err = tx.conn.Exec(ctx, s.sql.eraseMetadata, workspace, string(cleanJSON(member)), until)
+	_, err = tx.Exec(ctx, s.sql.eraseMetadata, workspace, string(cleanJSON(member)), until)
 	return err
 }

@@ -45,7 +45,7 @@ func testErasures(t *testing.T, dsn string) {
 		{ConversationID: "by-report"},
 		{ConversationID: "by-metadata"},
 		{Decision: decision.ID()},
-		{ConversationID: "5"}, // that of the metadata is a number
+		{ConversationID: "5"}, // in the metadata it is a number
 		{MetadataName: "user", MetadataValue: `"u-1"`},
 		{MetadataName: "user", MetadataValue: `7`},
 		{MetadataName: "user", MetadataValue: `true`},
@@ -78,8 +78,8 @@ func testErasures(t *testing.T, dsn string) {
 	}
 }
 
-// testErasureReachesOtherGatewaysRows erases what is in the database and not in
-// the store any more, of one workspace.
+// testErasureReachesOtherGatewaysRows erases rows of one workspace that are in
+// the database and no longer in the store.
 func testErasureReachesOtherGatewaysRows(t *testing.T, dsn string) {
 	sink := newSink(t, dsn)
 	defer sink.Close()
@@ -138,7 +138,7 @@ func testErasureOfWhatOnlyAReportNames(t *testing.T, dsn string) {
 	}
 }
 
-// testErasureOfDecisions erases by what is said of a decision and of one of its
+// testErasureOfDecisions erases by the metadata of a decision and of one of its
 // traces. Each decision has two traces, and a report on it and on the first trace.
 func testErasureOfDecisions(t *testing.T, dsn string) {
 	sink := newSink(t, dsn)
@@ -147,8 +147,8 @@ func testErasureOfDecisions(t *testing.T, dsn string) {
 	erased := time.Now().Add(-time.Hour)
 	before, after := erased.Add(-time.Minute), erased.Add(time.Minute)
 	d := &trace.Delivery{Position: trace.Position{Traces: 1}}
-	// add delivers a decision. What is said of it is said of its second trace, or in
-	// the report on the decision or on the first trace.
+	// add delivers a decision. The metadata is in its second trace, or in the report
+	// on the decision or on the first trace.
 	add := func(workspace string, n byte, inTrace, inReport, inDecisionReport bool, at time.Time) {
 		decision := trace.ID{n}
 		said := func(is bool) (metadata []byte, conversation *string) {
@@ -245,15 +245,15 @@ func testErasureLeavesWhatCameLater(t *testing.T, dsn string) {
 	resume(t, sink, trace.Position{})
 	erased := time.Now().Add(-time.Hour)
 	type report struct {
-		at   time.Duration // after the erasure
-		is   bool          // chosen by what it says itself
-		stay bool
+		at    time.Duration // after the erasure
+		named bool          // chosen by its own metadata
+		stay  bool
 	}
 	type answer struct {
-		at       time.Duration
-		is, stay bool
-		reports  []report
-		alone    bool // there is no trace, only reports
+		at          time.Duration
+		named, stay bool
+		reports     []report
+		alone       bool // there is no trace, only reports
 	}
 	for n, c := range []struct {
 		selector         trace.Selector
@@ -268,18 +268,18 @@ func testErasureLeavesWhatCameLater(t *testing.T, dsn string) {
 		d := &trace.Delivery{Position: trace.Position{Traces: int64(n + 1), Erasures: int64(2 * n)}}
 		want := map[string]bool{}
 		for i, a := range []answer{
-			{at: -time.Hour, is: true, reports: []report{{at: -time.Minute}, {at: -time.Minute, is: true}, {at: time.Minute, stay: true}, {at: time.Minute, is: true, stay: true}}},
-			{at: -time.Hour, reports: []report{{at: -time.Minute, is: true}, {at: -time.Minute}, {at: time.Minute, stay: true}}},
-			{at: -time.Hour, stay: true, reports: []report{{at: -time.Minute, stay: true}, {at: time.Minute, is: true, stay: true}}},
-			{at: time.Minute, is: true, stay: true, reports: []report{{at: 2 * time.Minute, is: true, stay: true}}},
-			{at: 4 * time.Second, is: true, reports: []report{{at: 4 * time.Second}}}, // another gateway's clock
-			{at: 6 * time.Second, is: true, stay: true},
-			{alone: true, reports: []report{{at: -time.Minute, is: true}, {at: -time.Minute}, {at: time.Minute, is: true, stay: true}}},
+			{at: -time.Hour, named: true, reports: []report{{at: -time.Minute}, {at: -time.Minute, named: true}, {at: time.Minute, stay: true}, {at: time.Minute, named: true, stay: true}}},
+			{at: -time.Hour, reports: []report{{at: -time.Minute, named: true}, {at: -time.Minute}, {at: time.Minute, stay: true}}},
+			{at: -time.Hour, stay: true, reports: []report{{at: -time.Minute, stay: true}, {at: time.Minute, named: true, stay: true}}},
+			{at: time.Minute, named: true, stay: true, reports: []report{{at: 2 * time.Minute, named: true, stay: true}}},
+			{at: 4 * time.Second, named: true, reports: []report{{at: 4 * time.Second}}}, // another gateway's clock
+			{at: 6 * time.Second, named: true, stay: true},
+			{alone: true, reports: []report{{at: -time.Minute, named: true}, {at: -time.Minute}, {at: time.Minute, named: true, stay: true}}},
 		} {
 			id := trace.ID{byte(n + 1), byte(i + 1)}
 			if !a.alone {
 				r := &trace.Record{ID: id, Time: erased.Add(a.at), Workspace: c.selector.Workspace, Key: fmt.Sprintf("trace %d", i)}
-				if a.is {
+				if a.named {
 					r.Metadata = []byte(c.chosen)
 				}
 				want[r.Key] = a.stay
@@ -290,7 +290,7 @@ func testErasureLeavesWhatCameLater(t *testing.T, dsn string) {
 					UUID: [16]byte{byte(n + 1), byte(i + 1), byte(j + 1)}, TraceID: id, Time: erased.Add(p.at), Workspace: c.selector.Workspace,
 					ChainID: new(fmt.Sprintf("report %d on trace %d", j, i)),
 				}
-				if p.is {
+				if p.named {
 					m.Metadata, m.ConversationID = c.reportsMetadata, c.reportsConverses
 				}
 				want[*m.ChainID] = p.stay
@@ -312,8 +312,8 @@ func testErasureLeavesWhatCameLater(t *testing.T, dsn string) {
 	}
 }
 
-// testErasureDeliveredAgain renames a sink: all that the store has is delivered
-// once more, an erasure among it. What the store has not any more must stay.
+// testErasureDeliveredAgain renames a sink: all rows of the store are delivered
+// once more, including an erasure. Rows that the store no longer has must stay.
 func testErasureDeliveredAgain(t *testing.T, dsn string) {
 	g := newGateway(t, nil)
 	now := time.Now()

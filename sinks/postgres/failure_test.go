@@ -3,13 +3,13 @@ package postgres_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/sinks/postgres"
@@ -17,7 +17,7 @@ import (
 )
 
 // Each of these writes to a store while its database is treated badly, and then
-// wants every row in it once, as it is in the store.
+// wants every row in it once, with the store's values.
 
 func testDrain(t *testing.T, dsn string) {
 	g := newGateway(t, nil)
@@ -43,15 +43,16 @@ func TestDatabaseIsKilledAgainAndAgain(t *testing.T) {
 	g := newGateway(t, nil)
 	d := g.drain(server.DSN(), sinks.Config{Batch: 50})
 	stop := g.load(1500)
+	random := gatewaytest.Random(t)
 	for round := range rounds {
 		up(t, d)
-		time.Sleep(rand.N(150 * time.Millisecond))
+		time.Sleep(time.Duration(random.Int64N(int64(150 * time.Millisecond))))
 		if round%3 == 2 {
 			server.Stop()
 		} else {
 			server.Kill()
 		}
-		time.Sleep(rand.N(200 * time.Millisecond))
+		time.Sleep(time.Duration(random.Int64N(int64(200 * time.Millisecond))))
 		server.Restart()
 	}
 	stop()
@@ -63,14 +64,10 @@ func TestDatabaseIsKilledAgainAndAgain(t *testing.T) {
 	t.Logf("%d rows, %d failures", g.written.Load(), d.Stats().Failures)
 }
 
-// begun waits until the drain has delivered anything at all.
+// begun waits until the drain has delivered at least once.
 func begun(t *testing.T, d *sinks.Drain) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); d.Stats().Delivered == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing is delivered: %+v", d.Stats())
-		}
-	}
+	gatewaytest.Eventually(t, "something is delivered", func() bool { return d.Stats().Delivered > 0 })
 }
 
 // up waits until the drain has delivered something from now on. There must be
@@ -78,14 +75,10 @@ func begun(t *testing.T, d *sinks.Drain) {
 func up(t *testing.T, d *sinks.Drain) {
 	t.Helper()
 	before := d.Stats().Delivered
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if s := d.Stats(); s.Up && s.Delivered > before {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing is delivered: %+v", d.Stats())
-		}
-	}
+	gatewaytest.Eventually(t, "something more is delivered", func() bool {
+		s := d.Stats()
+		return s.Up && s.Delivered > before
+	})
 }
 
 func TestBadNetwork(t *testing.T) {
@@ -103,18 +96,15 @@ func TestBadNetwork(t *testing.T) {
 	t.Log("commits whose answer does not come back")
 	const commits = 3
 	p.cutCommit.Store(commits)
-	for deadline := time.Now().Add(30 * time.Second); p.commits.Load() < commits; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("there were no commits")
-		}
-	}
+	gatewaytest.Eventually(t, "the commits are cut", func() bool { return p.commits.Load() >= commits })
 	up(t, d)
 
 	t.Log("connections that end anywhere")
+	random := gatewaytest.Random(t)
 	for range 6 {
-		p.cutAfter.Store(1 + rand.N[int64](60_000))
+		p.cutAfter.Store(1 + random.Int64N(60_000))
 		p.cut()
-		time.Sleep(rand.N(400 * time.Millisecond))
+		time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
 	}
 	p.cutAfter.Store(0)
 	up(t, d)
@@ -164,7 +154,7 @@ func TestDatabaseIsPaused(t *testing.T) {
 	wantSame(t, server.DSN(), g)
 }
 
-// TestFailover promotes a standby that lacks what the primary took last.
+// TestFailover promotes a standby that lacks the primary's latest commits.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	primary := postgrestest.Start(t)
@@ -192,7 +182,7 @@ func TestFailover(t *testing.T) {
 }
 
 // testAnotherServerBehindTheSameConnection has a pooler turn to a server that
-// is behind: the connection stays, and what it says is all there is to see.
+// is behind: the connection stays, and only its answers show it.
 func testAnotherServerBehindTheSameConnection(t *testing.T, dsn string) {
 	g := newGateway(t, nil)
 	d := g.drain(dsn, sinks.Config{})
@@ -240,7 +230,7 @@ func testManyGatewaysOneDatabase(t *testing.T, dsn string) {
 	for _, g := range gateways {
 		d := g.drain(dsn, sinks.Config{Batch: 70})
 		work.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
 			defer cancel()
 			if err := d.Finish(ctx); err != nil {
 				t.Error(err)
@@ -305,8 +295,8 @@ func testSinksThatMeet(t *testing.T, dsn string) {
 	}
 }
 
-// testStatementTimeout has the database end what takes long, as those that others
-// run do, and each statement of a delivery take longer.
+// testStatementTimeout has the database end long statements, as managed ones do,
+// and each statement of a delivery take longer.
 func testStatementTimeout(t *testing.T, dsn string) {
 	first := newSink(t, dsn) // which makes the tables
 	defer first.Close()
@@ -328,8 +318,8 @@ ALTER DATABASE "StatementTimeout" SET statement_timeout = '100ms'`)
 	resume(t, sink, trace.Position{}) // which moves the position back
 }
 
-// testInterruptedCalls has a process die during upstream calls: those under way are
-// not delivered, those that it did not end are, once they are found.
+// testInterruptedCalls has a process die during upstream calls: running calls are
+// not delivered, interrupted ones are, once they are found.
 func testInterruptedCalls(t *testing.T, dsn string) {
 	g := newGateway(t, nil)
 	d := g.drain(dsn, sinks.Config{})
@@ -348,11 +338,7 @@ func testInterruptedCalls(t *testing.T, dsn string) {
 	}
 	awaitStates := func(want string) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); states() != want; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("started, interrupted and ended: %s, want %s", states(), want)
-			}
-		}
+		gatewaytest.Eventually(t, "started, interrupted and ended are "+want, func() bool { return states() == want })
 	}
 	g.recorder.End(calls[0])
 	g.written.Add(int64(len(calls)))
@@ -384,7 +370,7 @@ func testALateStartDoesNotReplaceItsEnd(t *testing.T, dsn string) {
 	}
 }
 
-// source is where what is delivered without a store comes from.
+// source is the source of deliveries without a store.
 var source = sinks.Source{StoreID: [16]byte{9}, Workspace: "default", Sink: "postgres"}
 
 func resume(t *testing.T, sink *postgres.Sink, kept trace.Position) trace.Position {

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
@@ -31,8 +32,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSink runs what does no harm to its server on the same one, each in a
-// database of its own.
+// TestSink runs the tests that do no harm to their server on the same one, each
+// in its own database.
 func TestSink(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -62,7 +63,7 @@ func TestSink(t *testing.T) {
 		{"ConnectErrors", testConnectErrors},
 		{"Rights", testRights},
 		{"Schemas", testSchemas},
-		{"EarlierSchema", testEarlierSchema},
+		{"OtherFormats", testOtherFormats},
 		{"Positions", testPositions},
 		{"PasswordsMayChange", testPasswordsMayChange},
 		{"ModesOfTheDriver", testModesOfTheDriver},
@@ -88,7 +89,7 @@ func exec(t testing.TB, dsn, statement string) {
 	}
 }
 
-// withDSN is dsn with another user and database, where they are not empty.
+// withDSN is dsn with another user and database, unless they are empty.
 func withDSN(t testing.TB, dsn, user, database string) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -104,7 +105,8 @@ func withDSN(t testing.TB, dsn, user, database string) string {
 	return u.String()
 }
 
-// gateway is what of a gateway concerns a sink: a store and its writer.
+// gateway is the part of a gateway that concerns a sink: a store and its
+// writer.
 type gateway struct {
 	t         testing.TB
 	path      string
@@ -132,12 +134,14 @@ func newGateway(t testing.TB, traceKey []byte) *gateway {
 }
 
 func (g *gateway) open() {
-	g.recorder = recorder.New(recorder.Options{Open: sqlite.Opener(sqlite.Config{Path: g.path}), Calls: g.path, MaxRecords: 1 << 20})
+	g.recorder = recorder.New(recorder.Options{Open: func(ctx context.Context) (recorder.Store, error) {
+		return sqlite.Open(ctx, sqlite.Config{Path: g.path})
+	}, Calls: g.path, MaxRecords: 1 << 20})
 	g.recorder.Open()
 }
 
 func (g *gateway) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
 	defer cancel()
 	if err := g.recorder.Close(ctx); err != nil {
 		g.t.Error(err)
@@ -148,19 +152,14 @@ func (g *gateway) close() {
 func (g *gateway) flush() {
 	g.t.Helper()
 	// What is being committed is in no queue any more.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
 	defer cancel()
 	if err := g.recorder.Flush(ctx); err != nil {
 		g.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if s := g.recorder.Stats(); s.Queued == 0 && int64(g.rows("traces")) == g.written.Load() {
-			return
-		}
-		if time.Now().After(deadline) {
-			g.t.Fatalf("the recorder does not come to an end: %+v", g.recorder.Stats())
-		}
-	}
+	gatewaytest.Eventually(g.t, "the recorder comes to an end", func() bool {
+		return g.recorder.Stats().Queued == 0 && int64(g.rows("traces")) == g.written.Load()
+	})
 }
 
 func (g *gateway) rows(table string) (n int) {
@@ -306,7 +305,7 @@ func (g *gateway) drain(dsn string, config sinks.Config) *sinks.Drain {
 	config.Poll = 20 * time.Millisecond
 	d := sinks.Start(config)
 	g.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
 		defer cancel()
 		if err := d.Stop(ctx); err != nil {
 			g.t.Error(err)
@@ -318,7 +317,7 @@ func (g *gateway) drain(dsn string, config sinks.Config) *sinks.Drain {
 // settle waits until all is delivered.
 func settle(t testing.TB, d *sinks.Drain) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), gatewaytest.Patience)
 	defer cancel()
 	if err := d.Finish(ctx); err != nil {
 		t.Fatalf("%v; %+v", err, d.Stats())
@@ -371,7 +370,7 @@ UNION ALL SELECT to_jsonb(m) || jsonb_build_object('table', 'metrics') FROM cade
 	}
 }
 
-// collect adds what the store has, as it is shown.
+// collect adds the store's rows, as they are shown.
 func (g *gateway) collect(into map[string]map[string]any) {
 	g.t.Helper()
 	box, err := sqlite.OpenOutbox(context.Background(), g.path, "default", "default/oracle")

@@ -96,7 +96,7 @@ func testHostileContent(t *testing.T, dsn string) {
 		if rapid.Bool().Draw(t, "a version") {
 			d.Versions = []trace.Version{{Workspace: hostileText.Draw(t, "workspace"), Key: hostileText.Draw(t, "key"), Version: hostileText.Draw(t, "version"), Content: []byte{0, 255}}}
 		}
-		if rapid.Bool().Draw(t, "an erasure") { // of nobody
+		if rapid.Bool().Draw(t, "an erasure") { // of no person
 			d.Erasures = []trace.Erasure{{Selector: trace.Selector{Workspace: "nobody", MetadataName: hostileText.Draw(t, "name"), MetadataValue: hostileJSON.Draw(t, "value")}}}
 		}
 		before := sink.Refusals()

@@ -9,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/sinks/postgres"
 )
 
-// TestPasswordIsKnown holds that the gateway can take the password out of what
-// it records, and nothing else of the connection string.
+// TestPasswordIsKnown checks that the gateway can remove the password from its
+// records, and no other part of the connection string.
 func TestPasswordIsKnown(t *testing.T) {
 	const secretPart = "kn/own:pa@ss~1"
 	dsn := "postgres://cadenza-user:" + url.QueryEscape(secretPart) + "@host.example/database-1"

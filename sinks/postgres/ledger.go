@@ -24,8 +24,8 @@ const (
 	cleaned    = 2_000
 )
 
-// Ledger is a table of what the gateways that share a workspace may use together of its
-// limits. It has a connection of its own, which the first exchange makes.
+// Ledger is a table of the limits that the gateways of a workspace share. It has its
+// own connection, which the first exchange makes.
 type Ledger struct {
 	sink      *Sink
 	workspace string
@@ -33,7 +33,7 @@ type Ledger struct {
 	cleanAt   time.Time
 }
 
-// Ledger returns the ledger of a workspace in the sink's database, nil where the
+// Ledger returns the ledger of a workspace in the sink's database, or nil if the
 // configuration leaves the limits to each gateway.
 func (s *Sink) Ledger(workspace string) limit.Ledger {
 	if s.local {
@@ -68,14 +68,14 @@ WHERE NOT EXISTS (
 ORDER BY 1, 2, 3, 4, 5, 6
 ON CONFLICT DO NOTHING`
 
-// takeWindows does what [limit.Claim] says. The statement reads a row again when it
-// has its lock. Sums end at the largest bigint: one counter that is beyond it, perhaps by
-// a mad cost that a provider has named, would fail the claims of all others.
+// takeWindows implements [limit.Claim]. The statement reads a row again when it has its
+// lock. Sums end at the largest bigint: one counter beyond it, perhaps by a mad cost that
+// a provider has named, would fail the claims of all others.
 //
-// It changes and returns nothing where a counter is missing, and where the exchange is
-// booked already, or a later one of its process. Where it is being booked at this moment,
-// by a connection that is lost but not dead, the number of the process becomes null,
-// which fails the statement.
+// It changes and returns nothing if a counter is missing, or if the exchange is already
+// booked, or a later one of its process. If a connection that is lost but not dead is
+// booking it at this moment, the number of the process becomes null, which fails the
+// statement.
 const takeWindows = `
 WITH held AS MATERIALIZED (
 	SELECT c.*, LEAST(GREATEST(w.taken - c.back, 0)::numeric + c.owed, 9223372036854775807)::bigint AS before
@@ -104,8 +104,8 @@ WHERE w.workspace = $1 AND w.limit_name = g.limit_name AND w.subject = g.subject
 	AND w.window_start = g.window_start AND w.window_end = g.window_end
 RETURNING g.n, g.amount, w.taken, w.used`
 
-// bookedWindows answers an exchange that was booked before: by what it was granted
-// then, and by what is taken and used now.
+// bookedWindows answers an exchange that was booked before: with the amounts
+// granted then, and the present sums.
 const bookedWindows = `
 SELECT c.n, e.granted[c.n], COALESCE(w.taken, 0), COALESCE(w.used, 0)
 FROM cadenza.limit_exchanges e
@@ -134,8 +134,8 @@ func (l *Ledger) Exchange(ctx context.Context, id limit.ExchangeID, claims []lim
 	var answers []limit.Answer
 	var doubt error
 	if err == nil {
-		// An error of the server says that it has undone all of it, unless the server,
-		// or a pooler, ends the connection by it. Where no answer came it may be booked.
+		// An error of the server means that it has undone all of it, unless the server,
+		// or a pooler, ends the connection by it. Without an answer it may be booked.
 		answers, err = l.book(ctx, id, claims)
 		refusal, refused := errors.AsType[*pgconn.PgError](err)
 		refused = refused && refusal.SeverityUnlocalized == "ERROR"
@@ -151,14 +151,14 @@ func (l *Ledger) Exchange(ctx context.Context, id limit.ExchangeID, claims []lim
 	return answers, nil
 }
 
-// prepare connects, brings the schema up to date, and cleans up, where each is due.
+// prepare connects, makes the tables and cleans up, as far as each is due.
 func (l *Ledger) prepare(ctx context.Context) error {
 	before := l.sink.conn
 	if err := l.sink.connect(ctx); err != nil {
 		return err
 	}
 	if l.sink.conn != before {
-		if err := l.sink.migrate(ctx); err != nil {
+		if err := l.sink.makeSchema(ctx); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,8 @@ func (l *Ledger) prepare(ctx context.Context) error {
 	return nil
 }
 
-// book books claims in one transaction, or answers those that were booked before.
+// book books claims in one transaction, or answers claims that were booked
+// before.
 func (l *Ledger) book(ctx context.Context, id limit.ExchangeID, claims []limit.Claim) ([]limit.Answer, error) {
 	rows := newClaimRows(claims)
 	names := append([]any{l.workspace}, rows.names()...)
@@ -192,7 +193,7 @@ func (l *Ledger) book(ctx context.Context, id limit.ExchangeID, claims []limit.C
 	_, err := results.Exec()
 	answered := false
 	if err == nil {
-		rows, _ := results.Query() // its error is that of the rows
+		rows, _ := results.Query() // the rows have its error
 		answered, err = readAnswers(rows, answers)
 	}
 	if closing := results.Close(); err == nil {
@@ -209,7 +210,7 @@ func (l *Ledger) book(ctx context.Context, id limit.ExchangeID, claims []limit.C
 
 // answers reads the rows of a statement into answers, and reports whether there are any.
 func (l *Ledger) answers(ctx context.Context, answers []limit.Answer, sql string, arguments []any) (bool, error) {
-	rows, _ := l.sink.conn.Query(ctx, sql, arguments...) // its error is that of the rows
+	rows, _ := l.sink.conn.Query(ctx, sql, arguments...) // the rows have its error
 	return readAnswers(rows, answers)
 }
 
@@ -251,16 +252,10 @@ func (r *claimRows) names() []any {
 	return []any{r.limits, r.subjects, r.measures, r.starts, r.ends}
 }
 
-// measureText returns a measure as the table has it. That of months is marked: a window
-// of 30 days may be a month of 30 days, and has a counter of its own.
+// measureText returns a measure as the table has it. A measure by months is marked: a
+// window of 30 days may be a month of 30 days, and has a separate counter.
 func measureText(m limit.Measure, w limit.Window) string {
-	text := "requests"
-	switch m {
-	case limit.Tokens:
-		text = "tokens"
-	case limit.Money:
-		text = "money"
-	}
+	text := m.String()
 	if w == limit.Month {
 		text += "/1mo"
 	}

@@ -51,7 +51,7 @@ func (n *node) close(t testing.TB) {
 }
 
 // load makes calls at all nodes, from several goroutines each, until a time, and adds
-// what they use.
+// up their usage.
 func load(nodes []*node, ask limit.Ask, largest int64, until time.Time, spent *atomic.Int64) {
 	var work sync.WaitGroup
 	for _, n := range nodes {
@@ -59,11 +59,11 @@ func load(nodes []*node, ask limit.Ask, largest int64, until time.Time, spent *a
 			work.Go(func() {
 				for time.Now().Before(until) {
 					most := 1 + rand.Int64N(largest)
-					r, refusal := n.Reserve("w", time.Now(), []limit.Ask{ask}, limit.Amounts{Tokens: most})
+					r, refusal := n.Reserve("w", time.Now(), []limit.Ask{ask}, limit.Amounts{limit.Tokens: most})
 					if refusal == nil {
 						amount := rand.Int64N(most + 1)
 						time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
-						r.Settle(time.Now(), limit.Amounts{Tokens: amount})
+						r.Settle(time.Now(), limit.Amounts{limit.Tokens: amount})
 						spent.Add(amount)
 					}
 					time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond)
@@ -74,9 +74,9 @@ func load(nodes []*node, ask limit.Ask, largest int64, until time.Time, spent *a
 	work.Wait()
 }
 
-// Three gateways use up a limit that they share. While the database is there they don't
-// exceed it by more than their calls under way, and little of it is left; and by a lease
-// each where it is away.
+// TestGatewaysShareLimits: three gateways use up a limit that they share. While the
+// database is available they don't exceed it by more than their running calls, and
+// little of it is left; without the database they exceed it by a lease each.
 func TestGatewaysShareLimits(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -130,7 +130,7 @@ func TestGatewaysShareLimits(t *testing.T) {
 	}
 }
 
-// TestWindowsOfAMonthAndOfItsDays books a month of 30 days beside the window of 30 days
+// TestWindowsOfAMonthAndOfItsDays books a month of 30 days and the window of 30 days
 // that begins and ends with it.
 func TestWindowsOfAMonthAndOfItsDays(t *testing.T) {
 	t.Parallel()

@@ -3,8 +3,6 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 )
@@ -19,15 +18,13 @@ import (
 // again makes an exchange until it is answered, as a gateway does.
 func again(t testing.TB, l limit.Ledger, id limit.ExchangeID, claims ...limit.Claim) []limit.Answer {
 	t.Helper()
-	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		answers, err := l.Exchange(t.Context(), id, claims)
-		if err == nil {
-			return answers
-		}
-		if time.Since(begun) > time.Minute {
-			t.Fatal(err)
-		}
-	}
+	var answers []limit.Answer
+	gatewaytest.Eventually(t, "an exchange is answered", func() bool {
+		var err error
+		answers, err = l.Exchange(t.Context(), id, claims)
+		return err == nil
+	})
+	return answers
 }
 
 // wantBooked wants counters to have taken and used as much together.
@@ -40,9 +37,9 @@ func wantBooked(t testing.TB, dsn string, taken, used int64) {
 	}
 }
 
-// An exchange that is made again is booked once, and grants what it did, also after
-// others have taken from the counters. One that comes after a later one of its process
-// is not booked.
+// testLedgerAgain: an exchange that is made again is booked once, and grants the same
+// amounts, also after others have taken from the counters. One that comes after a
+// later one of its process is not booked.
 func testLedgerAgain(t *testing.T, dsn string) {
 	ledger, other := openLedger(t, dsn), openLedger(t, dsn)
 	defer closeLedger(t, ledger)
@@ -92,8 +89,9 @@ func testLedgerAgain(t *testing.T, dsn string) {
 	}
 }
 
-// The first sending of an exchange, which nobody waits for any more, is still held up
-// in the database when the second comes: only one of them is booked.
+// testLedgerAgainAtTheSameTime: the first sending of an exchange, whose caller has
+// gone, is still held up in the database when the second comes: only one of them is
+// booked.
 func testLedgerAgainAtTheSameTime(t *testing.T, dsn string) {
 	claim := claimOf("l", time.Hour)
 	claim.Used = 7
@@ -121,11 +119,9 @@ func testLedgerAgainAtTheSameTime(t *testing.T, dsn string) {
 			done <- err
 		}()
 	}
-	for begun := time.Now(); count(t, dsn, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") < sendings; time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("the exchanges don't wait for the row")
-		}
-	}
+	gatewaytest.Eventually(t, "the exchanges wait for the row", func() bool {
+		return count(t, dsn, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") >= sendings
+	})
 	if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
 		t.Fatal(err)
 	}
@@ -164,8 +160,9 @@ func testLedgerModes(t *testing.T, dsn string) {
 	}
 }
 
-// A database that has lost counters, because a backup was restored or they were deleted,
-// gets them again. An exchange is booked whole or not at all.
+// testLedgerForgottenCounters: a database that has lost counters, because a backup was
+// restored or they were deleted, gets them again. An exchange is booked whole or not at
+// all.
 func testLedgerForgottenCounters(t *testing.T, dsn string) {
 	ledger := openLedger(t, dsn)
 	defer closeLedger(t, ledger)
@@ -186,48 +183,12 @@ func testLedgerForgottenCounters(t *testing.T, dsn string) {
 		t.Errorf("%+v", got)
 	}
 	wantBooked(t, dsn, 150, 21)
-	// A backup of before the exchange knows nothing of it.
+	// A backup from before the exchange does not have it.
 	exec(t, dsn, "DELETE FROM cadenza.limit_windows; DELETE FROM cadenza.limit_exchanges")
 	if got := again(t, ledger, id, there, gone); got[0].Taken != 50 || got[1].Taken != 50 {
 		t.Errorf("%+v", got)
 	}
 	wantBooked(t, dsn, 100, 14)
-}
-
-// The first gateway of this version adds its table to those of the version before, of
-// which gateways still book meanwhile.
-func testLedgerEarlierSchema(t *testing.T, dsn string) {
-	claim := claimOf("l", time.Hour)
-	claim.Used = 7
-	exec(t, dsn, "CREATE SCHEMA cadenza; CREATE TABLE cadenza.schema_version (version integer NOT NULL); INSERT INTO cadenza.schema_version VALUES (4)")
-	for _, name := range []string{"0001_initial", "0002_endings", "0003_decided", "0004_limits"} {
-		script, err := os.ReadFile("migrations/" + name + ".sql")
-		if err != nil {
-			t.Fatal(err)
-		}
-		exec(t, dsn, fmt.Sprintf("SET search_path = cadenza; %s", script))
-	}
-	exec(t, dsn, fmt.Sprintf("INSERT INTO cadenza.limit_windows VALUES ('w', 'l', '', 'requests', '%s', '%s', 100, 90)", claim.Start.Format(time.RFC3339), claim.End.Format(time.RFC3339)))
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), "BEGIN; UPDATE cadenza.limit_windows SET taken = taken + 50"); err != nil {
-		t.Fatal(err)
-	}
-	ledger := openLedger(t, dsn)
-	defer closeLedger(t, ledger)
-	other := claimOf("other", time.Hour) // which does not wait for the gateway of before
-	if got := exchange(t, ledger, other); got[0].Granted != 50 {
-		t.Errorf("%+v", got)
-	}
-	if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
-		t.Fatal(err)
-	}
-	if got := exchange(t, ledger, claim); got[0] != (limit.Answer{Granted: 50, Taken: 200, Used: 97}) {
-		t.Errorf("%+v", got)
-	}
 }
 
 // The connection breaks after the database has booked an exchange, and before the
@@ -252,11 +213,9 @@ func TestLedgerAnswersThatAreLost(t *testing.T) {
 				done <- err
 			}()
 			if lost == 0 {
-				for begun := time.Now(); count(t, server.DSN(), "SELECT sum(used)::bigint FROM cadenza.limit_windows") < 7*(2+round); time.Sleep(10 * time.Millisecond) {
-					if time.Since(begun) > time.Minute {
-						t.Fatal("it is never booked")
-					}
-				}
+				gatewaytest.Eventually(t, "it is booked", func() bool {
+					return count(t, server.DSN(), "SELECT sum(used)::bigint FROM cadenza.limit_windows") >= 7*(2+round)
+				})
 			}
 			p.cut()
 			err := <-done
@@ -295,11 +254,9 @@ func TestLedgerThatIsEndedAfterItsCommit(t *testing.T) {
 		_, err := ledger.Exchange(context.Background(), id, []limit.Claim{claim})
 		done <- err
 	}()
-	for begun := time.Now(); count(t, local, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("the commit does not wait")
-		}
-	}
+	gatewaytest.Eventually(t, "the commit waits", func() bool {
+		return count(t, local, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") > 0
+	})
 	if err := <-done; !errors.Is(err, limit.ErrInDoubt) {
 		t.Errorf("%v: want a doubt", err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/sinks/postgres"
 )
 
-// TestLedger runs what does no harm to its server on the same one, each in a database of
-// its own.
+// TestLedger runs the tests that do no harm to their server on the same one, each in its
+// own database.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -36,7 +36,6 @@ func TestLedger(t *testing.T) {
 		{"AgainAtTheSameTime", testLedgerAgainAtTheSameTime},
 		{"Modes", testLedgerModes},
 		{"ForgottenCounters", testLedgerForgottenCounters},
-		{"EarlierSchema", testLedgerEarlierSchema},
 	} {
 		dsn := server.NewDatabase("Ledger" + test.name)
 		t.Run(test.name, func(t *testing.T) {

@@ -35,7 +35,7 @@ type Module struct {
 	// used. A file is read again for each connection. Required.
 	DSN secret.Reference `json:"dsn,omitempty"`
 
-	// The schema of the tables, which is made where it is missing. Default:
+	// The schema of the tables, which is created if it is missing. Default:
 	// cadenza.
 	Schema string `json:"schema,omitempty"`
 

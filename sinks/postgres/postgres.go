@@ -1,30 +1,28 @@
 // Package postgres is a sink that many gateways share: a PostgreSQL database.
 //
-// The tables are in a schema of their own, which the sink makes and keeps up to
-// date; migrations/ says what is in them. A row is stored once however often it is
-// delivered. Traces are told apart by their ids: an ended one replaces an
-// interrupted one, and that one a started one. Metrics have an id that the store
-// gave them. Only erasures delete rows, and only rows that are no later than they
-// are. The database's owner decides how long rows are kept, and may delete them at
-// any time.
+// The tables are in their own schema, which the sink makes; schema.sql describes them. A
+// schema of another format stays untouched. A row is stored once however often it is
+// delivered. Traces are distinguished by their ids: an ended one replaces an interrupted
+// one, and that one a started one. Metrics have an id from the store. Only erasures delete
+// rows, and only rows that are no later than they are. The database's owner decides how
+// long rows are kept, and may delete them at any time.
 //
-// Each delivery is one transaction, which also moves the position of the sink
-// and the store that it comes from. So a database that was restored, or a standby
-// that was promoted before it had the latest commits, has its own position, and gets
-// the rest again as long as the store has it: the store's retention must be longer
-// than a failover takes. Where the position is not as the sink left it, because
-// another primary now answers behind the same address, the sink writes nothing before
-// it has resumed.
+// Each delivery is one transaction, which also moves the position of the sink and its
+// store. So a database that was restored, or a standby that was promoted before it had the
+// latest commits, has its own position, and gets the missing rows again as long as the
+// store has them: the store's retention must be longer than a failover takes. If the
+// position is not as the sink left it, because another primary now answers at the same
+// address, the sink writes nothing before it has resumed.
 //
-// PostgreSQL's text cannot hold a NUL character or bytes that are no UTF-8, nor
-// its jsonb a surrogate without its other half: they become U+FFFD. A row that
-// it refuses nevertheless is stored without its content, or if even that is
-// refused left out; both are counted and logged.
+// PostgreSQL's text cannot hold a NUL character or invalid UTF-8, nor its jsonb a surrogate
+// without its other half (https://www.postgresql.org/docs/current/datatype-json.html): they
+// become U+FFFD. A row that it refuses nevertheless is stored without its content, or if
+// even that is refused left out; both are counted and logged.
 //
-// The connection string is as for psql, with several hosts where there are
-// several; of these the one that accepts writes is used, unless the string has
-// target_session_attrs. Through PgBouncer it works in every mode but that of
-// single statements; default_query_exec_mode=exec may be needed there.
+// The connection string is as for psql, with several hosts if there are several; the sink
+// uses the one that accepts writes, unless the string has target_session_attrs. Through
+// PgBouncer it works in every mode but statement pooling; default_query_exec_mode=exec may
+// be needed there.
 package postgres
 
 import (
@@ -82,13 +80,13 @@ type Sink struct {
 	conn   *pgx.Conn      // nil: there is none
 	last   *pgconn.PgConn // the one before, which may be ending yet
 	source sinks.Source
-	at     trace.Position // what the database has for the source, as we left it
+	at     trace.Position // the database's position for the source, as the sink left it
 
 	stripped, dropped atomic.Uint64
 }
 
-// New returns a sink that has not connected yet. It fails where the
-// configuration can never work.
+// New returns a sink that has not connected yet. It fails if the configuration
+// can never work.
 func New(config Config) (*Sink, error) {
 	if config.Schema == "" {
 		config.Schema = DefaultSchema
@@ -119,7 +117,7 @@ func checkSchema(name string) error {
 	return nil
 }
 
-// connConfig reads the connection string. Its error repeats nothing of the string:
+// connConfig reads the connection string. Its error repeats no part of the string:
 // in one that can't be read, the password may be in any part.
 func (s *Sink) connConfig() (*pgx.ConnConfig, error) {
 	dsn, err := s.dsn()
@@ -188,8 +186,8 @@ func (s *Sink) connect(ctx context.Context) error {
 	return nil
 }
 
-// disconnect ends the connection, also one that no longer answers: the rest of its
-// end is then done in the background.
+// disconnect ends the connection, also one that no longer answers: then it
+// finishes in the background.
 func (s *Sink) disconnect() {
 	if s.conn == nil {
 		return

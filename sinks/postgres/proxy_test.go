@@ -19,8 +19,8 @@ type proxy struct {
 	to       string
 
 	delay     atomic.Int64 // of each piece, at most, in nanoseconds
-	silent    atomic.Bool  // what comes is swallowed
-	deaf      atomic.Bool  // what comes back is swallowed
+	silent    atomic.Bool  // requests are dropped
+	deaf      atomic.Bool  // answers are dropped
 	cutAfter  atomic.Int64 // bytes from the client, then the connection is cut; 0: never
 	cutCommit atomic.Int32 // commits whose answer does not come back any more
 	commits   atomic.Int32 // whose answer did not come back
@@ -93,7 +93,7 @@ func (p *proxy) pump(to, from net.Conn, upwards bool, mute *atomic.Bool) {
 		if p.silent.Load() || !upwards && (p.deaf.Load() || mute.Load()) {
 			continue
 		}
-		if upwards && bytes.Contains(piece, []byte("COMMIT\x00")) && p.cutCommit.Add(-1) >= 0 {
+		if upwards && bytes.Contains(piece, []byte("commit\x00")) && p.cutCommit.Add(-1) >= 0 {
 			mute.Store(true)
 			p.commits.Add(1)
 			time.AfterFunc(30*time.Millisecond, func() { from.Close() })

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// maxStrippedText is what is left of a text in a row that was refused, in
-// runes: short enough for any index.
+// maxStrippedText is the remaining length of a text in a row that was refused,
+// in runes: short enough for any index.
 const maxStrippedText = 200
 
 // isRefusal reports whether err is about the rows, and would be the same next time:
@@ -31,10 +32,10 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// putCarefully stores what a delivery holds, as put does. It finds the rows that
+// putCarefully stores the rows of a delivery, as put does. It finds the rows that
 // the database refuses, stores them without their content and, if they are refused
 // even so, leaves them out.
-func (s *Sink) putCarefully(ctx context.Context, tx *transaction, d *trace.Delivery) error {
+func (s *Sink) putCarefully(ctx context.Context, tx pgx.Tx, d *trace.Delivery) error {
 	found := findings{}
 	err := errors.Join(
 		carefully(ctx, tx, &found, latest(d.Records), func(r []*trace.Record) error { return s.putTraces(ctx, tx, r) }, stripRecord),
@@ -62,11 +63,11 @@ type findings struct {
 
 // carefully halves rows until each that is refused is alone. If strip is nil, it
 // leaves that row out at once.
-func carefully[R any](ctx context.Context, tx *transaction, found *findings, rows []R, put func([]R) error, strip func(R) R) error {
+func carefully[R any](ctx context.Context, tx pgx.Tx, found *findings, rows []R, put func([]R) error, strip func(R) R) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := tx.attempt(ctx, func() error { return put(rows) })
+	err := pgx.BeginFunc(ctx, tx, func(pgx.Tx) error { return put(rows) })
 	switch {
 	case !isRefusal(err):
 		return err
@@ -81,7 +82,7 @@ func carefully[R any](ctx context.Context, tx *transaction, found *findings, row
 		found.code = e.Code
 	}
 	if strip != nil {
-		err = tx.attempt(ctx, func() error { return put([]R{strip(rows[0])}) })
+		err = pgx.BeginFunc(ctx, tx, func(pgx.Tx) error { return put([]R{strip(rows[0])}) })
 		if err == nil {
 			found.stripped++
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Resume implements [sinks.Sink]. It connects, brings the schema up to date and
-// returns the lesser of the two positions, the store's and the database's: either
+// Resume implements [sinks.Sink]. It connects, makes the tables if they are not there
+// and returns the lesser of the two positions, the store's and the database's: either
 // may have gone on without the other.
 func (s *Sink) Resume(ctx context.Context, source sinks.Source, kept trace.Position) (trace.Position, error) {
 	position, err := s.resume(ctx, source, kept)
@@ -30,32 +30,32 @@ func (s *Sink) resume(ctx context.Context, source sinks.Source, kept trace.Posit
 	if err := s.connect(ctx); err != nil {
 		return trace.Position{}, err
 	}
-	if err := s.migrate(ctx); err != nil {
+	if err := s.makeSchema(ctx); err != nil {
 		return trace.Position{}, err
 	}
 	tx, err := s.begin(ctx, begin)
 	if err != nil {
 		return trace.Position{}, err
 	}
-	defer tx.abort()
+	defer rollback(tx)
 	var stored trace.Position
-	err = tx.conn.QueryRow(ctx, s.sql.position, uuid(source.StoreID), source.Workspace, source.Sink).
+	err = tx.QueryRow(ctx, s.sql.position, uuid(source.StoreID), source.Workspace, source.Sink).
 		Scan(&stored.Traces, &stored.Metrics, &stored.Versions, &stored.Erasures)
 	known := err == nil
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return trace.Position{}, err
 	}
-	agreed := kept.Min(stored) // zero where the database does not know the store
+	agreed := kept.Min(stored) // zero if the database does not know the store
 	if known && agreed == stored {
-		return agreed, tx.commit(ctx)
+		return agreed, tx.Commit(ctx)
 	}
 	if known && agreed != kept {
 		s.logger.Warn("the database lacks some of what it had taken, and gets it again", "store_had", kept, "database_has", stored)
 	}
-	if _, err := tx.conn.Exec(ctx, s.sql.setPosition, uuid(source.StoreID), source.Workspace, source.Sink, agreed.Traces, agreed.Metrics, agreed.Versions, agreed.Erasures); err != nil {
+	if _, err := tx.Exec(ctx, s.sql.setPosition, uuid(source.StoreID), source.Workspace, source.Sink, agreed.Traces, agreed.Metrics, agreed.Versions, agreed.Erasures); err != nil {
 		return trace.Position{}, err
 	}
-	return agreed, tx.commit(ctx)
+	return agreed, tx.Commit(ctx)
 }
 
 // uuid is an id that the driver can encode in each of its modes.

@@ -10,9 +10,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestStageOfAnEarlierVersion delivers over a session in which a gateway of an
-// earlier version has left its stages, as a pooler hands it on.
-func TestStageOfAnEarlierVersion(t *testing.T) {
+// TestStageOfAnotherFormat delivers over a session in which a gateway of another
+// format has left its stages, as a pooler hands it on.
+func TestStageOfAnotherFormat(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.Start(t).NewDatabase("Stage")
 	s, err := New(Config{DSN: func() (string, error) { return dsn, nil }})
@@ -23,10 +23,9 @@ func TestStageOfAnEarlierVersion(t *testing.T) {
 	if _, err := s.Resume(t.Context(), sinks.Source{Workspace: "w", Sink: "s"}, trace.Position{}); err != nil {
 		t.Fatal(err)
 	}
-	// The names and columns of schema version 2.
 	if _, err := s.conn.Exec(context.WithoutCancel(t.Context()), `
-CREATE TEMPORARY TABLE cadenza_traces (LIKE cadenza.traces) ON COMMIT DELETE ROWS; ALTER TABLE cadenza_traces DROP COLUMN arm;
-CREATE TEMPORARY TABLE cadenza_metrics (LIKE cadenza.metrics) ON COMMIT DELETE ROWS; ALTER TABLE cadenza_metrics ALTER COLUMN trace_id SET NOT NULL`); err != nil {
+CREATE TEMPORARY TABLE cadenza_traces_6 (LIKE cadenza.traces) ON COMMIT DELETE ROWS; ALTER TABLE cadenza_traces_6 DROP COLUMN arm;
+CREATE TEMPORARY TABLE cadenza_metrics_6 (LIKE cadenza.metrics) ON COMMIT DELETE ROWS; ALTER TABLE cadenza_metrics_6 ALTER COLUMN trace_id SET NOT NULL`); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Deliver(t.Context(), &trace.Delivery{

@@ -63,10 +63,10 @@ WITH named AS (
 	}
 }
 
-// eraseNamed ends an erasure: of a trace all goes that there was. $1 is the
+// eraseNamed ends an erasure: all rows of a chosen trace are deleted. $1 is the
 // workspace, $3 the last time that the erasure concerns. A row of named is a trace
-// or, where that is null, a decision. A report on a decision is one on each of its
-// traces: it chooses them all, and goes with any of them.
+// or, if that is null, a decision. A report on a decision is one on each of its
+// traces: it chooses them all, and is deleted with any of them.
 const eraseNamed = `, chosen AS (
 	SELECT trace_id FROM named WHERE trace_id IS NOT NULL
 	UNION
@@ -97,58 +97,14 @@ func createStage(stage pgx.Identifier, like string) string {
 	return fmt.Sprintf("; CREATE TEMPORARY TABLE IF NOT EXISTS %s (LIKE %s) ON COMMIT DELETE ROWS", stage.Sanitize(), like)
 }
 
-// transaction is an open transaction of the sink's connection.
-type transaction struct {
-	conn  *pgx.Conn
-	ended bool
-}
-
 // begin begins a transaction by sql, in one round trip.
-func (s *Sink) begin(ctx context.Context, sql string) (*transaction, error) {
-	tx := &transaction{conn: s.conn}
-	if _, err := s.conn.Exec(ctx, sql); err != nil {
-		tx.abort()
-		return nil, err
-	}
-	return tx, nil
+func (s *Sink) begin(ctx context.Context, sql string) (pgx.Tx, error) {
+	return s.conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: sql})
 }
 
-func (t *transaction) commit(ctx context.Context) error {
-	t.ended = true
-	tag, err := t.conn.Exec(ctx, "COMMIT")
-	if err == nil && tag.String() != "COMMIT" {
-		return pgx.ErrTxCommitRollback
-	}
-	return err
-}
-
-// abort rolls back what was not committed.
-func (t *transaction) abort() {
-	if t.ended {
-		return
-	}
-	t.ended = true
+// rollback ends a transaction unless it is committed.
+func rollback(tx pgx.Tx) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if _, err := t.conn.Exec(ctx, "ROLLBACK"); err != nil {
-		_ = t.conn.Close(ctx)
-	}
-}
-
-// attempt runs work under a savepoint, and undoes what it did if it fails.
-func (t *transaction) attempt(ctx context.Context, work func() error) error {
-	if _, err := t.conn.Exec(ctx, "SAVEPOINT attempt"); err != nil {
-		return err
-	}
-	if err := work(); err != nil {
-		if t.conn.IsClosed() {
-			return err
-		}
-		if _, undo := t.conn.Exec(ctx, "ROLLBACK TO SAVEPOINT attempt; RELEASE SAVEPOINT attempt"); undo != nil {
-			return undo
-		}
-		return err
-	}
-	_, err := t.conn.Exec(ctx, "RELEASE SAVEPOINT attempt")
-	return err
+	_ = tx.Rollback(ctx) // which closes the connection if it fails
 }

@@ -234,7 +234,7 @@ test("messages: models", async () => {
 
 // The members that the library sends in the body, of which none may be unknown.
 test("messages: the documented table has all members of the library", () => {
-  const page = readFileSync(new URL("../../docs/anthropic.md", import.meta.url), "utf8");
+  const page = readFileSync(new URL("../../docs/apis.md", import.meta.url), "utf8").split("\n### Members of a message request\n")[1].split("\n### ")[0];
   const table = new Set([...page.matchAll(/^\| `([a-z_.]+)` \|/gm)].map((m) => m[1]));
   const inHeaders = ["betas", "user_profile_id", "workspace_id"];
   for (const file of ["messages/messages.d.ts", "beta/messages/messages.d.ts"]) {

@@ -1,57 +1,50 @@
 package chat
 
-import "github.com/cadenza-gateway/cadenza/internal/dialect"
+import (
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
+)
 
-// Member is a member of a request, and what becomes of it.
-type Member struct {
-	Name string
-	Fate dialect.Fate
-	// Note says what it becomes, or why it does not. For a refused member it is the
-	// rest of the error's message.
-	Note string
-}
-
-// Members are all members of a request that the API knows, and ours. Any other is
-// refused. docs/openai.md has the same table.
-var Members = []Member{
-	{"model", dialect.Mapped, "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants."},
-	{"messages", dialect.Forwarded, "The conversation, placed where the prompt has its history. The roles system and developer need accept.system."},
-	{"stream", dialect.Mapped, "true asks for server-sent events."},
-	{"stream_options", dialect.Mapped, "include_usage adds the usage chunk. include_obfuscation has no effect: there is none."},
-	{"context", dialect.Mapped, "An object that the rules match on. Send it in extra_body."},
-	{"variables", dialect.Mapped, "An object with the prompt's variables. Send it in extra_body."},
-	{"metadata", dialect.Mapped, "An object that the trace keeps. Without context it is what the rules match on, too."},
-	{"user", dialect.Mapped, "Metadata of the trace, as user."},
-	{"safety_identifier", dialect.Mapped, "As user. Where both are sent user is ignored."},
-	{"temperature", dialect.Forwarded, "0 to 2."},
-	{"top_p", dialect.Forwarded, "0 to 1."},
-	{"top_k", dialect.Forwarded, "A whole number from 0. OpenAI's API does not have it, many that are like it do."},
-	{"frequency_penalty", dialect.Forwarded, "-2 to 2."},
-	{"presence_penalty", dialect.Forwarded, "-2 to 2."},
-	{"max_completion_tokens", dialect.Forwarded, "As max_tokens, of which only one may be sent."},
-	{"max_tokens", dialect.Forwarded, "A whole number from 1."},
-	{"seed", dialect.Forwarded, "A whole number."},
-	{"stop", dialect.Forwarded, "A text, or up to 4."},
-	{"reasoning_effort", dialect.Forwarded, "none, minimal, low, medium, high, xhigh or max."},
-	{"response_format", dialect.Forwarded, "text, json_object or json_schema. A schema's description is ignored."},
-	{"tools", dialect.Forwarded, "Functions. Other types are refused."},
-	{"tool_choice", dialect.Forwarded, "A word or a function. Of allowed_tools one that is required is a function; any other is refused."},
-	{"parallel_tool_calls", dialect.Forwarded, "true or false."},
-	{"logprobs", dialect.Forwarded, "true or false."},
-	{"top_logprobs", dialect.Forwarded, "0 to 20, beside logprobs: true."},
-	{"n", dialect.Mapped, "1 is taken, any other number is refused: an endpoint has one answer."},
-	{"modalities", dialect.Mapped, `["text"] is taken, any other list is refused: answers are text.`},
-	{"store", dialect.Ignored, "The gateway's own traces are kept as the endpoint's log says. false has its meaning, and is not named."},
-	{"service_tier", dialect.Ignored, "auto and default; any other is refused: the definition's extra sets it."},
-	{"prompt_cache_key", dialect.Ignored, "The definition's extra sets it."},
-	{"prompt_cache_options", dialect.Ignored, "The definition's extra sets it."},
-	{"prompt_cache_retention", dialect.Ignored, "The definition's extra sets it."},
-	{"prediction", dialect.Ignored, "It changes how fast an answer comes, not which."},
-	{"audio", dialect.Refused, "answers are text. Leave it out."},
-	{"function_call", dialect.Refused, "OpenAI has replaced it. Send tool_choice."},
-	{"functions", dialect.Refused, "OpenAI has replaced it. Send tools."},
-	{"logit_bias", dialect.Refused, "tokens differ from model to model, and the endpoint picks the model. Have the definition set it in extra."},
-	{"moderation", dialect.Refused, "the definition sets it in extra. Leave it out."},
-	{"verbosity", dialect.Refused, "only some models have it. Have the definition set it in extra."},
-	{"web_search_options", dialect.Refused, "the gateway has no tools but functions. Have the definition set it in extra."},
-}
+// members are the members of OpenAI's API, and our own. docs/apis.md has the same table.
+var members = openai.NewMembers([]openai.Member[*parser]{
+	{Path: "model", Fate: dialect.Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", Read: (*parser).Model},
+	{Path: "messages", Fate: dialect.Forwarded, Note: "The conversation, placed where the prompt has its history. The roles system and developer need accept.system.", Read: (*parser).Messages},
+	{Path: "stream", Fate: dialect.Mapped, Note: "true asks for server-sent events.", Read: (*parser).Stream},
+	{Path: "stream_options", Fate: dialect.Mapped, Note: "include_usage adds the usage chunk. include_obfuscation has no effect: there is none.", Read: (*parser).streamOptions},
+	{Path: "context", Fate: dialect.Mapped, Note: "An object that the rules match on. Send it in extra_body.", Read: (*parser).Context},
+	{Path: "variables", Fate: dialect.Mapped, Note: "An object with the prompt's variables. Send it in extra_body.", Read: (*parser).Variables},
+	{Path: "metadata", Fate: dialect.Mapped, Note: "An object that the trace keeps. Without context it is what the rules match on, too.", Read: (*parser).Metadata},
+	{Path: "user", Fate: dialect.Mapped, Note: "Metadata of the trace, as user.", Read: (*parser).User},
+	{Path: "safety_identifier", Fate: dialect.Mapped, Note: "As user. Where both are sent user is ignored.", Read: (*parser).User},
+	{Path: "temperature", Fate: dialect.Forwarded, Note: "0 to 2."},
+	{Path: "top_p", Fate: dialect.Forwarded, Note: "0 to 1."},
+	{Path: "top_k", Fate: dialect.Forwarded, Note: "A whole number from 0. OpenAI's API does not have it, many that are like it do."},
+	{Path: "frequency_penalty", Fate: dialect.Forwarded, Note: "-2 to 2."},
+	{Path: "presence_penalty", Fate: dialect.Forwarded, Note: "-2 to 2."},
+	{Path: "max_completion_tokens", Fate: dialect.Forwarded, Note: "As max_tokens, of which only one may be sent."},
+	{Path: "max_tokens", Fate: dialect.Forwarded, Note: "A whole number from 1."},
+	{Path: "seed", Fate: dialect.Forwarded, Note: "A whole number."},
+	{Path: "stop", Fate: dialect.Forwarded, Note: "A text, or up to 4."},
+	{Path: "reasoning_effort", Fate: dialect.Forwarded, Note: "none, minimal, low, medium, high, xhigh or max."},
+	{Path: "response_format", Fate: dialect.Forwarded, Note: "text, json_object or json_schema. A schema's description is ignored."},
+	{Path: "tools", Fate: dialect.Forwarded, Note: "Functions. Other types are refused.", Read: (*parser).Tools},
+	{Path: "tool_choice", Fate: dialect.Forwarded, Note: "A word or a function. Of allowed_tools one that is required is a function; any other is refused.", Read: (*parser).ToolChoice},
+	{Path: "parallel_tool_calls", Fate: dialect.Forwarded, Note: "true or false."},
+	{Path: "logprobs", Fate: dialect.Forwarded, Note: "true or false."},
+	{Path: "top_logprobs", Fate: dialect.Forwarded, Note: "0 to 20, beside logprobs: true."},
+	{Path: "n", Fate: dialect.Mapped, Note: "1 is taken, any other number is refused: an endpoint has one answer.", Read: (*parser).n},
+	{Path: "modalities", Fate: dialect.Mapped, Note: `["text"] is taken, any other list is refused: answers are text.`, Read: (*parser).modalities},
+	{Path: "store", Fate: dialect.Ignored, Note: "The gateway's own traces are kept as the endpoint's log says. false has its meaning, and is not named.", Read: (*parser).store},
+	{Path: "service_tier", Fate: dialect.Ignored, Note: "auto and default; any other is refused: the definition's extra sets it.", Read: (*parser).serviceTier},
+	{Path: "prompt_cache_key", Fate: dialect.Ignored, Note: "The definition's extra sets it."},
+	{Path: "prompt_cache_options", Fate: dialect.Ignored, Note: "The definition's extra sets it."},
+	{Path: "prompt_cache_retention", Fate: dialect.Ignored, Note: "The definition's extra sets it."},
+	{Path: "prediction", Fate: dialect.Ignored, Note: "It changes how fast an answer comes, not which."},
+	refused("audio", "answers are text. Leave it out."),
+	refused("function_call", "OpenAI has replaced it. Send tool_choice."),
+	refused("functions", "OpenAI has replaced it. Send tools."),
+	refused("logit_bias", "tokens differ from model to model, and the endpoint picks the model. Have the definition set it in extra."),
+	refused("moderation", "the definition sets it in extra. Leave it out."),
+	refused("verbosity", "only some models have it. Have the definition set it in extra."),
+	refused("web_search_options", "the gateway has no tools but functions. Have the definition set it in extra."),
+})

@@ -1,4 +1,5 @@
-// Package chat is OpenAI's Chat Completions API: POST /v1/chat/completions.
+// Package chat is OpenAI's Chat Completions API, POST /v1/chat/completions
+// (https://platform.openai.com/docs/api-reference/chat).
 package chat
 
 import (
@@ -23,121 +24,64 @@ func (chat) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &writer{}
-	c := &w.call
-	c.EndpointParam, c.TurnsParam = "model", "messages"
-	if c.Endpoint, c.Variant, err = openai.Model(body.Get("model")); err != nil {
-		return nil, nil, err
-	}
-	body.Visit(func(key []byte, v *fastjson.Value) {
-		if err == nil && v.Type() != fastjson.TypeNull {
-			err = w.member(body, openai.View(key), v)
-		}
+	// One allocation for all three.
+	of := new(struct {
+		parser parser
+		call   dialect.Call
+		writer writer
 	})
-	if err != nil {
+	p := &of.parser
+	p.Request = openai.Request{Wire: r, Body: body, Call: &of.call}
+	p.writer = &of.writer
+	if err := members.ReadBody(p, p.Call, body); err != nil {
 		return nil, nil, err
 	}
-	if c.Context, err = wire.ObjectMember(body, "context"); err != nil {
-		return nil, nil, err
-	}
-	if c.Variables, err = wire.ObjectMember(body, "variables"); err != nil {
-		return nil, nil, err
-	}
-	if c.Metadata, err = r.MetadataMember(body); err != nil {
-		return nil, nil, err
-	}
-	if c.Context == nil {
-		// The libraries have a parameter for metadata, and none for context.
-		c.Context = c.Metadata
-	}
-	return c, w, nil
+	return p.Call, p.writer, nil
 }
 
-// member reads one member that is not null.
-func (w *writer) member(body *fastjson.Object, name string, v *fastjson.Value) (err *wire.Error) {
-	c := &w.call
-	switch name {
-	case "model", "context", "variables", "metadata":
-		return nil // read beside
-	case "messages":
-		c.Turns, err = openai.Messages("messages", v, &c.Ignored)
-	case "stream":
-		c.Stream, err = openai.Bool("stream", v)
-	case "stream_options":
-		err = w.streamOptions(body, v)
-	case "tools":
-		if c.Parameters.Tools, err = openai.Tools("tools", v); c.Parameters.Tools != nil {
-			c.Given = append(c.Given, dialect.Given{Name: "tools", Param: "tools"})
-		}
-	case "tool_choice":
-		c.Given = append(c.Given, dialect.Given{Name: "tool_choice", Param: "tool_choice"})
-		c.Parameters.ToolChoice, err = openai.ToolChoice("tool_choice", v)
-	case "user": // name is a view of the request, which errors outlive
-		return w.user(body, "user", v)
-	case "safety_identifier":
-		return w.user(body, "safety_identifier", v)
-	case "n":
-		if n, notWhole := v.Int64(); notWhole != nil || n != 1 {
-			return wire.Errorf(wire.InvalidRequest, "n", `"n" must be 1: an endpoint has one answer. Send a request for each answer.`)
-		}
-	case "modalities":
-		if list := v.GetArray(); len(list) != 1 || openai.Text(list[0]) != "text" {
-			return wire.Errorf(wire.InvalidRequest, "modalities", `"modalities" must be ["text"]: answers are text.`)
-		}
-	case "store":
-		var store bool
-		if store, err = openai.Bool("store", v); err == nil && !store {
-			return nil
-		}
-		c.Ignored = append(c.Ignored, "store")
-	case "service_tier":
-		if tier := openai.Text(v); tier != "auto" && tier != "default" {
-			return wire.Errorf(wire.InvalidRequest, "service_tier", `"service_tier" must be auto or default. Have the endpoint's definition set any other in extra.`)
-		}
-		c.Ignored = append(c.Ignored, "service_tier")
-	case "logit_bias":
-		if v.Type() == fastjson.TypeObject && v.GetObject().Len() == 0 {
-			return nil
-		}
-		return refuse(name)
-	default:
-		known, err := openai.Parameter("", body, name, v, c)
-		if known {
-			return err
-		}
-		return w.other(name)
+// parser reads one request.
+type parser struct {
+	openai.Request
+	writer *writer
+}
+
+func (p *parser) n(v *fastjson.Value) *wire.Error {
+	if n, notWhole := v.Int64(); notWhole != nil || n != 1 {
+		return dialect.Wrong("n", "must be 1: an endpoint has one answer. Send a request for each answer.")
+	}
+	return nil
+}
+
+func (p *parser) modalities(v *fastjson.Value) *wire.Error {
+	if list := v.GetArray(); len(list) != 1 || openai.Text(list[0]) != "text" {
+		return dialect.Wrong("modalities", `must be ["text"]: answers are text.`)
+	}
+	return nil
+}
+
+func (p *parser) store(v *fastjson.Value) *wire.Error {
+	store, err := openai.Bool(openai.At("store"), v)
+	if store {
+		p.Ignore("store")
 	}
 	return err
 }
 
-// other ignores or refuses a member as Members says.
-func (w *writer) other(name string) *wire.Error {
-	for i := range Members {
-		if m := &Members[i]; m.Name == name && m.Fate == dialect.Ignored {
-			w.call.Ignored = append(w.call.Ignored, m.Name)
-			return nil
-		}
+func (p *parser) serviceTier(v *fastjson.Value) *wire.Error {
+	if tier := openai.Text(v); tier != "auto" && tier != "default" {
+		return dialect.Wrong("service_tier", "must be auto or default. Have the endpoint's definition set any other in extra.")
 	}
-	return refuse(name)
+	p.Ignore("service_tier")
+	return nil
 }
 
-// refuse returns the error of a member that a request must not have.
-func refuse(name string) *wire.Error {
-	for i := range Members {
-		if m := &Members[i]; m.Name == name && m.Fate == dialect.Refused {
-			return wire.Errorf(wire.InvalidRequest, m.Name, "%q is not accepted: %s", m.Name, m.Note)
-		}
+func (p *parser) streamOptions(v *fastjson.Value) *wire.Error {
+	options, err := openai.Object(openai.At("stream_options"), v)
+	if err != nil {
+		return err
 	}
-	return openai.Unknown("", name)
-}
-
-func (w *writer) streamOptions(body *fastjson.Object, v *fastjson.Value) (err *wire.Error) {
-	options, notObject := v.Object()
-	if notObject != nil {
-		return wire.Errorf(wire.InvalidRequest, "stream_options", `"stream_options" must be an object, not %s.`, wire.Describe(v))
-	}
-	if !body.Get("stream").GetBool() {
-		w.call.Ignored = append(w.call.Ignored, "stream_options")
+	if !p.Body.Get("stream").GetBool() {
+		p.Ignore("stream_options")
 	}
 	options.Visit(func(key []byte, v *fastjson.Value) {
 		if err != nil || v.Type() == fastjson.TypeNull {
@@ -145,29 +89,23 @@ func (w *writer) streamOptions(body *fastjson.Object, v *fastjson.Value) (err *w
 		}
 		switch string(key) {
 		case "include_usage":
-			w.usage, err = openai.Bool("stream_options.include_usage", v)
+			p.writer.usage, err = openai.Bool(openai.At("stream_options.include_usage"), v)
 		case "include_obfuscation":
-			var obfuscate bool
-			if obfuscate, err = openai.Bool("stream_options.include_obfuscation", v); obfuscate {
-				w.call.Ignored = append(w.call.Ignored, "stream_options.include_obfuscation")
-			}
+			err = p.Obfuscation(v)
 		default:
-			err = openai.Unknown("stream_options.", string(key))
+			err = openai.At("stream_options").Unknown(key)
 		}
 	})
 	return err
 }
 
-// user reads the caller's own user, which has two names in the API.
-func (w *writer) user(body *fastjson.Object, name string, v *fastjson.Value) *wire.Error {
-	user, err := openai.User(name, v)
-	if err != nil {
-		return err
-	}
-	if name == "user" && !wire.IsNull(body.Get("safety_identifier")) {
-		w.call.Ignored = append(w.call.Ignored, "user")
-		return nil
-	}
-	w.call.User, w.call.UserParam = user, name
-	return nil
+// refused is a member that a request must not have. The note is the rest of the error's
+// message.
+func refused(path, note string) openai.Member[*parser] {
+	return openai.Member[*parser]{Path: path, Fate: dialect.Refused, Note: note, Read: func(_ *parser, v *fastjson.Value) *wire.Error {
+		if path == "logit_bias" && v.Type() == fastjson.TypeObject && v.GetObject().Len() == 0 {
+			return nil // no bias
+		}
+		return dialect.Wrong(path, "is not accepted: %s", note)
+	}}
 }

@@ -11,29 +11,25 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/dialecttest"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-func parse(t testing.TB, body string) (*wire.Request, *dialect.Call, *writer, *wire.Error) {
+func parse(t testing.TB, body string) (*dialect.Call, *writer, *wire.Error) {
 	t.Helper()
-	r := wire.AcquireRequest()
-	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 64<<20, 0, 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	c, w, err := Dialect.Parse(r)
+	c, w, err := Dialect.Parse(dialecttest.Request(t, body))
 	if err != nil {
-		return r, nil, nil, err
+		return nil, nil, err
 	}
-	return r, c, w.(*writer), nil
+	return c, w.(*writer), nil
 }
 
 func TestParse(t *testing.T) {
-	r, c, w, err := parse(t, `{"model":"support/chat@nl","stream":true,"stream_options":{"include_usage":true,"include_obfuscation":true},
+	c, w, err := parse(t, `{"model":"support/chat@nl","stream":true,"stream_options":{"include_usage":true,"include_obfuscation":true},
 		"messages":[{"role":"user","content":"Hi","name":"ann"}],"context":{"locale":"nl"},"variables":{"company":"Acme"},"metadata":{"run":"7"},
 		"user":"u1","safety_identifier":"u2","max_completion_tokens":9,"temperature":0.5,"n":1,"modalities":["text"],"store":false,"service_tier":"auto","prompt_cache_key":"k","audio":null,"logit_bias":{},
 		"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}`)
-	defer r.Release()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,10 +51,11 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestDocumented(t *testing.T) { dialecttest.CheckDocumented(t, members.List) }
+
 // TestMetadataIsContext holds that callers whose library has no context reach the rules.
 func TestMetadataIsContext(t *testing.T) {
-	r, c, _, err := parse(t, `{"model":"a","metadata":{"plan":"pro"},"stream_options":{"include_usage":true},"tools":[]}`)
-	defer r.Release()
+	c, _, err := parse(t, `{"model":"a","metadata":{"plan":"pro"},"stream_options":{"include_usage":true},"tools":[]}`)
 	if err != nil || c.Context == nil || c.Context != c.Metadata || c.Turns != nil || c.Given != nil || !slices.Equal(c.Ignored, []string{"stream_options"}) {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -95,13 +92,12 @@ func TestRefused(t *testing.T) {
 		`{"model":"a","stream":true,"stream":false}`:                `stream: The member "stream" appears more than once in its object. Send it once.`,
 		`{"model":"a","tool_choice":{"type":"function","name":""}}`: `tool_choice.name: "tool_choice.name" is not known. Leave it out.`,
 	} {
-		r, _, _, err := parse(t, in)
+		_, _, err := parse(t, in)
 		if err == nil {
 			t.Errorf("%s is not refused", in)
 		} else if got := err.Param + ": " + err.Message; got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", in, got, want)
 		}
-		r.Release()
 	}
 }
 
@@ -114,42 +110,40 @@ func TestMembersAreWhatParseDoes(t *testing.T) {
 		"tools": `[{"type":"function","function":{"name":"f"}}]`, "tool_choice": `"auto"`, "parallel_tool_calls": `true`, "logprobs": `true`, "top_logprobs": `1`, "n": `1`, "modalities": `["text"]`, "store": `true`, "service_tier": `"auto"`,
 		"prompt_cache_key": `"k"`, "prompt_cache_options": `{}`, "prompt_cache_retention": `"24h"`, "prediction": `{"type":"content","content":"a"}`, "logit_bias": `{"1":1}`,
 	}
-	for _, m := range Members {
-		if m.Name == "model" {
+	for _, m := range members.List {
+		if m.Path == "model" {
 			continue
 		}
-		sample, ok := samples[m.Name]
+		sample, ok := samples[m.Path]
 		if !ok && m.Fate != dialect.Refused {
-			t.Errorf("%s has no sample", m.Name)
+			t.Errorf("%s has no sample", m.Path)
 		} else if !ok {
 			sample = `{"a":1}`
 		}
 		// What else a member needs.
-		beside := map[string]string{"stream_options": `"stream":true,`, "top_logprobs": `"logprobs":true,`}[m.Name]
-		without, plain, _, err := parse(t, `{"model":"a",`+beside+`"user":null}`)
+		beside := map[string]string{"stream_options": `"stream":true,`, "top_logprobs": `"logprobs":true,`}[m.Path]
+		plain, _, err := parse(t, `{"model":"a",`+beside+`"user":null}`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		with, c, w, err := parse(t, `{"model":"a",`+beside+`"`+m.Name+`":`+sample+`}`)
+		c, w, err := parse(t, `{"model":"a",`+beside+`"`+m.Path+`":`+sample+`}`)
 		got := dialect.Mapped
 		switch {
-		case err != nil && err.Param == m.Name:
+		case err != nil && err.Param == m.Path:
 			got = dialect.Refused
 		case err != nil:
-			t.Errorf("%s: %v", m.Name, err)
-		case slices.Contains(c.Ignored, m.Name):
+			t.Errorf("%s: %v", m.Path, err)
+		case slices.Contains(c.Ignored, m.Path):
 			got = dialect.Ignored
 		case !reflect.DeepEqual(c.Parameters, plain.Parameters) && len(c.Given) > 0 || c.Turns != nil:
 			got = dialect.Forwarded
-		case m.Name == "n", m.Name == "modalities":
+		case m.Path == "n", m.Path == "modalities":
 		case c.Stream == plain.Stream && c.User == "" && c.Context == nil && c.Variables == nil && !w.usage:
-			t.Errorf("%s has no effect", m.Name)
+			t.Errorf("%s has no effect", m.Path)
 		}
 		if got != m.Fate {
-			t.Errorf("%s is %s, the table says %s", m.Name, got, m.Fate)
+			t.Errorf("%s is %s, the table says %s", m.Path, got, m.Fate)
 		}
-		without.Release()
-		with.Release()
 	}
 }
 
@@ -167,11 +161,11 @@ func TestMembersAreOpenAIs(t *testing.T) {
 	for _, ours := range []string{"context", "variables", "top_k"} {
 		names[ours] = true
 	}
-	for _, m := range Members {
-		if !names[m.Name] {
-			t.Errorf("%s is no member, or twice in the table", m.Name)
+	for _, m := range members.List {
+		if !names[m.Path] {
+			t.Errorf("%s is no member, or twice in the table", m.Path)
 		}
-		delete(names, m.Name)
+		delete(names, m.Path)
 	}
 	for name := range names {
 		t.Errorf("the table lacks %s", name)
@@ -199,24 +193,17 @@ func TestParseAllocations(t *testing.T) {
 	}{
 		"small": {small, 7}, "200 messages": {conversation(), 14},
 	} {
-		r, _, _, err := parse(t, c.body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := dialecttest.Request(t, c.body)
 		if n := testing.AllocsPerRun(20, func() { _, _, _ = Dialect.Parse(r) }); n > c.ceiling {
 			t.Errorf("%s: %v allocations, at most %v are meant", name, n, c.ceiling)
 		}
-		r.Release()
 	}
 }
 
 func BenchmarkParse(b *testing.B) {
 	for name, body := range map[string]string{"small": small, "200": conversation()} {
 		b.Run(name, func(b *testing.B) {
-			r, _, _, err := parse(b, body)
-			if err != nil {
-				b.Fatal(err)
-			}
+			r := dialecttest.Request(b, body)
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -232,8 +219,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(small)
 	f.Add(`{"model":"a@b","stream":true,"stream_options":{"include_usage":true},"metadata":{},"n":1,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto","store":true}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		r, c, _, err := parse(t, body)
-		defer r.Release()
+		c, _, err := parse(t, body)
 		if err != nil {
 			if err.Status < 400 || err.Status > 499 || err.Message == "" {
 				t.Errorf("%+v", err)
@@ -251,8 +237,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestPathsOutliveTheRequest holds that what an error and the list of parameters name
-// is no view of the request: the error is written after the request was released.
+// TestPathsOutliveTheRequest checks that the names in an error and in the list of
+// parameters are no views of the request: the error is written after the request was
+// released.
 func TestPathsOutliveTheRequest(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"model":"a","messages":[],"user":7}`:               "user",
@@ -262,7 +249,8 @@ func TestPathsOutliveTheRequest(t *testing.T) {
 		`{"model":"a","messages":[],"unknown_member":1}`:     "unknown_member",
 		`{"model":"a","messages":[],"prompt_cache_key":"k"}`: "prompt_cache_key",
 	} {
-		r, c, _, err := parse(t, body)
+		r := dialecttest.Request(t, body)
+		c, _, err := Dialect.Parse(r)
 		other := `{"` + strings.Repeat("x", len(body)-len(`{"":1}`)) + `":1}`
 		if problem := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(other)), 1<<20, 0, 0, nil); problem != nil {
 			t.Fatal(problem)
@@ -287,6 +275,5 @@ func TestPathsOutliveTheRequest(t *testing.T) {
 		if len(got) == 0 {
 			t.Errorf("%s: no path", body)
 		}
-		r.Release()
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// writer writes an answer. It holds the call, too, so that both are one allocation.
+// writer writes an answer.
 type writer struct {
-	call  dialect.Call
 	usage bool // a stream ends with a chunk of usage
 
 	// Of a stream:
@@ -52,17 +51,6 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	return append(appendUsage(dst, a), '}')
 }
 
-// Size returns an upper bound of the bytes that Answer appends.
-func (w *writer) Size(a *dialect.Answer) int {
-	const rest, ofCall = 1024, len(`{"id":"","type":"function","function":{"name":"","arguments":""}},`)
-	size := jsontext.EscapedLen(a.Content) + len(a.Logprobs) + jsontext.EscapedLen(a.Key) + openai.ReasoningSize(a) + rest
-	for i := range a.ToolCalls {
-		c := &a.ToolCalls[i]
-		size += jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments) + ofCall
-	}
-	return size
-}
-
 // appendHead appends the beginning of an answer or of a chunk, up to its first choice.
 func appendHead(dst []byte, object string, a *dialect.Answer) []byte {
 	dst = append(dst, `{"id":"chatcmpl-`...)
@@ -78,9 +66,9 @@ func appendHead(dst []byte, object string, a *dialect.Answer) []byte {
 	return append(dst, `","choices":[`...)
 }
 
-// appendText appends a text, or null where there is none.
-func appendText(dst []byte, text string, has bool) []byte {
-	if !has {
+// appendText appends a text, or null if ok is false.
+func appendText(dst []byte, text string, ok bool) []byte {
+	if !ok {
 		return append(dst, "null"...)
 	}
 	return jsontext.AppendString(dst, text)
@@ -135,24 +123,16 @@ func appendUsage(dst []byte, a *dialect.Answer) []byte {
 	dst = strconv.AppendInt(dst, u.TotalTokens, 10)
 	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
 	dst = strconv.AppendInt(dst, u.CachedTokens, 10)
-	dst = appendSome(dst, `,"cache_write_tokens":`, u.CacheWriteTokens+u.CacheWriteHourTokens)
+	dst = dialect.AppendTokens(dst, `,"cache_write_tokens":`, u.CacheWriteTokens+u.CacheWriteHourTokens)
 	dst = append(dst, `,"audio_tokens":`...)
 	dst = strconv.AppendInt(dst, u.PromptAudioTokens, 10)
-	dst = appendSome(dst, `,"image_tokens":`, u.PromptImageTokens)
+	dst = dialect.AppendTokens(dst, `,"image_tokens":`, u.PromptImageTokens)
 	dst = append(dst, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	dst = strconv.AppendInt(dst, u.ReasoningTokens, 10)
 	dst = append(dst, `,"audio_tokens":`...)
 	dst = strconv.AppendInt(dst, u.CompletionAudioTokens, 10)
-	dst = appendSome(dst, `,"image_tokens":`, u.CompletionImageTokens)
+	dst = dialect.AppendTokens(dst, `,"image_tokens":`, u.CompletionImageTokens)
 	return append(dst, `,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
-}
-
-// appendSome appends a member where there are some tokens of its kind.
-func appendSome(dst []byte, member string, tokens int64) []byte {
-	if tokens == 0 {
-		return dst
-	}
-	return strconv.AppendInt(append(dst, member...), tokens, 10)
 }
 
 // Delta appends a chunk for each of the pieces that d has.
@@ -224,9 +204,9 @@ func (w *writer) Heartbeat(dst []byte, _ *dialect.Answer) []byte {
 }
 
 // Finish appends a chunk with all reasoning_details, if there are any, one with the
-// reason why the model stopped, one with the usage where the caller asked for it, and
-// [DONE]. The details come at once because some libraries keep those of the last chunk
-// alone, and others put those of all chunks together.
+// reason why the model stopped, one with the usage if the caller asked for it, and
+// [DONE]. The details come at once because some libraries keep only the last chunk's
+// details, and others join the details of all chunks.
 func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 	dst = w.begin(dst, a, len(a.ToolCalls) == 0)
 	if openai.HasOpaque(a) {

@@ -5,22 +5,19 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/dialecttest"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// answers are what the golden files are of.
+// answers are the answers of the golden files.
 var answers = []struct {
 	name   string
 	answer dialect.Answer
@@ -60,11 +57,6 @@ var answers = []struct {
 	},
 }
 
-func answerOf(a dialect.Answer) *dialect.Answer {
-	a.TraceID, a.Key, a.Time, a.Revision = "01890a5d-ac96-874b-b6a4-5a2bffe32a01", "support/chat", time.Unix(1700000000, 0), "0123456789abcdef"
-	return &a
-}
-
 // streamed returns the events of a stream.
 func streamed(a *dialect.Answer, deltas []providers.Delta, usage bool) []byte {
 	w := &writer{usage: usage}
@@ -83,36 +75,15 @@ func streamed(a *dialect.Answer, deltas []providers.Delta, usage bool) []byte {
 func TestGolden(t *testing.T) {
 	for _, c := range answers {
 		t.Run(c.name, func(t *testing.T) {
-			a := answerOf(c.answer)
+			a := dialecttest.Answer(c.answer)
 			w := &writer{}
 			whole := w.Answer(nil, a)
-			if size := w.Size(a); len(whole) > size {
-				t.Errorf("%d bytes, a size of %d", len(whole), size)
-			}
 			if !json.Valid(whole) {
 				t.Errorf("%s is not JSON", whole)
 			}
-			golden(t, c.name+".json", append(whole, '\n'))
-			golden(t, c.name+".sse", streamed(a, c.stream, c.usage))
+			dialecttest.Golden(t, c.name+".json", append(whole, '\n'))
+			dialecttest.Golden(t, c.name+".sse", streamed(a, c.stream, c.usage))
 		})
-	}
-}
-
-// golden compares bytes with a file of testdata. UPDATE=1 writes the file.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
-		t.Errorf("%s: -want +got\n%s", file, diff)
 	}
 }
 
@@ -136,7 +107,7 @@ func TestOpenAIsLibraryReads(t *testing.T) {
 		if c.stream == nil {
 			continue
 		}
-		a := answerOf(c.answer)
+		a := dialecttest.Answer(c.answer)
 		var whole openai.ChatCompletion
 		if err := json.Unmarshal((&writer{}).Answer(nil, a), &whole); err != nil {
 			t.Fatal(err)
@@ -161,7 +132,7 @@ func TestOpenAIsLibraryReads(t *testing.T) {
 
 // TestFailRaises holds that OpenAI's library raises the error of a stream that broke.
 func TestFailRaises(t *testing.T) {
-	a := answerOf(dialect.Answer{})
+	a := dialecttest.Answer(dialect.Answer{})
 	w := &writer{}
 	events := w.Delta(nil, a, providers.Delta{Content: "Hel"})
 	events = w.Fail(events, a, wire.Errorf(wire.UpstreamInterrupted, "", "The provider's answer broke off."))
@@ -174,7 +145,7 @@ func TestFailRaises(t *testing.T) {
 }
 
 func TestDeltaAllocations(t *testing.T) {
-	a := answerOf(dialect.Answer{})
+	a := dialecttest.Answer(dialect.Answer{})
 	w := &writer{}
 	dst := w.Delta(make([]byte, 0, 4096), a, providers.Delta{Content: "a"})
 	piece := []providers.CallPiece{{Arguments: "{}"}}
@@ -188,34 +159,11 @@ func TestDeltaAllocations(t *testing.T) {
 }
 
 func BenchmarkDelta(b *testing.B) {
-	a := answerOf(dialect.Answer{})
+	a := dialecttest.Answer(dialect.Answer{})
 	w := &writer{usage: true}
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {
 		dst = w.Delta(dst[:0], a, providers.Delta{Content: "Hello you"})
-	}
-}
-
-// TestSizeIsABound holds that Size is no smaller than the answer, whatever of it is
-// large: the gateway makes room by it.
-func TestSizeIsABound(t *testing.T) {
-	large := strings.Repeat("\x00🙂\"", 5000)
-	for name, a := range map[string]dialect.Answer{
-		"content":  {Content: large},
-		"thoughts": {Thoughts: []providers.Thought{{Text: large, Opaque: large}, {Opaque: large}}},
-		"calls":    {ToolCalls: []providers.ToolCall{{ID: large, Name: large, Arguments: large, Opaque: large}}},
-		"many":     {Thoughts: make([]providers.Thought, 500), ToolCalls: make([]providers.ToolCall, 500)},
-		"logprobs": {Logprobs: json.RawMessage(large)},
-	} {
-		if name == "many" {
-			for i := range a.Thoughts {
-				a.Thoughts[i].Text, a.Thoughts[i].Opaque, a.ToolCalls[i].Opaque = "t", "o", "o"
-			}
-		}
-		w := &writer{}
-		if whole, size := w.Answer(nil, answerOf(a)), w.Size(answerOf(a)); len(whole) > size {
-			t.Errorf("%s: %d bytes, a size of %d", name, len(whole), size)
-		}
 	}
 }

@@ -11,14 +11,14 @@ const (
 	noteHistory = "The endpoint's prompt says how much of a history the model gets."
 )
 
-// members are those of Anthropic's API, and ours.
+// members are the members of Anthropic's API, and our own.
 var members = openai.NewMembers([]openai.Member[*parser]{
-	{Path: "model", Fate: dialect.Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", Read: (*parser).model},
+	{Path: "model", Fate: dialect.Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", Read: (*parser).Model},
 	{Path: "messages", Fate: dialect.Forwarded, Note: "The conversation, placed where the prompt has its history.", Read: (*parser).messages},
 	{Path: "system", Fate: dialect.Forwarded, Note: "System messages before the conversation, one for each block, which need accept.system.", Read: (*parser).system},
-	{Path: "stream", Fate: dialect.Mapped, Note: "true asks for server-sent events.", Read: (*parser).stream},
-	{Path: "context", Fate: dialect.Mapped, Note: "An object that the rules match on. It is ours: send it beside the API's own.", Read: (*parser).context},
-	{Path: "variables", Fate: dialect.Mapped, Note: "An object with the prompt's variables. It is ours, too.", Read: (*parser).variables},
+	{Path: "stream", Fate: dialect.Mapped, Note: "true asks for server-sent events.", Read: (*parser).Stream},
+	{Path: "context", Fate: dialect.Mapped, Note: "An object that the rules match on. It is ours: send it beside the API's own.", Read: (*parser).Context},
+	{Path: "variables", Fate: dialect.Mapped, Note: "An object with the prompt's variables. It is ours, too.", Read: (*parser).Variables},
 	{Path: "metadata", Fate: dialect.Mapped, Note: "An object that the trace keeps. Without context it is what the rules match on, too.", Read: (*parser).metadata},
 	{Path: "metadata.user_id", Fate: dialect.Mapped, Note: "Metadata of the trace, as user, too."},
 	{Path: "max_tokens", Fate: dialect.Forwarded, Note: "A whole number from 1. Where it is left out that of the definition holds."},

@@ -1,8 +1,9 @@
-// Package messages is Anthropic's Messages API.
+// Package messages is Anthropic's Messages API
+// (https://docs.anthropic.com/en/api/messages).
 package messages
 
 import (
-	"strconv"
+	"slices"
 
 	"github.com/valyala/fastjson"
 
@@ -24,123 +25,76 @@ func (messages) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Err
 		return nil, nil, err
 	}
 	w := &writer{}
-	p := parser{request: r, body: body, call: &w.call}
-	if err := members.Read(&p, p.call, "", body); err != nil {
-		return nil, nil, err
-	}
-	if w.call.Endpoint == "" {
-		_, _, err := openai.Model(nil)
+	p := parser{Request: openai.Request{Wire: r, Body: body, Call: &w.call}}
+	if err := members.ReadBody(&p, p.Call, body); err != nil {
 		return nil, nil, err
 	}
 	p.finish()
-	if w.call.Context == nil {
-		// The libraries have a parameter for metadata, and none for context.
-		w.call.Context = w.call.Metadata
-	}
 	return &w.call, w, nil
 }
 
 // parser reads one request.
 type parser struct {
-	request *wire.Request
-	body    *fastjson.Object
-	call    *dialect.Call
-
+	openai.Request
 	instructions []providers.Message // the caller's system blocks
 	turns        turns
-	effort       string // what thinking comes to; empty where it says nothing of it
-	effortAt     string // the path of what says so
+	effort       string // the effort that thinking means; empty if it means none
+	effortAt     string // the path of the member that sets it
 }
 
-func (p *parser) ignore(path string) { p.call.Ignored = append(p.call.Ignored, path) }
-
-func (p *parser) given(name, path string) {
-	p.call.Given = append(p.call.Given, dialect.Given{Name: name, Param: path})
-}
-
-// finish adds what several members say together.
+// finish adds the parameters that depend on several members.
 func (p *parser) finish() {
-	switch set := &p.call.Parameters.ReasoningEffort; {
+	switch set := &p.Call.Parameters.ReasoningEffort; {
 	case p.effort == "":
 	case *set == "" || p.effort == "none":
 		if *set != "" {
 			// Both are one parameter in definitions, and without thoughts there is no effort.
-			p.withdraw("reasoning_effort")
-			p.ignore("output_config.effort")
+			p.Call.Given = slices.DeleteFunc(p.Call.Given, func(g dialect.Given) bool { return g.Name == "reasoning_effort" })
+			p.Ignore("output_config.effort")
 		}
 		*set = p.effort
-		p.given("reasoning_effort", p.effortAt)
+		p.Given("reasoning_effort", p.effortAt)
 	default:
-		p.ignore(p.effortAt)
+		p.Ignore(p.effortAt)
 	}
 	p.addTurns()
 }
 
-// withdraw takes a parameter out of what is given.
-func (p *parser) withdraw(name string) {
-	for i, g := range p.call.Given {
-		if g.Name == name {
-			p.call.Given = append(p.call.Given[:i], p.call.Given[i+1:]...)
-			return
-		}
-	}
-}
-
-func (p *parser) model(v *fastjson.Value) (err *wire.Error) {
-	p.call.EndpointParam = "model"
-	p.call.Endpoint, p.call.Variant, err = openai.Model(v)
-	return err
-}
-
-func (p *parser) stream(v *fastjson.Value) (err *wire.Error) {
-	p.call.Stream, err = openai.Bool("stream", v)
-	return err
-}
-
-func (p *parser) context(*fastjson.Value) (err *wire.Error) {
-	p.call.Context, err = wire.ObjectMember(p.body, "context")
-	return err
-}
-
-func (p *parser) variables(*fastjson.Value) (err *wire.Error) {
-	p.call.Variables, err = wire.ObjectMember(p.body, "variables")
-	return err
-}
-
 func (p *parser) metadata(v *fastjson.Value) (err *wire.Error) {
-	if p.call.Metadata, err = p.request.MetadataMember(p.body); err != nil {
+	if err = p.Metadata(v); err != nil {
 		return err
 	}
 	if user := v.Get("user_id"); !wire.IsNull(user) {
-		p.call.UserParam = "metadata.user_id"
-		p.call.User, err = openai.User(p.call.UserParam, user)
+		return p.UserMember("metadata.user_id", user)
 	}
 	return err
 }
 
 func (p *parser) stop(v *fastjson.Value) *wire.Error {
 	const most = 4 // as in definitions
-	list, err := openai.Array("stop_sequences", v)
+	at := openai.At("stop_sequences")
+	list, err := openai.Array(at, v)
 	if err != nil || len(list) == 0 {
 		return err
 	}
 	if len(list) > most {
-		return dialect.Wrong("stop_sequences", "has %d texts, but at most %d are possible.", len(list), most)
+		return at.Wrong("has %d texts, but at most %d are possible.", len(list), most)
 	}
 	for i, element := range list {
 		text := openai.Text(element)
 		if text == "" {
-			return dialect.Wrong("stop_sequences["+strconv.Itoa(i)+"]", "must be a string that is not empty.")
+			return at.Element(i).Wrong("must be a string that is not empty.")
 		}
-		p.call.Parameters.Stop = append(p.call.Parameters.Stop, text)
+		p.Call.Parameters.Stop = append(p.Call.Parameters.Stop, text)
 	}
-	p.given("stop", "stop_sequences")
+	p.Given("stop", "stop_sequences")
 	return nil
 }
 
 // thinking reads whether the model is to think, which the effort says in definitions.
 func (p *parser) thinking(v *fastjson.Value) *wire.Error {
-	o, err := openai.Object("thinking", v)
+	at := openai.At("thinking")
+	o, err := openai.Object(at, v)
 	if err != nil {
 		return err
 	}
@@ -148,19 +102,20 @@ func (p *parser) thinking(v *fastjson.Value) *wire.Error {
 	case "disabled":
 		p.effort, p.effortAt = "none", "thinking.type"
 	case "enabled":
+		at := openai.At("thinking.budget_tokens")
 		if wire.IsNull(o.Get("budget_tokens")) {
-			return dialect.Wrong("thinking.budget_tokens", "is required: a whole number.")
+			return at.Wrong("is required: a whole number.")
 		}
-		budget, err := openai.Whole("thinking.budget_tokens", o.Get("budget_tokens"), 1, mostTokens)
+		budget, err := openai.Whole(at, o.Get("budget_tokens"), 1, mostTokens)
 		if err != nil {
 			return err
 		}
 		p.effort, p.effortAt = effortOf(*budget), "thinking.budget_tokens"
 	case "adaptive":
-		// So it is where nothing is said of it, on models that think.
-		p.ignore("thinking.type")
+		// So do models that think if the request says nothing.
+		p.Ignore("thinking.type")
 	default:
-		return dialect.Wrong("thinking.type", "is %q, but must be enabled, adaptive or disabled.", wire.Clip(kind))
+		return at.Member("type").Wrong("is %q, but must be enabled, adaptive or disabled.", wire.Clip(kind))
 	}
 	o.Visit(func(key []byte, v *fastjson.Value) {
 		if err != nil || v.Type() == fastjson.TypeNull {
@@ -169,9 +124,9 @@ func (p *parser) thinking(v *fastjson.Value) *wire.Error {
 		switch name := string(key); {
 		case name == "type", name == "budget_tokens" && p.effortAt == "thinking.budget_tokens":
 		case name == "budget_tokens", name == "display":
-			p.ignore("thinking." + name)
+			p.Ignore("thinking." + name)
 		default:
-			err = openai.Unknown("thinking.", name)
+			err = at.Unknown(key)
 		}
 	})
 	return err
@@ -192,67 +147,69 @@ func effortOf(budget int64) string {
 }
 
 func (p *parser) outputEffort(v *fastjson.Value) (err *wire.Error) {
-	p.call.Parameters.ReasoningEffort, err = openai.Effort("output_config.effort", v)
-	p.given("reasoning_effort", "output_config.effort")
+	p.Call.Parameters.ReasoningEffort, err = openai.Effort(openai.At("output_config.effort"), v)
+	p.Given("reasoning_effort", "output_config.effort")
 	return err
 }
 
 // format reads {"type":"json_schema","schema":…} at the path.
 func format(path string) func(p *parser, v *fastjson.Value) *wire.Error {
 	return func(p *parser, v *fastjson.Value) *wire.Error {
-		o, err := openai.Object(path, v)
+		at := openai.At(path)
+		o, err := openai.Object(at, v)
 		if err != nil {
 			return err
 		}
 		if kind := openai.Text(o.Get("type")); kind != "json_schema" {
-			return dialect.Wrong(path+".type", "is %q, but must be json_schema.", wire.Clip(kind))
+			return at.Member("type").Wrong("is %q, but must be json_schema.", wire.Clip(kind))
 		}
-		if err := onlyOf(path, o, "type", "schema"); err != nil {
+		if err := openai.Only(at, o, "type", "schema"); err != nil {
 			return err
 		}
-		if p.call.Parameters.ResponseFormat != nil {
-			return dialect.Wrong(path, "is there twice: output_format is an older name of output_config.format. Send one of them.")
+		if p.Call.Parameters.ResponseFormat != nil {
+			return at.Wrong("is there twice: output_format is an older name of output_config.format. Send one of them.")
 		}
-		schema, err := openai.Schema(path+".schema", o.Get("schema"))
+		schema, err := openai.Schema(at.Member("schema"), o.Get("schema"))
 		// The API has no name for it, and other providers need one.
-		p.call.Parameters.ResponseFormat = &providers.ResponseFormat{Type: providers.FormatSchema, Name: "answer", Schema: schema, Strict: true}
-		p.given("response_format", path)
+		p.Call.Parameters.ResponseFormat = &providers.ResponseFormat{Type: providers.FormatSchema, Name: "answer", Schema: schema, Strict: true}
+		p.Given("response_format", path)
 		return err
 	}
 }
 
-// serviceTier reads what a caller pays for speed, which is the definition's to say.
+// serviceTier reads the class of service, which the definition sets.
 func (p *parser) serviceTier(v *fastjson.Value) *wire.Error {
 	if tier := openai.Text(v); tier != "auto" && tier != "standard_only" {
 		return dialect.Wrong("service_tier", "must be \"auto\" or \"standard_only\".")
 	}
-	p.ignore("service_tier")
+	p.Ignore("service_tier")
 	return nil
 }
 
-// contextManagement reads what the API is to clear of a conversation. Agents ask for all
-// thoughts to be kept, which is so in any case.
+// contextManagement reads which parts of a conversation the API shall clear. Agents ask
+// for all thoughts to be kept, which the gateway does in any case.
 func (p *parser) contextManagement(v *fastjson.Value) *wire.Error {
 	const name = "context_management"
-	o, err := openai.Object(name, v)
+	at := openai.At(name)
+	o, err := openai.Object(at, v)
 	if err != nil {
 		return err
 	}
-	if err := onlyOf(name, o, "edits"); err != nil {
+	if err := openai.Only(at, o, "edits"); err != nil {
 		return err
 	}
 	if edits := o.Get("edits"); !wire.IsNull(edits) {
-		list, err := openai.Array(name+".edits", edits)
+		list, err := openai.Array(at.Member("edits"), edits)
 		if err != nil {
 			return err
 		}
 		for i, edit := range list {
 			if openai.Text(edit.Get("type")) != "clear_thinking_20251015" || openai.Text(edit.Get("keep")) != "all" {
-				return dialect.Wrong(name+".edits["+strconv.Itoa(i)+"]", "must be {\"type\":\"clear_thinking_20251015\",\"keep\":\"all\"}. The endpoint's prompt says how much of a history the model gets.")
+				return at.Member("edits").Element(i).Wrong("must be {\"type\":\"clear_thinking_20251015\",\"keep\":\"all\"}. The endpoint's prompt says how much of a history the model gets.")
 			}
 		}
 	}
-	p.ignore(name)
+	p.Ignore(name)
 	return nil
 }
 
@@ -266,18 +223,18 @@ func (p *parser) system(v *fastjson.Value) *wire.Error {
 		add(openai.Text(v))
 		return nil
 	}
-	list, err := openai.Array("system", v)
+	list, err := openai.Array(openai.At("system"), v)
 	if err != nil {
 		return err
 	}
 	for i, element := range list {
-		at := place{message: inSystem, block: i}
+		at := openai.At("system").Element(i)
 		o, kind, err := block(at, element)
 		if err != nil {
 			return err
 		}
 		if kind != "text" {
-			return dialect.Wrong(at.Member("type"), "is %q, but here it must be text.", wire.Clip(kind))
+			return at.Member("type").Wrong("is %q, but here it must be text.", wire.Clip(kind))
 		}
 		text, err := p.text(at, o)
 		if err != nil {
@@ -297,25 +254,26 @@ func (p *parser) addTurns() {
 	if len(t.list) == 0 {
 		return
 	}
-	p.call.Turns, p.call.TurnsParam = t.list, "messages"
+	p.Call.Turns, p.Call.TurnsParam = t.list, "messages"
 	if len(t.list) == n {
-		p.call.TurnsParam = "system"
+		p.Call.TurnsParam = "system"
 	}
 	if n == 0 && !t.shifted {
 		return
 	}
-	p.call.TurnParams = make([]string, len(t.list))
+	p.Call.TurnParams = make([]string, len(t.list))
 	for i := range t.list {
 		if i < n {
-			p.call.TurnParams[i] = "system"
+			p.Call.TurnParams[i] = "system"
 			continue
 		}
-		p.call.TurnParams[i] = place{message: t.from[i-n], block: whole}.Member("")
+		p.Call.TurnParams[i] = openai.At("messages").Element(t.from[i-n]).String()
 	}
 }
 
-// AppendError appends an error in the API's shape. details has the gateway's own code,
-// and the path of what is wrong.
+// AppendError appends an error in the API's shape
+// (https://docs.anthropic.com/en/api/errors). details has the gateway's own code, and
+// the path of the wrong member.
 func (messages) AppendError(dst []byte, e *wire.Error) []byte {
 	shown := *e
 	if shown.Code == wire.InvalidAPIKey {
@@ -333,7 +291,7 @@ func appendError(dst []byte, e *wire.Error) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":"`...)
 	dst = append(dst, typeOf(e.Status)...)
 	dst = append(dst, '"')
-	dst = appendMember(dst, "message", e.Message)
+	dst = dialect.AppendMember(dst, "message", e.Message)
 	code := e.Name
 	if e.Code == wire.InvalidRequest && e.Param == "thread" {
 		code = unthreaded
@@ -341,7 +299,7 @@ func appendError(dst []byte, e *wire.Error) []byte {
 	dst = append(dst, `,"details":{"error_code":"`...)
 	dst = append(append(dst, code...), '"')
 	if e.Param != "" {
-		dst = appendMember(dst, "param", e.Param)
+		dst = dialect.AppendMember(dst, "param", e.Param)
 	}
 	dst = append(dst, `}},"request_id":`...)
 	id := e.RequestID

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
@@ -22,13 +23,13 @@ func AppendModels(dst []byte, keys []string, created time.Time) []byte {
 		return append(dst, `null,"last_id":null}`...)
 	}
 	dst = jsontext.AppendString(dst, keys[0])
-	return append(appendMember(dst, "last_id", keys[len(keys)-1]), '}')
+	return append(dialect.AppendMember(dst, "last_id", keys[len(keys)-1]), '}')
 }
 
 // AppendModel appends the answer to GET /v1/models/{id}.
 func AppendModel(dst []byte, key string, created time.Time) []byte {
-	dst = appendMember(append(dst, `{"type":"model"`...), "id", key)
-	dst = appendMember(dst, "display_name", key)
+	dst = dialect.AppendMember(append(dst, `{"type":"model"`...), "id", key)
+	dst = dialect.AppendMember(dst, "display_name", key)
 	dst = created.UTC().Truncate(time.Second).AppendFormat(append(dst, `,"created_at":"`...), time.RFC3339)
 	return append(dst, `"}`...)
 }

@@ -2,73 +2,21 @@ package messages
 
 import (
 	"fmt"
-	"net/http/httptest"
-	"os"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/dialecttest"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
-	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// requestOf returns a request with the body.
-func requestOf(t testing.TB, body string) *wire.Request {
-	t.Helper()
-	r := wire.AcquireRequest()
-	t.Cleanup(r.Release)
-	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// parse parses a body. What it returns is valid until the test ends.
+// parse parses a body. The result is valid until the test ends.
 func parse(t testing.TB, body string) (*dialect.Call, *wire.Error) {
 	t.Helper()
-	call, _, err := Dialect.Parse(requestOf(t, body))
+	call, _, err := Dialect.Parse(dialecttest.Request(t, body))
 	return call, err
-}
-
-// describe returns turns in a short form, each with its path.
-func describe(c *dialect.Call) string {
-	var b strings.Builder
-	for i, m := range c.Turns {
-		fmt.Fprintf(&b, "%s %s:", c.Turn(i), m.Role)
-		if m.Parts == nil {
-			fmt.Fprintf(&b, " %q", m.Content)
-		}
-		describeParts(&b, m.Parts)
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-func describeParts(b *strings.Builder, parts []providers.Part) {
-	for _, p := range parts {
-		fmt.Fprintf(b, " %s", p.Kind)
-		switch p.Kind {
-		case providers.PartText:
-			fmt.Fprintf(b, "(%s)", p.Text)
-		case providers.PartThinking:
-			fmt.Fprintf(b, "(%s|%s)", p.Text, p.Opaque)
-		case providers.PartToolCall:
-			fmt.Fprintf(b, "(%s %s %s|%s)", p.Call.ID, p.Call.Name, p.Call.Arguments, p.Opaque)
-		case providers.PartToolResult:
-			fmt.Fprintf(b, "(%s %s", p.Result.Call, p.Result.Name)
-			if p.Result.Failed {
-				b.WriteString(" failed")
-			}
-			describeParts(b, p.Result.Content)
-			b.WriteByte(')')
-		default:
-			fmt.Fprintf(b, "(%s%s %s %s)", p.Media.URL, p.Media.Data, p.Media.Type, p.Media.Name)
-		}
-	}
 }
 
 func TestMessages(t *testing.T) {
@@ -123,7 +71,7 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, describe(call)); diff != "" {
+			if diff := cmp.Diff(c.want, dialecttest.Describe(call)); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 			if strings.Contains(c.want, "thinking") && call.TurnParams == nil {
@@ -166,6 +114,7 @@ func TestMessagesAreRefused(t *testing.T) {
 		`"messages":[{"role":"user","content":[]}]`:           `messages[0].content must not be an empty array`,
 		`"messages":[{"role":"user","content":"a","name":1}]`: `messages[0].name is not known`,
 		`"messages":[{"role":"assistant","content":1}]`:       `messages[0].content must be a string or an array of blocks`,
+		`"messages":[{"role":"assistant","content":[1]}]`:     `messages[0].content[0] must be an object`,
 		user(`1`):                                                       `messages[0].content[0] must be an object`,
 		user(`{}`):                                                      `messages[0].content[0].type is "", but here it must be text, image, document or tool_result`,
 		user(`{"type":"search_result"}`):                                `messages[0].content[0].type is "search_result"`,
@@ -396,61 +345,11 @@ func TestOfTheGateway(t *testing.T) {
 	}
 }
 
-// TestMembersHaveTheirFate sends each known member with values of all types. None is
-// dropped in silence.
 func TestMembersHaveTheirFate(t *testing.T) {
-	for _, m := range members.List {
-		taken := false
-		for _, value := range []string{`1`, `"a"`, `"auto"`, `"low"`, `true`, `false`, `[]`, `{}`, `["a"]`, `[{"role":"user","content":"a"}]`, `[{"name":"f","input_schema":{"type":"object"}}]`, `{"type":"auto"}`, `{"type":"disabled"}`, `{"a":1}`, `{"type":"json_schema","schema":{"type":"object"}}`} {
-			body := `"` + m.Path + `":` + value
-			if outer, inner, ok := strings.Cut(m.Path, "."); ok {
-				body = `"` + outer + `":{"` + inner + `":` + value + `}`
-			}
-			if m.Path != "model" {
-				body = `"model":"m",` + body
-			}
-			call, err := parse(t, "{"+body+"}")
-			if err != nil {
-				if !strings.HasPrefix(err.Param, m.Path) {
-					t.Errorf("%s: %s: %s", body, err.Param, err.Message)
-				}
-				continue
-			}
-			taken = true
-			named := strings.Join(call.Ignored, " ")
-			switch m.Fate {
-			case dialect.Refused:
-				t.Errorf("%s is taken", body)
-			case dialect.Ignored:
-				if named != m.Path {
-					t.Errorf("%s: Cadenza-Ignored would be %s", body, named)
-				}
-			case dialect.Forwarded:
-				if len(call.Given) != 1 && len(call.Turns) != 1 && !strings.HasPrefix(named, m.Path) && value != "[]" {
-					t.Errorf("%s is dropped", body)
-				}
-			}
-		}
-		if taken == (m.Fate == dialect.Refused) {
-			t.Errorf("%s is %s, and taken: %v", m.Path, m.Fate, taken)
-		}
-	}
+	dialecttest.CheckFates(t, Dialect, members.List, []string{`1`, `"a"`, `"auto"`, `"low"`, `true`, `false`, `[]`, `{}`, `["a"]`, `[{"role":"user","content":"a"}]`, `[{"name":"f","input_schema":{"type":"object"}}]`, `{"type":"auto"}`, `{"type":"disabled"}`, `{"a":1}`, `{"type":"json_schema","schema":{"type":"object"}}`})
 }
 
-// TestDocumented holds that the table of docs/anthropic.md is that of the code.
-func TestDocumented(t *testing.T) {
-	var table strings.Builder
-	for _, m := range members.List {
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Path, m.Fate, m.Note)
-	}
-	page, err := os.ReadFile("../../../docs/anthropic.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(page), "|---|---|---|\n"+table.String()+"\n") {
-		t.Errorf("docs/anthropic.md does not have this table:\n%s", table.String())
-	}
-}
+func TestDocumented(t *testing.T) { dialecttest.CheckDocumented(t, members.List) }
 
 func FuzzParse(f *testing.F) {
 	f.Add(`{"model":"m","system":[{"type":"text","text":"a"}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"redacted_thinking","data":"call_YzE.x"},{"type":"thinking","thinking":"a","signature":"b"},{"type":"tool_use","id":"c1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"image","source":{"type":"url","url":"https://x"}}]},{"type":"document","source":{"type":"content","content":"a"}}]}]}`)
@@ -463,28 +362,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if call.TurnParams != nil && len(call.TurnParams) != len(call.Turns) {
-			t.Errorf("%d paths of %d turns", len(call.TurnParams), len(call.Turns))
-		}
-		open := map[string]int{}
-		for _, m := range call.Turns {
-			if m.Role == "assistant" && !slices.IsSortedFunc(m.Parts, dialect.CompareParts) {
-				t.Errorf("parts in another order: %+v", m.Parts)
-			}
-			for _, p := range m.Parts {
-				switch p.Kind {
-				case providers.PartToolCall:
-					open[p.Call.ID]++
-				case providers.PartToolResult:
-					open[p.Result.Call]--
-				}
-			}
-		}
-		for id, n := range open {
-			if n != 0 {
-				t.Errorf("the call %s has %d results too few", id, n)
-			}
-		}
+		dialecttest.CheckCall(t, call)
 	})
 }
 
@@ -511,7 +389,7 @@ func conversation(messages, size int) string {
 // message.
 func TestParseAllocations(t *testing.T) {
 	allocations := func(messages int) float64 {
-		r := requestOf(t, conversation(messages, 100))
+		r := dialecttest.Request(t, conversation(messages, 100))
 		return testing.AllocsPerRun(20, func() {
 			if _, _, err := Dialect.Parse(r); err != nil {
 				t.Fatal(err)
@@ -526,7 +404,7 @@ func TestParseAllocations(t *testing.T) {
 
 func BenchmarkParse(b *testing.B) {
 	body := conversation(200, 5000)
-	r := requestOf(b, body)
+	r := dialecttest.Request(b, body)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -6,19 +6,13 @@ import (
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
-	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/dialecttest"
 )
-
-// parts is a usage that has a number for each part that a caller may get.
-var parts = providers.Usage{
-	PromptTokens: 100, CompletionTokens: 50, TotalTokens: 150, CachedTokens: 10, CacheWriteTokens: 20, CacheWriteHourTokens: 30,
-	PromptAudioTokens: 4, PromptImageTokens: 5, ReasoningTokens: 6, CompletionAudioTokens: 7, CompletionImageTokens: 8, WebSearches: 9,
-}
 
 func TestUsageHasItsParts(t *testing.T) {
 	const want = `{"input_tokens":40,"cache_creation_input_tokens":50,"cache_read_input_tokens":10,"output_tokens":50,` +
 		`"output_tokens_details":{"thinking_tokens":6},"server_tool_use":{"web_fetch_requests":0,"web_search_requests":9}`
-	a := &dialect.Answer{Usage: parts}
+	a := &dialect.Answer{Usage: dialecttest.Usage}
 	if got := string(appendUsage(nil, a)); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -20,9 +20,9 @@ type writer struct {
 	begun  bool
 	open   kind
 	blocks int                // how many have begun
-	calls  int                // of them, those of calls
+	calls  int                // of them, calls
 	piece  int                // which of the provider's calls is open
-	late   providers.ToolCall // the open call, where its data came after its beginning
+	late   providers.ToolCall // the open call, if its data came after its beginning
 	id     string             // of the open call
 }
 
@@ -81,23 +81,6 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	return append(dst, `,"inference_geo":null,"speed":null}}`...)
 }
 
-// Size returns an upper bound of the bytes that Answer appends.
-func (w *writer) Size(a *dialect.Answer) int {
-	const rest, ofBlock = 1024, 128 // the most that surrounds the texts
-	size := rest + ofBlock + jsontext.EscapedLen(a.Key) + jsontext.EscapedLen(a.Content)
-	for i := range a.Thoughts {
-		size += ofBlock + jsontext.EscapedLen(a.Thoughts[i].Text) + jsontext.EscapedLen(a.Thoughts[i].Opaque)
-	}
-	for i := range a.ToolCalls {
-		c := &a.ToolCalls[i]
-		size += 2*ofBlock + jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments)
-		if c.Opaque != "" {
-			size += dialect.OfCallLen(c)
-		}
-	}
-	return size
-}
-
 // Delta appends the events of one piece.
 func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte {
 	dst = w.begin(dst, a)
@@ -152,12 +135,12 @@ func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 
 // Fail appends an error, which Anthropic's libraries raise.
 func (w *writer) Fail(dst []byte, a *dialect.Answer, e *wire.Error) []byte {
-	told := *e
-	told.TraceID = a.TraceID
-	return endEvent(appendError(append(dst, "event: error\ndata: "...), &told))
+	failure := *e
+	failure.TraceID = a.TraceID
+	return endEvent(appendError(append(dst, "event: error\ndata: "...), &failure))
 }
 
-// begin appends what a stream begins with. Its usage is not known yet.
+// begin appends the beginning of a stream. Its usage is not known yet.
 func (w *writer) begin(dst []byte, a *dialect.Answer) []byte {
 	if w.begun {
 		return dst
@@ -249,33 +232,28 @@ func endEvent(dst []byte) []byte { return append(dst, "\n\n"...) }
 // appendStart appends a message up to its blocks.
 func appendStart(dst []byte, a *dialect.Answer) []byte {
 	dst = append(dst, `{"id":"msg_`...)
-	for i := range len(a.TraceID) {
-		if c := a.TraceID[i]; c != '-' {
-			dst = append(dst, c)
-		}
-	}
-	dst = appendMember(append(dst, `","type":"message","role":"assistant"`...), "model", a.Key)
+	dst = dialect.AppendMember(append(a.AppendID(dst), `","type":"message","role":"assistant"`...), "model", a.Key)
 	return append(dst, `,"container":null,"diagnostics":null,"content":[`...)
 }
 
 // appendThought appends the block of a thought.
 func appendThought(dst []byte, t *providers.Thought) []byte {
 	if t.Text == "" {
-		return append(appendMember(append(dst, `{"type":"redacted_thinking"`...), "data", t.Opaque), '}')
+		return append(dialect.AppendMember(append(dst, `{"type":"redacted_thinking"`...), "data", t.Opaque), '}')
 	}
-	dst = appendMember(append(dst, `{"type":"thinking"`...), "thinking", t.Text)
-	return append(appendMember(dst, "signature", t.Opaque), '}')
+	dst = dialect.AppendMember(append(dst, `{"type":"thinking"`...), "thinking", t.Text)
+	return append(dialect.AppendMember(dst, "signature", t.Opaque), '}')
 }
 
 // appendText appends the block of a text up to its brace.
 func appendText(dst []byte, text string) []byte {
-	return appendMember(append(dst, `{"type":"text","citations":null`...), "text", text)
+	return dialect.AppendMember(append(dst, `{"type":"text","citations":null`...), "text", text)
 }
 
 // appendCall appends the block of a call up to its input.
 func appendCall(dst []byte, id, name string) []byte {
-	dst = appendMember(append(dst, `{"type":"tool_use"`...), "id", id)
-	dst = appendMember(dst, "name", name)
+	dst = dialect.AppendMember(append(dst, `{"type":"tool_use"`...), "id", id)
+	dst = dialect.AppendMember(dst, "name", name)
 	return append(dst, `,"caller":{"type":"direct"},"input":`...)
 }
 
@@ -324,12 +302,4 @@ func appendUsage(dst []byte, a *dialect.Answer) []byte {
 	}
 	dst = strconv.AppendInt(append(dst, `{"web_fetch_requests":0,"web_search_requests":`...), u.WebSearches, 10)
 	return append(dst, '}')
-}
-
-// appendMember appends a comma and a member that is a text. name needs no escape.
-func appendMember(dst []byte, name, text string) []byte {
-	dst = append(dst, ',', '"')
-	dst = append(dst, name...)
-	dst = append(dst, '"', ':')
-	return jsontext.AppendString(dst, text)
 }

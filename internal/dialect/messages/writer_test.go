@@ -2,20 +2,18 @@ package messages
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/dialecttest"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// answers are what the golden files are of.
+// answers are the answers of the golden files.
 var answers = []struct {
 	name   string
 	answer dialect.Answer
@@ -49,8 +47,8 @@ var answers = []struct {
 		},
 	},
 	{
-		// What a model says in turns is in several blocks, and a call's data that came
-		// late is after it.
+		// The pieces of interleaved thoughts and texts are in several blocks, and a
+		// call's data that came late is after it.
 		name:   "turns",
 		answer: dialect.Answer{Content: "Let me see.Done.", FinishReason: providers.FinishToolCalls, Thoughts: []providers.Thought{{Text: "Hm."}, {Text: "Ah."}}, ToolCalls: []providers.ToolCall{{ID: "c1", Name: "f", Arguments: "{}", Opaque: "cdz1_c"}}},
 		stream: []providers.Delta{
@@ -59,15 +57,10 @@ var answers = []struct {
 		},
 	},
 	{
-		// As from a cache, or where a provider says all at once.
+		// As from a cache, or if a provider sends all at once.
 		name:   "unsaid",
 		answer: dialect.Answer{Content: "Yes.", FinishReason: providers.FinishStop, Thoughts: []providers.Thought{{Text: "Hm.", Opaque: "cdz1_a"}}, ToolCalls: []providers.ToolCall{{ID: "c1", Name: "f", Arguments: " ", Opaque: "cdz1_c"}, {ID: "c2", Name: "f", Arguments: `{"a":`}}},
 	},
-}
-
-func answerOf(a dialect.Answer) *dialect.Answer {
-	a.TraceID, a.Key, a.Time, a.Revision = "01890a5d-ac96-874b-b6a4-5a2bffe32a01", "support/chat", time.Unix(1700000000, 0), "0123456789abcdef"
-	return &a
 }
 
 // streamed returns the events of a stream.
@@ -90,64 +83,28 @@ func streamed(a *dialect.Answer, deltas []providers.Delta) []byte {
 func TestGolden(t *testing.T) {
 	for _, c := range answers {
 		t.Run(c.name, func(t *testing.T) {
-			a, w := answerOf(c.answer), &writer{}
+			a, w := dialecttest.Answer(c.answer), &writer{}
 			whole := w.Answer(nil, a)
-			if size := w.Size(a); len(whole) > size {
-				t.Errorf("%d bytes, a size of %d", len(whole), size)
-			}
 			if !json.Valid(whole) {
 				t.Errorf("%s is not JSON", whole)
 			}
-			golden(t, c.name+".json", append(whole, '\n'))
-			golden(t, c.name+".sse", streamed(a, c.stream))
+			dialecttest.Golden(t, c.name+".json", append(whole, '\n'))
+			dialecttest.Golden(t, c.name+".sse", streamed(a, c.stream))
 		})
 	}
 	w := &writer{}
-	a := answerOf(dialect.Answer{})
-	golden(t, "broken.sse", w.Fail(w.Delta(nil, a, providers.Delta{Content: "So"}), a, wire.Errorf(wire.UpstreamInterrupted, "", "It broke off.")))
+	a := dialecttest.Answer(dialect.Answer{})
+	dialecttest.Golden(t, "broken.sse", w.Fail(w.Delta(nil, a, providers.Delta{Content: "So"}), a, wire.Errorf(wire.UpstreamInterrupted, "", "It broke off.")))
 }
 
 // TestNothingThought holds that a thought of which nothing is known is no block.
 func TestNothingThought(t *testing.T) {
-	without, with := answerOf(dialect.Answer{Content: "4"}), answerOf(dialect.Answer{Content: "4", Thoughts: []providers.Thought{{}}})
+	without, with := dialecttest.Answer(dialect.Answer{Content: "4"}), dialecttest.Answer(dialect.Answer{Content: "4", Thoughts: []providers.Thought{{}}})
 	if diff := cmp.Diff(string((&writer{}).Answer(nil, without)), string((&writer{}).Answer(nil, with))); diff != "" {
 		t.Errorf("-without +with\n%s", diff)
 	}
 	if diff := cmp.Diff(string((&writer{}).Finish(nil, without)), string((&writer{}).Finish(nil, with))); diff != "" {
 		t.Errorf("in a stream: -without +with\n%s", diff)
-	}
-}
-
-// golden compares bytes with a file of testdata. UPDATE=1 writes the file.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got)\n%s", name, diff)
-	}
-}
-
-// TestSize holds that the size is enough for texts in which each byte is escaped.
-func TestSize(t *testing.T) {
-	text := strings.Repeat("\x01", 300)
-	a := answerOf(dialect.Answer{Content: text, FinishReason: providers.FinishLength})
-	a.Key = text
-	for range 20 {
-		a.Thoughts = append(a.Thoughts, providers.Thought{Text: text, Opaque: text}, providers.Thought{Opaque: text})
-		a.ToolCalls = append(a.ToolCalls, providers.ToolCall{ID: text, Name: text, Arguments: text, Opaque: "cdz1_" + strings.Repeat("a", 100)})
-	}
-	w := &writer{}
-	if size, n := w.Size(a), len(w.Answer(nil, a)); n > size {
-		t.Errorf("%d bytes, a size of %d", n, size)
 	}
 }
 
@@ -222,7 +179,7 @@ func TestStreamIsTheAnswer(t *testing.T) {
 		if c.name == "turns" {
 			continue // it has the same in another order
 		}
-		a := answerOf(c.answer)
+		a := dialecttest.Answer(c.answer)
 		var whole map[string]any
 		if err := json.Unmarshal((&writer{}).Answer(nil, a), &whole); err != nil {
 			t.Fatal(err)
@@ -234,13 +191,13 @@ func TestStreamIsTheAnswer(t *testing.T) {
 }
 
 // TestRoundTrip sends each answer back, whole and as streamed, with a result for each of
-// its calls: what the model thought, said and called is in the turns again.
+// its calls: the model's thoughts, texts and calls are in the turns again.
 func TestRoundTrip(t *testing.T) {
 	for _, c := range answers {
 		t.Run(c.name, func(t *testing.T) {
-			a := answerOf(c.answer)
+			a := dialecttest.Answer(c.answer)
 			if c.name == "unsaid" {
-				a.ToolCalls = a.ToolCalls[:1] // no provider takes back what is no JSON
+				a.ToolCalls = a.ToolCalls[:1] // no provider takes back invalid JSON
 			}
 			var whole map[string]any
 			if err := json.Unmarshal((&writer{}).Answer(nil, a), &whole); err != nil {
@@ -318,7 +275,7 @@ func TestErrors(t *testing.T) {
 }
 
 func BenchmarkStream(b *testing.B) {
-	a := answerOf(dialect.Answer{FinishReason: providers.FinishStop})
+	a := dialecttest.Answer(dialect.Answer{FinishReason: providers.FinishStop})
 	buffer := make([]byte, 0, 4096)
 	b.ReportAllocs()
 	for b.Loop() {

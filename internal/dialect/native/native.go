@@ -43,24 +43,18 @@ func (native) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error
 }
 
 // parseBrought reads messages, tools, tool_choice and parameters, in OpenAI's shapes.
-func parseBrought(c *dialect.Call, brought [4]*fastjson.Value) (err *wire.Error) {
-	messages, tools, choice, parameters := brought[0], brought[1], brought[2], brought[3]
-	if c.Turns, err = openai.Messages("messages", messages, &c.Ignored); err != nil {
+func parseBrought(c *dialect.Call, brought [4]*fastjson.Value) *wire.Error {
+	r := openai.Request{Call: c}
+	if err := r.Messages(brought[0]); err != nil {
 		return err
 	}
-	if c.Parameters.Tools, err = openai.Tools("tools", tools); err != nil {
+	if err := r.Tools(brought[1]); err != nil {
 		return err
 	}
-	if c.Parameters.Tools != nil {
-		c.Given = append(c.Given, dialect.Given{Name: "tools", Param: "tools"})
-	}
-	if c.Parameters.ToolChoice, err = openai.ToolChoice("tool_choice", choice); err != nil {
+	if err := r.ToolChoice(brought[2]); err != nil {
 		return err
 	}
-	if c.Parameters.ToolChoice != nil {
-		c.Given = append(c.Given, dialect.Given{Name: "tool_choice", Param: "tool_choice"})
-	}
-	return openai.Parameters("parameters", parameters, c)
+	return openai.Parameters(openai.At("parameters"), brought[3], c)
 }
 
 var writers = sync.Pool{New: func() any { return new(writer) }}
@@ -90,21 +84,10 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	dst = appendToolCalls(dst, a.ToolCalls)
 	dst = openai.AppendReasoning(dst, a)
 	dst = appendEnding(dst, a)
-	if a.Beside != nil {
-		dst = a.Beside(dst)
+	if a.Extra != nil {
+		dst = a.Extra(dst)
 	}
 	return append(dst, '}')
-}
-
-// Size returns an upper bound of the bytes that Answer appends.
-func (w *writer) Size(a *dialect.Answer) int {
-	const rest, ofCall = 512, len(`{"id":"","name":"","arguments":""},`)
-	size := jsontext.EscapedLen(a.Content) + openai.ReasoningSize(a) + rest
-	for i := range a.ToolCalls {
-		c := &a.ToolCalls[i]
-		size += ofCall + jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments)
-	}
-	return size
 }
 
 // Pieces is false: tool calls come as one list, in an event of their own.
@@ -153,12 +136,12 @@ func (w *writer) begin(dst []byte, a *dialect.Answer) []byte {
 	return append(dst, w.prefix...)
 }
 
-// end ends an event. The first one also says what is beside the answer.
+// end ends an event. The first one also has the extra members.
 func (w *writer) end(dst []byte, a *dialect.Answer) []byte {
 	if !w.begun {
 		w.begun = true
-		if a.Beside != nil {
-			dst = a.Beside(dst)
+		if a.Extra != nil {
+			dst = a.Extra(dst)
 		}
 	}
 	return append(dst, "}\n\n"...)
@@ -171,8 +154,8 @@ func appendToolCalls(dst []byte, calls []providers.ToolCall) []byte {
 	return dialect.AppendToolCalls(append(dst, `,"tool_calls":`...), calls)
 }
 
-// appendEnding appends the members that say how the answer ended. It leaves out what
-// is not known.
+// appendEnding appends the members about the end of the answer. It leaves out
+// unknown values.
 func appendEnding(dst []byte, a *dialect.Answer) []byte {
 	if a.FinishReason != "" {
 		dst = append(dst, `,"finish_reason":`...)
@@ -188,19 +171,11 @@ func appendEnding(dst []byte, a *dialect.Answer) []byte {
 	dst = strconv.AppendInt(dst, u.CompletionTokens, 10)
 	dst = append(dst, `,"total_tokens":`...)
 	dst = strconv.AppendInt(dst, u.TotalTokens, 10)
-	dst = appendSome(dst, `,"cached_tokens":`, u.CachedTokens)
-	dst = appendSome(dst, `,"cache_write_tokens":`, u.CacheWriteTokens+u.CacheWriteHourTokens)
-	dst = appendSome(dst, `,"reasoning_tokens":`, u.ReasoningTokens)
+	dst = dialect.AppendTokens(dst, `,"cached_tokens":`, u.CachedTokens)
+	dst = dialect.AppendTokens(dst, `,"cache_write_tokens":`, u.CacheWriteTokens+u.CacheWriteHourTokens)
+	dst = dialect.AppendTokens(dst, `,"reasoning_tokens":`, u.ReasoningTokens)
 	if a.Estimated {
 		dst = append(dst, `,"estimated":true`...)
 	}
 	return append(dst, '}')
-}
-
-// appendSome appends a member where there are some tokens of its kind.
-func appendSome(dst []byte, member string, tokens int64) []byte {
-	if tokens == 0 {
-		return dst
-	}
-	return strconv.AppendInt(append(dst, member...), tokens, 10)
 }

@@ -9,25 +9,19 @@ import (
 
 // MediaURL reads the address of an image or a file: a URL with the scheme https or
 // http, or a data: URI, which is split into its type and its data.
-func MediaURL(param, url string) (providers.Media, *wire.Error) {
-	return mediaURL(&path{name: param}, url)
-}
-
-func mediaURL(at *path, url string) (providers.Media, *wire.Error) {
+func MediaURL(at *Path, url string) (providers.Media, *wire.Error) {
 	m, problem := providers.ParseMedia(url)
 	if problem != "" {
-		return m, at.errorf("%s.", problem)
+		return m, at.Wrong("%s.", problem)
 	}
 	return m, nil
 }
 
 // Base64 checks inline data without decoding it: base64 (RFC 4648, section 4) with
 // padding, without line ends.
-func Base64(param, data string) *wire.Error { return base64(&path{name: param}, data) }
-
-func base64(at *path, data string) *wire.Error {
+func Base64(at *Path, data string) *wire.Error {
 	if problem := providers.CheckBase64(data); problem != "" {
-		return at.errorf("%s.", problem)
+		return at.Wrong("%s.", problem)
 	}
 	return nil
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// Member is a member that a request may have, with what becomes of it. P reads a request
+// Member is a member that a request may have, with its treatment. P reads a request
 // of the dialect.
 type Member[P any] struct {
 	Path string
 	Fate dialect.Fate
 	Only string // the one value of a member that is Fixed
-	// Note says what it becomes, or why it does not. Errors end with that of a member
-	// that is Fixed or Refused.
+	// Note describes the member's effect, or why it has none. Errors end with the
+	// note of a member that is Fixed or Refused.
 	Note string
-	// Read reads the member. Where it is nil the fate says all: what is Forwarded is the
-	// parameter with the name, and what is Mapped an object whose members have rows of
-	// their own.
+	// Read reads the member. If it is nil the fate suffices: a Forwarded member is the
+	// parameter with the name, and a Mapped one an object whose members have their own
+	// rows.
 	Read func(p P, v *fastjson.Value) *wire.Error
 }
 
@@ -39,6 +39,21 @@ func NewMembers[P any](list []Member[P]) Members[P] {
 	return all
 }
 
+// ReadBody reads all members of a request into p and c. A model is required.
+func (all *Members[P]) ReadBody(p P, c *dialect.Call, body *fastjson.Object) *wire.Error {
+	if err := all.Read(p, c, "", body); err != nil {
+		return err
+	}
+	if c.Endpoint == "" {
+		return dialect.Wrong("model", "is required: the key of the endpoint.")
+	}
+	if c.Context == nil {
+		// The libraries have a parameter for metadata, and none for context.
+		c.Context = c.Metadata
+	}
+	return nil
+}
+
 // Read reads the members of an object of a request into p and c. prefix is the object's
 // path with a dot; empty for the request's own.
 func (all *Members[P]) Read(p P, c *dialect.Call, prefix string, o *fastjson.Object) (err *wire.Error) {
@@ -48,7 +63,7 @@ func (all *Members[P]) Read(p P, c *dialect.Call, prefix string, o *fastjson.Obj
 		}
 		m := all.at[prefix+string(key)]
 		if m == nil || bytes.IndexByte(key, '.') >= 0 {
-			err = Unknown(prefix, string(key))
+			err = At(prefix + wire.Clip(string(key))).unknown()
 			return
 		}
 		if m.Read != nil {
@@ -57,10 +72,10 @@ func (all *Members[P]) Read(p P, c *dialect.Call, prefix string, o *fastjson.Obj
 		}
 		switch m.Fate {
 		case dialect.Forwarded:
-			_, err = Parameter(prefix, o, m.Path[len(prefix):], v, c)
+			_, err = Parameter(nil, o, m.Path, v, c)
 		case dialect.Mapped:
 			var inner *fastjson.Object
-			if inner, err = Object(m.Path, v); err == nil {
+			if inner, err = Object(At(m.Path), v); err == nil {
 				err = all.Read(p, c, m.Path+".", inner)
 			}
 		case dialect.Fixed:

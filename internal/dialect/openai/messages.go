@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/valyala/fastjson"
@@ -16,18 +17,18 @@ const (
 	maxDetails = 256
 )
 
-// Messages reads the list of messages at the path where; nil where it is absent, null
+// Messages reads the list of messages at a path, or nil if it is absent, null
 // or empty. It appends the paths of members without effect to ignored.
 //
 // Each tool call must be answered by a tool message before any other message follows,
-// and each tool message must answer a call, as in OpenAI's API: providers refuse any
+// and each tool message must answer a call, as in OpenAI's API
+// (https://platform.openai.com/docs/guides/function-calling): providers refuse any
 // other history.
-func Messages(where string, v *fastjson.Value, ignored *[]string) ([]providers.Message, *wire.Error) {
+func Messages(at *Path, v *fastjson.Value, ignored *[]string) ([]providers.Message, *wire.Error) {
 	if wire.IsNull(v) {
 		return nil, nil
 	}
-	at := path{name: where}
-	list, err := array(&at, v)
+	list, err := Array(at, v)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
@@ -35,8 +36,8 @@ func Messages(where string, v *fastjson.Value, ignored *[]string) ([]providers.M
 	messages := make([]providers.Message, len(list))
 	for i, element := range list {
 		p.left = len(list) - i
-		here := path{up: &at, index: i}
-		if err := p.message(&here, element, &messages[i]); err != nil {
+		here := at.Element(i)
+		if err := p.message(here, element, &messages[i]); err != nil {
 			return nil, err
 		}
 		if m := &messages[i]; m.Role == "assistant" {
@@ -49,12 +50,12 @@ func Messages(where string, v *fastjson.Value, ignored *[]string) ([]providers.M
 			p.calls = m.Parts[len(m.Parts)-p.open:]
 			p.answered = [MaxCalls]bool{}
 		} else if m.Role == "tool" {
-			if err := p.answer(&here, m); err != nil {
+			if err := p.answer(here, m); err != nil {
 				return nil, err
 			}
 		}
 		if p.open > 0 && (i+1 == len(list) || messages[i].Role != "tool" && messages[i].Role != "assistant") {
-			return nil, p.unanswered(&at)
+			return nil, p.unanswered(at)
 		}
 	}
 	return messages, nil
@@ -64,7 +65,7 @@ func Messages(where string, v *fastjson.Value, ignored *[]string) ([]providers.M
 type messageParser struct {
 	ignored *[]string
 	left    int              // messages that are not read yet
-	free    []providers.Part // room for parts
+	free    []providers.Part // memory for parts
 
 	caller   int              // index of the last message of the assistant
 	calls    []providers.Part // its tool calls
@@ -72,22 +73,23 @@ type messageParser struct {
 	open     int              // how many of them have none
 }
 
-// room returns an empty slice with room for n parts. Messages share allocations.
-func (p *messageParser) room(n int) []providers.Part {
+// alloc returns an empty slice with a capacity of n parts. Messages share
+// allocations.
+func (p *messageParser) alloc(n int) []providers.Part {
 	if len(p.free) < n {
 		p.free = make([]providers.Part, max(n, min(2*p.left, 32)))
 	}
-	room := p.free[:0:n]
+	parts := p.free[:0:n]
 	p.free = p.free[n:]
-	return room
+	return parts
 }
 
-func (p *messageParser) ignore(at *path, name string) {
-	*p.ignored = append(*p.ignored, at.member(name).String())
+func (p *messageParser) ignore(at *Path, name string) {
+	*p.ignored = append(*p.ignored, at.Member(name).String())
 }
 
 // answer finds the call that a tool message answers.
-func (p *messageParser) answer(at *path, m *providers.Message) *wire.Error {
+func (p *messageParser) answer(at *Path, m *providers.Message) *wire.Error {
 	result := &m.Parts[0].Result
 	for i := range p.calls {
 		if p.calls[i].Call.ID != result.Call {
@@ -101,31 +103,29 @@ func (p *messageParser) answer(at *path, m *providers.Message) *wire.Error {
 		result.Name = p.calls[i].Call.Name
 		return nil
 	}
-	return at.member("tool_call_id").errorf("is %q, but the assistant's last message before it has no such tool call without a result. Send the assistant's message with its tool_calls before its results, and one result for each.", wire.Clip(result.Call))
+	return at.Member("tool_call_id").Wrong("is %q, but the assistant's last message before it has no such tool call without a result. Send the assistant's message with its tool_calls before its results, and one result for each.", wire.Clip(result.Call))
 }
 
 // unanswered returns the error of a tool call without a result.
-func (p *messageParser) unanswered(list *path) *wire.Error {
+func (p *messageParser) unanswered(list *Path) *wire.Error {
 	i := 0
 	for p.answered[i] {
 		i++
 	}
-	at := path{up: list, index: p.caller}
-	calls := path{up: &at, name: "tool_calls"}
-	return (&path{up: &calls, index: i}).errorf("has no result. Send a message {\"role\":\"tool\",\"tool_call_id\":%q,\"content\":…} after the assistant's message, before any other.", wire.Clip(p.calls[i].Call.ID))
+	return list.Element(p.caller).Member("tool_calls").Element(i).Wrong("has no result. Send a message {\"role\":\"tool\",\"tool_call_id\":%q,\"content\":…} after the assistant's message, before any other.", wire.Clip(p.calls[i].Call.ID))
 }
 
-// members are those of one message that have an effect.
+// members holds the members of one message that have an effect.
 type members struct {
 	content, toolCalls, toolCallID, refusal, reasoning, details *fastjson.Value
 }
 
-func (p *messageParser) message(at *path, v *fastjson.Value, m *providers.Message) *wire.Error {
-	o, err := object(at, v)
+func (p *messageParser) message(at *Path, v *fastjson.Value, m *providers.Message) *wire.Error {
+	o, err := Object(at, v)
 	if err != nil {
 		return err
 	}
-	if m.Role, err = role(at.member("role"), o.Get("role")); err != nil {
+	if m.Role, err = role(at.Member("role"), o.Get("role")); err != nil {
 		return err
 	}
 	assistant, tool := m.Role == "assistant", m.Role == "tool"
@@ -159,11 +159,11 @@ func (p *messageParser) message(at *path, v *fastjson.Value, m *providers.Messag
 				p.ignore(at, string(key))
 			}
 		case assistant && name == "function_call":
-			err = at.member("function_call").errorf("is of an API that OpenAI has replaced. Send tool_calls: [{\"id\":…,\"type\":\"function\",\"function\":{\"name\":…,\"arguments\":…}}].")
+			err = at.Member("function_call").Wrong("is of an API that OpenAI has replaced. Send tool_calls: [{\"id\":…,\"type\":\"function\",\"function\":{\"name\":…,\"arguments\":…}}].")
 		case assistant && name == "audio":
-			err = at.member("audio").errorf("names a sound that OpenAI keeps, which the gateway can't read. Send the answer's text as content.")
+			err = at.Member("audio").Wrong("names a sound that OpenAI keeps, which the gateway can't read. Send the answer's text as content.")
 		default:
-			err = at.unknown(key)
+			err = at.Unknown(key)
 		}
 	})
 	switch {
@@ -174,14 +174,14 @@ func (p *messageParser) message(at *path, v *fastjson.Value, m *providers.Messag
 	case tool:
 		return p.result(at, &has, m)
 	}
-	m.Content, m.Parts, err = p.content(at.member("content"), has.content, m.Role)
+	m.Content, m.Parts, err = p.content(at.Member("content"), has.content, m.Role)
 	return err
 }
 
 // role reads the role of a message. The roles are constants, so that a message does not
 // keep the request's bytes for them.
-func role(at *path, v *fastjson.Value) (string, *wire.Error) {
-	name, err := text(at, v)
+func role(at *Path, v *fastjson.Value) (string, *wire.Error) {
+	name, err := String(at, v)
 	if err != nil {
 		return "", err
 	}
@@ -197,28 +197,28 @@ func role(at *path, v *fastjson.Value) (string, *wire.Error) {
 	case "developer":
 		return "developer", nil
 	case "function":
-		return "", at.errorf("is \"function\", a role that OpenAI has replaced. Send the role tool with tool_call_id, after a message of the assistant with tool_calls.")
+		return "", at.Wrong("is \"function\", a role that OpenAI has replaced. Send the role tool with tool_call_id, after a message of the assistant with tool_calls.")
 	}
-	return "", at.errorf("is %q, but must be user, assistant, tool, system or developer.", wire.Clip(name))
+	return "", at.Wrong("is %q, but must be user, assistant, tool, system or developer.", wire.Clip(name))
 }
 
 // content reads the content of a message: a text, or a list of parts, of which a list
 // of one text is a text.
-func (p *messageParser) content(at *path, v *fastjson.Value, of string) (string, []providers.Part, *wire.Error) {
+func (p *messageParser) content(at *Path, v *fastjson.Value, of string) (string, []providers.Part, *wire.Error) {
 	if v == nil {
-		return "", nil, at.errorf("is required: a string or an array of parts.")
+		return "", nil, at.Wrong("is required: a string or an array of parts.")
 	}
 	if v.Type() == fastjson.TypeString {
 		return Text(v), nil, nil
 	}
 	if v.Type() != fastjson.TypeArray {
-		return "", nil, at.errorf("must be a string or an array of parts, not %s.", wire.Describe(v))
+		return "", nil, at.Wrong("must be a string or an array of parts, not %s.", wire.Describe(v))
 	}
 	list := v.GetArray()
 	if len(list) == 0 {
-		return "", nil, at.errorf("must not be an empty array.")
+		return "", nil, at.Wrong("must not be an empty array.")
 	}
-	parts, err := p.parts(p.room(len(list)), at, list, of)
+	parts, err := p.parts(p.alloc(len(list)), at, list, of)
 	if err != nil {
 		return "", nil, err
 	}
@@ -229,14 +229,14 @@ func (p *messageParser) content(at *path, v *fastjson.Value, of string) (string,
 }
 
 // parts appends the parts of a message's content.
-func (p *messageParser) parts(to []providers.Part, at *path, list []*fastjson.Value, of string) ([]providers.Part, *wire.Error) {
+func (p *messageParser) parts(to []providers.Part, at *Path, list []*fastjson.Value, of string) ([]providers.Part, *wire.Error) {
 	for i, element := range list {
-		here := path{up: at, index: i}
-		o, err := object(&here, element)
+		here := at.Element(i)
+		o, err := Object(here, element)
 		if err != nil {
 			return nil, err
 		}
-		kind, err := text(here.member("type"), o.Get("type"))
+		kind, err := String(here.Member("type"), o.Get("type"))
 		if err != nil {
 			return nil, err
 		}
@@ -244,23 +244,23 @@ func (p *messageParser) parts(to []providers.Part, at *path, list []*fastjson.Va
 		value := o.Get(kind) // most parts have their value in the member of their type's name
 		switch {
 		case kind == "text", kind == "refusal" && of == "assistant":
-			part.Text, err = text(here.member(kind), value)
+			part.Text, err = String(here.Member(kind), value)
 		case kind == "image_url" && (of == "user" || of == "tool"):
 			part.Kind = providers.PartImage
-			part.Media, err = image(here.member("image_url"), value)
+			part.Media, err = image(here.Member("image_url"), value)
 		case kind == "input_audio" && of == "user":
 			part.Kind = providers.PartAudio
-			part.Media, err = audio(here.member("input_audio"), value)
+			part.Media, err = Audio(here.Member("input_audio"), value)
 		case kind == "file" && of == "user":
 			part.Kind = providers.PartFile
-			part.Media, err = file(here.member("file"), value)
+			part.Media, err = file(here.Member("file"), value)
 		case kind == "image_url", kind == "input_audio", kind == "file", kind == "refusal":
-			err = here.member("type").errorf("is %q, which a message with the role %s can't have. It can have %s.", kind, of, partsOf(of))
+			err = here.Member("type").Wrong("is %q, which a message with the role %s can't have. It can have %s.", kind, of, partsOf(of))
 		default:
-			err = here.member("type").errorf("is %q, but a message with the role %s can have %s.", wire.Clip(kind), of, partsOf(of))
+			err = here.Member("type").Wrong("is %q, but a message with the role %s can have %s.", wire.Clip(kind), of, partsOf(of))
 		}
 		if err == nil {
-			err = p.beside(&here, o, kind)
+			err = p.only(here, o, cacheMarks, "type", kind)
 		}
 		if err != nil {
 			return nil, err
@@ -283,52 +283,51 @@ func partsOf(role string) string {
 	return "text"
 }
 
-// beside refuses the members of a part that it does not have. A mark for OpenAI's cache
-// has no effect.
-func (p *messageParser) beside(at *path, o *fastjson.Object, kind string) (err *wire.Error) {
+// only refuses the members of the object at a path that are not among names. The
+// ignored ones have no effect.
+func (p *messageParser) only(at *Path, o *fastjson.Object, ignored []string, names ...string) (err *wire.Error) {
 	o.Visit(func(key []byte, member *fastjson.Value) {
-		switch {
-		case err != nil || string(key) == "type" || string(key) == kind || member.Type() == fastjson.TypeNull:
-		case string(key) == "prompt_cache_breakpoint" || string(key) == "cache_control":
-			p.ignore(at, string(key))
+		switch name := string(key); {
+		case err != nil || member.Type() == fastjson.TypeNull || slices.Contains(names, name):
+		case slices.Contains(ignored, name):
+			p.ignore(at, name)
 		default:
-			err = at.unknown(key)
+			err = at.Unknown(key)
 		}
 	})
 	return err
 }
 
-func image(at *path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
+// cacheMarks are marks for OpenAI's cache, which have no effect.
+var cacheMarks = []string{"prompt_cache_breakpoint", "cache_control"}
+
+func image(at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
 	if v != nil && v.Type() == fastjson.TypeString {
-		return m, at.errorf("must be an object, not a string. Send {\"url\":…}.")
+		return m, at.Wrong("must be an object, not a string. Send {\"url\":…}.")
 	}
-	o, err := object(at, v)
+	o, err := Object(at, v)
 	if err != nil {
 		return m, err
 	}
-	if err = only(at, o, "url", "detail", ""); err != nil {
+	if err = Only(at, o, "url", "detail"); err != nil {
 		return m, err
 	}
-	address, err := text(at.member("url"), o.Get("url"))
+	address, err := String(at.Member("url"), o.Get("url"))
 	if err != nil {
 		return m, err
 	}
-	if m, err = mediaURL(at.member("url"), address); err != nil {
+	if m, err = MediaURL(at.Member("url"), address); err != nil {
 		return m, err
 	}
 	if m.Data != "" && !hasPrefixFold(m.Type, "image/") {
-		return m, at.member("url").errorf("has the type %s, which is no image. Send other files as parts of the type file.", m.Type)
+		return m, at.Member("url").Wrong("has the type %s, which is no image. Send other files as parts of the type file.", m.Type)
 	}
-	m.Detail, err = detail(at.member("detail"), o.Get("detail"))
+	m.Detail, err = Detail(at.Member("detail"), o.Get("detail"))
 	return m, err
 }
 
-// Detail reads how closely a model looks at an image; empty where that is absent.
-func Detail(param string, v *fastjson.Value) (string, *wire.Error) {
-	return detail(&path{name: param}, v)
-}
-
-func detail(at *path, v *fastjson.Value) (string, *wire.Error) {
+// Detail reads how closely a model looks at an image; empty if absent.
+func Detail(at *Path, v *fastjson.Value) (string, *wire.Error) {
 	if wire.IsNull(v) {
 		return "", nil
 	}
@@ -336,18 +335,19 @@ func detail(at *path, v *fastjson.Value) (string, *wire.Error) {
 	case "auto", "low", "high":
 		return detail, nil
 	}
-	return "", at.errorf("must be \"auto\", \"low\" or \"high\".")
+	return "", at.Wrong("must be \"auto\", \"low\" or \"high\".")
 }
 
-func audio(at *path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
-	o, err := object(at, v)
+// Audio reads a sound: {"data":…,"format":…}.
+func Audio(at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
+	o, err := Object(at, v)
 	if err != nil {
 		return m, err
 	}
-	if err = only(at, o, "data", "format", ""); err != nil {
+	if err = Only(at, o, "data", "format"); err != nil {
 		return m, err
 	}
-	if m.Data, err = text(at.member("data"), o.Get("data")); err != nil {
+	if m.Data, err = String(at.Member("data"), o.Get("data")); err != nil {
 		return m, err
 	}
 	switch Text(o.Get("format")) {
@@ -356,111 +356,101 @@ func audio(at *path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
 	case "mp3":
 		m.Type = "audio/mpeg"
 	default:
-		return m, at.member("format").errorf("must be \"wav\" or \"mp3\".")
+		return m, at.Member("format").Wrong("must be \"wav\" or \"mp3\".")
 	}
-	return m, base64(at.member("data"), m.Data)
+	return m, Base64(at.Member("data"), m.Data)
 }
 
-func file(at *path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
-	o, err := object(at, v)
+func file(at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
+	o, err := Object(at, v)
 	if err != nil {
 		return m, err
 	}
 	if !wire.IsNull(o.Get("file_id")) {
-		return m, at.member("file_id").errorf("names a file that OpenAI keeps, which the gateway can't read. Send file_data: data:application/pdf;base64,….")
+		return m, at.Member("file_id").Wrong("names a file that OpenAI keeps, which the gateway can't read. Send file_data: data:application/pdf;base64,….")
 	}
-	if err = only(at, o, "file_data", "filename", "file_id"); err != nil {
+	if err = Only(at, o, "file_data", "filename", "file_id"); err != nil {
 		return m, err
 	}
-	data, err := text(at.member("file_data"), o.Get("file_data"))
+	data, err := String(at.Member("file_data"), o.Get("file_data"))
 	if err != nil {
 		return m, err
 	}
-	if m, err = mediaURL(at.member("file_data"), data); err != nil {
+	if m, err = MediaURL(at.Member("file_data"), data); err != nil {
 		return m, err
 	}
 	if name := o.Get("filename"); !wire.IsNull(name) {
-		m.Name, err = text(at.member("filename"), name)
+		m.Name, err = String(at.Member("filename"), name)
 	}
 	return m, err
 }
 
-// only refuses members of other names.
-func only(at *path, o *fastjson.Object, a, b, c string) (err *wire.Error) {
-	o.Visit(func(key []byte, member *fastjson.Value) {
-		if name := string(key); err == nil && name != a && name != b && (c == "" || name != c) && member.Type() != fastjson.TypeNull {
-			err = at.unknown(key)
-		}
-	})
-	return err
-}
-
 // result reads a tool message.
-func (p *messageParser) result(at *path, has *members, m *providers.Message) *wire.Error {
-	id, err := filled(at.member("tool_call_id"), has.toolCallID)
+func (p *messageParser) result(at *Path, has *members, m *providers.Message) *wire.Error {
+	id, err := Filled(at.Member("tool_call_id"), has.toolCallID)
 	if err != nil {
 		return err
 	}
-	content, parts, err := p.content(at.member("content"), has.content, m.Role)
+	content, parts, err := p.content(at.Member("content"), has.content, m.Role)
 	if err != nil {
 		return err
 	}
 	if parts == nil {
-		parts = append(p.room(1), providers.Part{Kind: providers.PartText, Text: content})
+		parts = append(p.alloc(1), providers.Part{Kind: providers.PartText, Text: content})
 	}
-	m.Parts = append(p.room(1), providers.Part{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: id, Content: parts}})
+	m.Parts = append(p.alloc(1), providers.Part{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: id, Content: parts}})
 	return nil
 }
 
 // assistant reads a message of the assistant: its thoughts, its text, its tool calls.
-func (p *messageParser) assistant(at *path, has *members, m *providers.Message) *wire.Error {
+func (p *messageParser) assistant(at *Path, has *members, m *providers.Message) *wire.Error {
 	calls, err := optional(at, "tool_calls", has.toolCalls)
 	if err != nil {
 		return err
 	}
 	if len(calls) > MaxCalls {
-		return at.member("tool_calls").errorf("has %d tool calls, but at most %d are possible.", len(calls), MaxCalls)
+		return at.Member("tool_calls").Wrong("has %d tool calls, but at most %d are possible.", len(calls), MaxCalls)
 	}
 	details, err := optional(at, "reasoning_details", has.details)
 	if err != nil {
 		return err
 	}
 	if len(details) > maxDetails {
-		return at.member("reasoning_details").errorf("has %d elements, but at most %d are possible.", len(details), maxDetails)
+		return at.Member("reasoning_details").Wrong("has %d elements, but at most %d are possible.", len(details), maxDetails)
 	}
 	words, refusal := has.content, has.refusal
 	if words == nil && refusal == nil && len(calls) == 0 {
-		return at.member("content").errorf("is required where there are no tool_calls: a string or an array of parts.")
+		return at.Member("content").Wrong("is required where there are no tool_calls: a string or an array of parts.")
 	}
 	if words != nil && words.Type() == fastjson.TypeString && refusal == nil && len(calls) == 0 && len(details) == 0 && has.reasoning == nil {
 		m.Content = Text(words)
 		return nil
 	}
-	parts := p.room(len(details) + 1 + max(1, len(words.GetArray())) + 1 + len(calls))
+	parts := p.alloc(len(details) + 1 + max(1, len(words.GetArray())) + 1 + len(calls))
 	if parts, err = thoughts(parts, at, has, details); err != nil {
 		return err
 	}
 	switch {
 	case words == nil:
 	case words.Type() == fastjson.TypeArray:
-		if parts, err = p.parts(parts, at.member("content"), words.GetArray(), m.Role); err != nil {
+		if parts, err = p.parts(parts, at.Member("content"), words.GetArray(), m.Role); err != nil {
 			return err
 		}
 	default:
-		said, err := text(at.member("content"), words)
+		content, err := String(at.Member("content"), words)
 		if err != nil {
 			return err
 		}
-		if said != "" {
-			parts = append(parts, providers.Part{Kind: providers.PartText, Text: said})
+		if content != "" {
+			parts = append(parts, providers.Part{Kind: providers.PartText, Text: content})
 		}
 	}
 	if refusal != nil {
-		said, err := text(at.member("refusal"), refusal)
+		content, err := String(at.Member("refusal"), refusal)
 		if err != nil {
 			return err
 		}
-		parts = append(parts, providers.Part{Kind: providers.PartText, Text: said})
+		parts = append(parts, providers.Part{Kind: providers.PartText, Text: content})
 	}
 	if parts, err = p.toolCalls(parts, at, calls, details); err != nil {
 		return err
@@ -476,63 +466,45 @@ func (p *messageParser) assistant(at *path, has *members, m *providers.Message) 
 	return nil
 }
 
-func optional(at *path, name string, v *fastjson.Value) ([]*fastjson.Value, *wire.Error) {
+func optional(at *Path, name string, v *fastjson.Value) ([]*fastjson.Value, *wire.Error) {
 	if v == nil {
 		return nil, nil
 	}
-	return array(at.member(name), v)
+	return Array(at.Member(name), v)
 }
 
 // toolCalls appends the tool calls of a message, each with the opaque data that the
 // reasoning's details have for it.
-func (p *messageParser) toolCalls(to []providers.Part, at *path, calls, details []*fastjson.Value) ([]providers.Part, *wire.Error) {
-	list := path{up: at, name: "tool_calls"}
+func (p *messageParser) toolCalls(to []providers.Part, at *Path, calls, details []*fastjson.Value) ([]providers.Part, *wire.Error) {
+	list := at.Member("tool_calls")
 	for i, element := range calls {
-		here := path{up: &list, index: i}
-		o, err := object(&here, element)
+		here := list.Element(i)
+		o, err := Object(here, element)
 		if err != nil {
 			return nil, err
 		}
 		if kind := o.Get("type"); !wire.IsNull(kind) && Text(kind) != "function" {
-			return nil, here.member("type").errorf("must be \"function\": other tools can't be called through the gateway.")
+			return nil, here.Member("type").Wrong("must be \"function\": other tools can't be called through the gateway.")
 		}
-		o.Visit(func(key []byte, member *fastjson.Value) {
-			switch name := string(key); {
-			case err != nil || name == "id" || name == "type" || name == "function" || member.Type() == fastjson.TypeNull:
-			case name == "index":
-				p.ignore(&here, "index")
-			default:
-				err = here.unknown(key)
-			}
-		})
-		if err != nil {
+		if err := p.only(here, o, []string{"index"}, "id", "type", "function"); err != nil {
 			return nil, err
 		}
 		part := providers.Part{Kind: providers.PartToolCall}
-		if part.Call.ID, err = filled(here.member("id"), o.Get("id")); err != nil {
+		if part.Call.ID, err = Filled(here.Member("id"), o.Get("id")); err != nil {
 			return nil, err
 		}
-		function := path{up: &here, name: "function"}
-		f, err := object(&function, o.Get("function"))
+		function := here.Member("function")
+		f, err := Object(function, o.Get("function"))
 		if err != nil {
 			return nil, err
 		}
-		f.Visit(func(key []byte, member *fastjson.Value) {
-			switch name := string(key); {
-			case err != nil || name == "name" || name == "arguments" || member.Type() == fastjson.TypeNull:
-			case name == "parsed_arguments":
-				p.ignore(&function, name)
-			default:
-				err = function.unknown(key)
-			}
-		})
-		if err != nil {
+		if err := p.only(function, f, []string{"parsed_arguments"}, "name", "arguments"); err != nil {
 			return nil, err
 		}
-		if part.Call.Name, err = filled(function.member("name"), f.Get("name")); err != nil {
+		if part.Call.Name, err = Filled(function.Member("name"), f.Get("name")); err != nil {
 			return nil, err
 		}
-		if part.Call.Arguments, err = text(function.member("arguments"), f.Get("arguments")); err != nil {
+		if part.Call.Arguments, err = String(function.Member("arguments"), f.Get("arguments")); err != nil {
 			return nil, err
 		}
 		for _, d := range details {
@@ -545,46 +517,37 @@ func (p *messageParser) toolCalls(to []providers.Part, at *path, calls, details 
 	return to, nil
 }
 
-// thoughts appends what the assistant thought: the reasoning's details, or where none
-// of them has a text, its text. Details of a tool call are left to that.
-func thoughts(to []providers.Part, at *path, has *members, details []*fastjson.Value) ([]providers.Part, *wire.Error) {
+// thoughts appends the thoughts of the assistant: the reasoning's details, or if none
+// of them has a text, its text. Details of a tool call stay with that call.
+func thoughts(to []providers.Part, at *Path, has *members, details []*fastjson.Value) ([]providers.Part, *wire.Error) {
 	start := len(to)
-	list := path{up: at, name: "reasoning_details"}
-	said := false
+	list := at.Member("reasoning_details")
+	hasText := false
 	for i, element := range details {
-		here := path{up: &list, index: i}
-		o, err := object(&here, element)
+		here := list.Element(i)
+		o, err := Object(here, element)
 		if err != nil {
 			return nil, err
 		}
 		part := providers.Part{Kind: providers.PartThinking}
 		switch kind := Text(o.Get("type")); kind {
 		case "reasoning.text":
-			if part.Text, err = text(here.member("text"), o.Get("text")); err != nil {
+			if part.Text, err = String(here.Member("text"), o.Get("text")); err != nil {
 				return nil, err
 			}
 			if signature := o.Get("signature"); !wire.IsNull(signature) {
-				part.Opaque, err = text(here.member("signature"), signature)
+				part.Opaque, err = String(here.Member("signature"), signature)
 			}
-			said = said || part.Text != ""
+			hasText = hasText || part.Text != ""
 		case "reasoning.encrypted":
-			part.Opaque, err = filled(here.member("data"), o.Get("data"))
+			part.Opaque, err = Filled(here.Member("data"), o.Get("data"))
 		default:
-			err = here.member("type").errorf("is %q, but must be reasoning.text or reasoning.encrypted.", wire.Clip(kind))
+			err = here.Member("type").Wrong("is %q, but must be reasoning.text or reasoning.encrypted.", wire.Clip(kind))
 		}
 		if err != nil {
 			return nil, err
 		}
-		o.Visit(func(key []byte, member *fastjson.Value) {
-			switch string(key) {
-			case "type", "text", "signature", "data", "id", "format", "index":
-			default:
-				if err == nil && member.Type() != fastjson.TypeNull {
-					err = here.unknown(key)
-				}
-			}
-		})
-		if err != nil {
+		if err := Only(here, o, "type", "text", "signature", "data", "id", "format", "index"); err != nil {
 			return nil, err
 		}
 		if id := Text(o.Get("id")); id != "" && part.Text == "" && hasCall(has.toolCalls, id) {
@@ -595,11 +558,11 @@ func thoughts(to []providers.Part, at *path, has *members, details []*fastjson.V
 	if has.reasoning == nil {
 		return to, nil
 	}
-	shown, err := text(at.member("reasoning_content"), has.reasoning)
+	shown, err := String(at.Member("reasoning_content"), has.reasoning)
 	if err != nil {
 		return nil, err
 	}
-	if !said && strings.TrimSpace(shown) != "" {
+	if !hasText && strings.TrimSpace(shown) != "" {
 		to = append(to, providers.Part{})
 		copy(to[start+1:], to[start:])
 		to[start] = providers.Part{Kind: providers.PartThinking, Text: shown}

@@ -72,11 +72,11 @@ func TestMessages(t *testing.T) {
 		{name: "thoughts with data", in: `[{"role":"assistant","content":"a","reasoning_content":"Hm.So.","reasoning_details":[{"type":"reasoning.text","text":"Hm.","signature":"s1","format":"cadenza","index":0},{"type":"reasoning.encrypted","data":"s2","format":"cadenza","index":1},{"type":"reasoning.text","text":"So.","index":2},{"type":"reasoning.encrypted","data":"s3","id":"c7"},{"type":"reasoning.encrypted","data":"s4","id":"gone"}],"tool_calls":[` + call7 + `]},{"role":"tool","tool_call_id":"c7","content":"rain"}]`,
 			want: []providers.Message{{Role: "assistant", Parts: []providers.Part{thought("Hm.", "s1"), thought("", "s2"), thought("So.", ""), thought("", "s4"), text("a"),
 				{Kind: providers.PartToolCall, Call: call.Call, Opaque: "s3"}}}, result(text("rain"))}},
-		{name: "a thought beside a call's data", in: `[{"role":"assistant","reasoning_content":"Hm.","reasoning_details":[{"type":"reasoning.encrypted","data":"s0"},{"type":"reasoning.encrypted","data":"s3","id":"c7"}],"tool_calls":[` + call7 + `]},{"role":"tool","tool_call_id":"c7","content":"rain"}]`,
+		{name: "a thought and a call's data", in: `[{"role":"assistant","reasoning_content":"Hm.","reasoning_details":[{"type":"reasoning.encrypted","data":"s0"},{"type":"reasoning.encrypted","data":"s3","id":"c7"}],"tool_calls":[` + call7 + `]},{"role":"tool","tool_call_id":"c7","content":"rain"}]`,
 			want: []providers.Message{{Role: "assistant", Parts: []providers.Part{thought("Hm.", ""), thought("", "s0"), {Kind: providers.PartToolCall, Call: call.Call, Opaque: "s3"}}}, result(text("rain"))}},
 	} {
 		var ignored []string
-		got, err := Messages("messages", fastjson.MustParse(c.in), &ignored)
+		got, err := Messages(At("messages"), fastjson.MustParse(c.in), &ignored)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -90,8 +90,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestRefusals compares what is refused, and how, with the golden file: each line is a
-// value, then the error of it.
+// TestRefusals compares the refusals with the golden file: each line is a value, then
+// its error.
 func TestRefusals(t *testing.T) {
 	user := func(part string) string { return `[{"role":"user","content":[` + part + `]}]` }
 	said := func(members string) string { return `[{"role":"assistant",` + members + `}]` }
@@ -185,7 +185,7 @@ func golden(t *testing.T, name, got string) {
 func TestDataIsNotCopied(t *testing.T) {
 	v := fastjson.MustParse(`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("QUJD", 1000) + `"}},{"type":"text","text":"a"}]}]`)
 	url := v.GetStringBytes("0", "content", "0", "image_url", "url")
-	got, err := Messages("messages", v, new([]string))
+	got, err := Messages(At("messages"), v, new([]string))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestMessagesAllocations(t *testing.T) {
 		v := fastjson.MustParse(c.in)
 		var ignored []string
 		if n := testing.AllocsPerRun(20, func() {
-			if _, err := Messages("messages", v, &ignored); err != nil {
+			if _, err := Messages(At("messages"), v, &ignored); err != nil {
 				t.Fatal(err)
 			}
 		}); n > c.ceiling {
@@ -240,7 +240,7 @@ func BenchmarkMessages(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := Messages("messages", v, new([]string)); err != nil {
+				if _, err := Messages(At("messages"), v, new([]string)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,13 +1,15 @@
-// Package openai reads what the shapes of OpenAI's APIs have in common: messages with
-// their parts, tools, the choice of tools, and parameters. The dialects chat and
-// responses and our own API's `messages` share it; Anthropic's API has some of it, too.
+// Package openai reads the shapes that OpenAI's APIs
+// (https://platform.openai.com/docs/api-reference) have in common: messages with their
+// parts, tools, the choice of tools, and parameters. The dialects chat and responses
+// and our own API's `messages` share it; Anthropic's API has some of it, too.
 //
 // All of it is strict. A member is read, refused by its path, or named in the list of
-// what has no effect. A member that is null is as one that is absent. Texts are views
-// of the request, and inline data is checked but neither decoded nor copied.
+// members without an effect. A null member counts as absent. Texts are views of the
+// request, and inline data is checked but neither decoded nor copied.
 package openai
 
 import (
+	"slices"
 	"strconv"
 	"unsafe"
 
@@ -17,15 +19,24 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// path is where a value is in a request. It becomes a text only where an error or the
-// list of ignored members needs one.
-type path struct {
-	up    *path
+// Path is the path of a value in a request. It becomes a text only if an error or the
+// list of ignored members needs one. A nil Path is the request itself.
+type Path struct {
+	up    *Path
 	name  string // of a member; empty for an element
 	index int    // of an element
 }
 
-func (p *path) appendTo(dst []byte) []byte {
+// At returns the path of a member of the request, or the path that a text is.
+func At(name string) *Path { return &Path{name: name} }
+
+// Member returns the path of a member of the object at p.
+func (p *Path) Member(name string) *Path { return &Path{up: p, name: name} }
+
+// Element returns the path of an element of the list at p.
+func (p *Path) Element(index int) *Path { return &Path{up: p, index: index} }
+
+func (p *Path) appendTo(dst []byte) []byte {
 	if p.up != nil {
 		dst = p.up.appendTo(dst)
 	}
@@ -41,27 +52,19 @@ func (p *path) appendTo(dst []byte) []byte {
 }
 
 // String returns the path as errors name it, such as messages[0].content[1].type.
-func (p *path) String() string { return string(p.appendTo(make([]byte, 0, 64))) }
+func (p *Path) String() string { return string(p.appendTo(make([]byte, 0, 64))) }
 
-// errorf returns the error of the value at p. The message begins with the path.
-func (p *path) errorf(format string, args ...any) *wire.Error {
+// Wrong returns the error of the value at p. The message begins with the path.
+func (p *Path) Wrong(format string, args ...any) *wire.Error {
 	return dialect.Wrong(p.String(), format, args...)
 }
 
-// unknown returns the error of a member that an object at p must not have.
-func (p *path) unknown(name []byte) *wire.Error {
-	at := path{up: p, name: wire.Clip(string(name))}
-	return at.errorf("is not known. Leave it out.")
+// Unknown returns the error of a member that the object at p must not have.
+func (p *Path) Unknown(name []byte) *wire.Error {
+	return p.Member(wire.Clip(string(name))).unknown()
 }
 
-// member returns the path of a member of the object at p.
-func (p *path) member(name string) *path { return &path{up: p, name: name} }
-
-// Unknown returns the error of a member that a request must not have. prefix is the
-// path of its object with a dot, or empty.
-func Unknown(prefix, name string) *wire.Error {
-	return (&path{name: prefix + wire.Clip(name)}).errorf("is not known. Leave it out.")
-}
+func (p *Path) unknown() *wire.Error { return p.Wrong("is not known. Leave it out.") }
 
 // Text returns the text of a string as a view of the request. It is empty for any other
 // value.
@@ -70,50 +73,72 @@ func Text(v *fastjson.Value) string { return View(v.GetStringBytes()) }
 // View returns a request's bytes, such as a member's name, as a string without a copy.
 func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// text reads a string.
-func text(at *path, v *fastjson.Value) (string, *wire.Error) {
-	if v == nil {
-		return "", at.errorf("is required: a string.")
+// String reads a string.
+func String(at *Path, v *fastjson.Value) (string, *wire.Error) {
+	if wire.IsNull(v) {
+		return "", at.Wrong("is required: a string.")
 	}
 	if v.Type() != fastjson.TypeString {
-		return "", at.errorf("must be a string, not %s.", wire.Describe(v))
+		return "", at.Wrong("must be a string, not %s.", wire.Describe(v))
 	}
 	return Text(v), nil
 }
 
-// filled reads a string that is not empty.
-func filled(at *path, v *fastjson.Value) (string, *wire.Error) {
-	s, err := text(at, v)
+// Filled reads a string that is not empty.
+func Filled(at *Path, v *fastjson.Value) (string, *wire.Error) {
+	s, err := String(at, v)
 	if err == nil && s == "" {
-		err = at.errorf("must not be empty.")
+		err = at.Wrong("must not be empty.")
 	}
 	return s, err
 }
 
-// object reads an object.
-func object(at *path, v *fastjson.Value) (*fastjson.Object, *wire.Error) {
+// Object reads an object.
+func Object(at *Path, v *fastjson.Value) (*fastjson.Object, *wire.Error) {
 	if v == nil {
-		return nil, at.errorf("is required: an object.")
+		return nil, at.Wrong("is required: an object.")
 	}
 	if v.Type() != fastjson.TypeObject {
-		return nil, at.errorf("must be an object, not %s.", wire.Describe(v))
+		return nil, at.Wrong("must be an object, not %s.", wire.Describe(v))
 	}
 	return v.GetObject(), nil
 }
 
-// array reads a list.
-func array(at *path, v *fastjson.Value) ([]*fastjson.Value, *wire.Error) {
+// Array reads a list.
+func Array(at *Path, v *fastjson.Value) ([]*fastjson.Value, *wire.Error) {
 	if v.Type() != fastjson.TypeArray {
-		return nil, at.errorf("must be an array, not %s.", wire.Describe(v))
+		return nil, at.Wrong("must be an array, not %s.", wire.Describe(v))
 	}
 	return v.GetArray(), nil
 }
 
-// boolean reads true or false.
-func boolean(at *path, v *fastjson.Value) (bool, *wire.Error) {
+// Bool reads true or false.
+func Bool(at *Path, v *fastjson.Value) (bool, *wire.Error) {
 	is, notBool := v.Bool()
 	if notBool != nil {
-		return false, at.errorf("must be true or false, not %s.", wire.Describe(v))
+		return false, at.Wrong("must be true or false, not %s.", wire.Describe(v))
 	}
 	return is, nil
+}
+
+// Whole reads a whole number from least to most.
+func Whole(at *Path, v *fastjson.Value, least, most int64) (*int64, *wire.Error) {
+	if v.Type() != fastjson.TypeNumber {
+		return nil, at.Wrong("must be a whole number, not %s.", wire.Describe(v))
+	}
+	n, notWhole := v.Int64()
+	if notWhole != nil || n < least || n > most {
+		return nil, at.Wrong("must be a whole number from %d to %d.", least, most)
+	}
+	return &n, nil
+}
+
+// Only refuses the members of the object at a path that are not among names.
+func Only(at *Path, o *fastjson.Object, names ...string) (err *wire.Error) {
+	o.Visit(func(key []byte, v *fastjson.Value) {
+		if err == nil && v.Type() != fastjson.TypeNull && !slices.Contains(names, string(key)) {
+			err = at.Unknown(key)
+		}
+	})
+	return err
 }

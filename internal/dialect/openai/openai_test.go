@@ -18,36 +18,40 @@ import (
 func read(what string, v *fastjson.Value) (err *wire.Error) {
 	switch what {
 	case "messages":
-		_, err = Messages("messages", v, new([]string))
+		_, err = Messages(At("messages"), v, new([]string))
 	case "tools":
-		_, err = Tools("tools", v)
+		_, err = tools(At("tools"), v, false)
 	case "flat tools":
-		_, err = FlatTools("tools", v)
+		_, err = tools(At("tools"), v, true)
 	case "tool_choice":
-		_, err = ToolChoice("tool_choice", v)
+		_, err = toolChoice(At("tool_choice"), v, false)
 	case "flat tool_choice":
-		_, err = FlatToolChoice("tool_choice", v)
+		_, err = toolChoice(At("tool_choice"), v, true)
 	case "parameters":
-		err = Parameters("parameters", v, new(dialect.Call))
+		err = Parameters(At("parameters"), v, new(dialect.Call))
 	case "flat format":
-		err = FlatFormat("text.format", v, new(dialect.Call))
+		err = FlatFormat(At("text.format"), v, new(dialect.Call))
 	}
 	return err
+}
+
+func tools(at *Path, v *fastjson.Value, flat bool) ([]providers.Tool, *wire.Error) {
+	return ToolList(at, v, (&Request{Flat: flat}).tool)
 }
 
 func TestTools(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"b":{},"a":{}}}`)
 	want := []providers.Tool{{Name: "f", Description: "d", Parameters: schema, Strict: true}, {Name: "_g-1"}}
-	got, err := Tools("tools", fastjson.MustParse(`[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object", "properties":{"b":{},"a":{}}},"strict":true}},{"type":"function","function":{"name":"_g-1","parameters":{},"strict":null}}]`))
+	got, err := tools(At("tools"), fastjson.MustParse(`[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object", "properties":{"b":{},"a":{}}},"strict":true}},{"type":"function","function":{"name":"_g-1","parameters":{},"strict":null}}]`), false)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	got, err = FlatTools("tools", fastjson.MustParse(`[{"type":"function","name":"f","description":"d","parameters":{"type":"object", "properties":{"b":{},"a":{}}},"strict":true},{"type":"function","name":"_g-1","parameters":null,"strict":false}]`))
+	got, err = tools(At("tools"), fastjson.MustParse(`[{"type":"function","name":"f","description":"d","parameters":{"type":"object", "properties":{"b":{},"a":{}}},"strict":true},{"type":"function","name":"_g-1","parameters":null,"strict":false}]`), true)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	for _, none := range []string{`null`, `[]`} {
-		if got, err := Tools("tools", fastjson.MustParse(none)); got != nil || err != nil {
+		if got, err := tools(At("tools"), fastjson.MustParse(none), false); got != nil || err != nil {
 			t.Error(none, got, err)
 		}
 	}
@@ -63,12 +67,12 @@ func TestToolChoice(t *testing.T) {
 		`{"type":"function","function":{"name":"f"}}`: named,
 		`{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}}`: named,
 	} {
-		if got, err := ToolChoice("tool_choice", fastjson.MustParse(in)); err != nil || !cmp.Equal(got, want) {
+		if got, err := toolChoice(At("tool_choice"), fastjson.MustParse(in), false); err != nil || !cmp.Equal(got, want) {
 			t.Error(in, got, err)
 		}
 	}
 	for _, in := range []string{`{"type":"function","name":"f"}`, `{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]}`} {
-		if got, err := FlatToolChoice("tool_choice", fastjson.MustParse(in)); err != nil || !cmp.Equal(got, named) {
+		if got, err := toolChoice(At("tool_choice"), fastjson.MustParse(in), true); err != nil || !cmp.Equal(got, named) {
 			t.Error(in, got, err)
 		}
 	}
@@ -76,7 +80,7 @@ func TestToolChoice(t *testing.T) {
 
 func TestParameters(t *testing.T) {
 	var c dialect.Call
-	if err := Parameters("parameters", fastjson.MustParse(`{"temperature":0.7,"top_p":1,"frequency_penalty":-2,"presence_penalty":2,"max_completion_tokens":800,"max_tokens":null,"top_k":40,"seed":-7,
+	if err := Parameters(At("parameters"), fastjson.MustParse(`{"temperature":0.7,"top_p":1,"frequency_penalty":-2,"presence_penalty":2,"max_completion_tokens":800,"max_tokens":null,"top_k":40,"seed":-7,
 		"stop":"END","reasoning_effort":"xhigh","response_format":{"type":"json_schema","json_schema":{"name":"n","description":"d","schema":{"type":"object"},"strict":true}},"parallel_tool_calls":false,"logprobs":true,"top_logprobs":3}`), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -102,23 +106,43 @@ func TestParameters(t *testing.T) {
 	// The order of logprobs and top_logprobs does not matter, and what sets nothing is
 	// not given.
 	c = dialect.Call{}
-	if err := Parameters("parameters", fastjson.MustParse(`{"top_logprobs":2,"logprobs":true,"stop":[],"seed":null,"response_format":{"type":"json_object","json_schema":null}}`), &c); err != nil || *c.Parameters.Logprobs != 2 || len(c.Given) != 2 || c.Parameters.ResponseFormat.Type != providers.FormatJSON {
+	if err := Parameters(At("parameters"), fastjson.MustParse(`{"top_logprobs":2,"logprobs":true,"stop":[],"seed":null,"response_format":{"type":"json_object","json_schema":null}}`), &c); err != nil || *c.Parameters.Logprobs != 2 || len(c.Given) != 2 || c.Parameters.ResponseFormat.Type != providers.FormatJSON {
 		t.Error(err, c.Given, c.Parameters)
 	}
 	c = dialect.Call{}
-	if err := Parameters("parameters", fastjson.MustParse(`{"logprobs":false,"stop":["a","b"]}`), &c); err != nil || c.Parameters.Logprobs != nil || len(c.Given) != 1 || len(c.Parameters.Stop) != 2 {
+	if err := Parameters(At("parameters"), fastjson.MustParse(`{"logprobs":false,"stop":["a","b"]}`), &c); err != nil || c.Parameters.Logprobs != nil || len(c.Given) != 1 || len(c.Parameters.Stop) != 2 {
 		t.Error(err, c.Given)
 	}
-	if err := Parameters("parameters", fastjson.MustParse(`null`), &c); err != nil {
+	if err := Parameters(At("parameters"), fastjson.MustParse(`null`), &c); err != nil {
 		t.Error(err)
 	}
 
 	c = dialect.Call{}
-	if err := FlatFormat("text.format", fastjson.MustParse(`{"type":"json_schema","name":"n","schema":{"type":"object"}}`), &c); err != nil || c.Parameters.ResponseFormat.Name != "n" || c.Given[0] != (dialect.Given{Name: "response_format", Param: "text.format"}) {
+	if err := FlatFormat(At("text.format"), fastjson.MustParse(`{"type":"json_schema","name":"n","schema":{"type":"object"}}`), &c); err != nil || c.Parameters.ResponseFormat.Name != "n" || c.Given[0] != (dialect.Given{Name: "response_format", Param: "text.format"}) {
 		t.Error(err, c.Given)
 	}
-	if err := FlatFormat("text.format", fastjson.MustParse(`{"type":"text"}`), &c); err != nil || c.Parameters.ResponseFormat.Type != providers.FormatText {
+	if err := FlatFormat(At("text.format"), fastjson.MustParse(`{"type":"text"}`), &c); err != nil || c.Parameters.ResponseFormat.Type != providers.FormatText {
 		t.Error(err)
+	}
+}
+
+// TestNamesOutliveTheRequest checks that the name of a given parameter is no view of the
+// request, whose memory the next request gets.
+func TestNamesOutliveTheRequest(t *testing.T) {
+	var parser fastjson.Parser
+	v, err := parser.Parse(`{"temperature":1}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c dialect.Call
+	if problem := Parameters(At("parameters"), v, &c); problem != nil {
+		t.Fatal(problem)
+	}
+	if _, err := parser.Parse(`{"xxxxxxxxxxx":1}`); err != nil {
+		t.Fatal(err)
+	}
+	if want := (dialect.Given{Name: "temperature", Param: "parameters.temperature"}); c.Given[0] != want {
+		t.Errorf("%v, want %v", c.Given[0], want)
 	}
 }
 
@@ -159,7 +183,7 @@ func FuzzShapes(f *testing.F) {
 			}
 		}
 		var ignored []string
-		messages, bad := Messages("messages", v, &ignored)
+		messages, bad := Messages(At("messages"), v, &ignored)
 		if bad != nil {
 			if !strings.HasPrefix(bad.Param, "messages") {
 				t.Errorf("%+v", bad)

@@ -9,9 +9,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// AppendReasoning appends the members, after commas, that say what the model thought:
-// its text, and where the provider gave data of its own, a list that a caller sends
-// back with the history.
+// AppendReasoning appends the members, after commas, with the model's thoughts: their
+// text, and if the provider gave its own data, a list that a caller sends back with
+// the history.
 func AppendReasoning(dst []byte, a *dialect.Answer) []byte {
 	if slices.ContainsFunc(a.Thoughts, func(t providers.Thought) bool { return t.Text != "" }) {
 		dst = append(dst, `,"reasoning_content":"`...)
@@ -73,7 +73,7 @@ func AppendThought(dst []byte, t *providers.Thought, index int) []byte {
 }
 
 // AppendEncrypted appends an element of reasoning_details without text: of the tool
-// call with the id, or of a thought where that is empty.
+// call with the id, or of a thought if id is empty.
 func AppendEncrypted(dst []byte, id, opaque string, index int) []byte {
 	dst = append(dst, `{"type":"reasoning.encrypted",`...)
 	if id != "" {
@@ -88,20 +88,4 @@ func AppendEncrypted(dst []byte, id, opaque string, index int) []byte {
 func appendDetailEnd(dst []byte, index int) []byte {
 	dst = append(dst, `,"format":"cadenza","index":`...)
 	return append(strconv.AppendInt(dst, int64(index), 10), '}')
-}
-
-// ReasoningSize returns an upper bound of the bytes that AppendReasoning appends.
-func ReasoningSize(a *dialect.Answer) int {
-	const text = len(`{"type":"reasoning.text","text":"","signature":"","format":"cadenza","index":100000},`)
-	const encrypted = len(`{"type":"reasoning.encrypted","id":"","data":"","format":"cadenza","index":100000},`)
-	size := len(`,"reasoning_content":"","reasoning_details":[]`)
-	for i := range a.Thoughts {
-		size += text + 2*jsontext.EscapedLen(a.Thoughts[i].Text) + jsontext.EscapedLen(a.Thoughts[i].Opaque)
-	}
-	for i := range a.ToolCalls {
-		if c := &a.ToolCalls[i]; c.Opaque != "" {
-			size += encrypted + jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Opaque)
-		}
-	}
-	return size
 }

@@ -5,37 +5,125 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// Model splits the member model into an endpoint's key and that of a variant, which is
-// empty where none is named.
-func Model(v *fastjson.Value) (endpoint, variant string, err *wire.Error) {
-	if wire.IsNull(v) {
-		return "", "", wire.Errorf(wire.InvalidRequest, "model", `"model" is required: the key of the endpoint.`)
-	}
+// Request is a request that is being read, with the members that several APIs share. The
+// parser of a dialect embeds it.
+type Request struct {
+	Wire *wire.Request
+	Body *fastjson.Object
+	Call *dialect.Call
+	// Flat reports that tools have the members of their function beside their type.
+	Flat bool
+}
+
+// Ignore names a member that has no effect.
+func (r *Request) Ignore(path string) { r.Call.Ignored = append(r.Call.Ignored, path) }
+
+// Given names a parameter that the caller sets, by its name in definitions.
+func (r *Request) Given(name, path string) {
+	r.Call.Given = append(r.Call.Given, dialect.Given{Name: name, Param: path})
+}
+
+// Model reads the member model: an endpoint's key, and mostly none of a variant.
+func (r *Request) Model(v *fastjson.Value) *wire.Error {
 	if v.Type() != fastjson.TypeString {
-		return "", "", wire.Errorf(wire.InvalidRequest, "model", `"model" must be a string, not %s.`, wire.Describe(v))
+		return dialect.Wrong("model", "must be a string, not %s.", wire.Describe(v))
 	}
 	endpoint, variant, named := strings.Cut(Text(v), "@")
 	if !wire.LegalKey(endpoint) || named && !wire.LegalKey(variant) {
-		return "", "", wire.Errorf(wire.InvalidRequest, "model",
-			`"model" is %q, but must be the key of an endpoint, or KEY@VARIANT: each 1 to %d of the characters A-Z a-z 0-9 . _ : / -`, wire.Clip(Text(v)), wire.MaxKeyLength)
+		return dialect.Wrong("model", "is %q, but must be the key of an endpoint, or KEY@VARIANT: each 1 to %d of the characters A-Z a-z 0-9 . _ : / -", wire.Clip(Text(v)), wire.MaxKeyLength)
 	}
-	return endpoint, variant, nil
+	r.Call.Endpoint, r.Call.Variant, r.Call.EndpointParam = endpoint, variant, "model"
+	return nil
+}
+
+// Stream reads the member stream.
+func (r *Request) Stream(v *fastjson.Value) (err *wire.Error) {
+	r.Call.Stream, err = Bool(At("stream"), v)
+	return err
+}
+
+// Context reads the member context.
+func (r *Request) Context(*fastjson.Value) (err *wire.Error) {
+	r.Call.Context, err = wire.ObjectMember(r.Body, "context")
+	return err
+}
+
+// Variables reads the member variables.
+func (r *Request) Variables(*fastjson.Value) (err *wire.Error) {
+	r.Call.Variables, err = wire.ObjectMember(r.Body, "variables")
+	return err
+}
+
+// Metadata reads the member metadata.
+func (r *Request) Metadata(*fastjson.Value) (err *wire.Error) {
+	r.Call.Metadata, err = r.Wire.MetadataMember(r.Body)
+	return err
+}
+
+// User reads the caller's own user from safety_identifier, or from user, which is its
+// old name.
+func (r *Request) User(v *fastjson.Value) *wire.Error {
+	current := r.Body.Get("safety_identifier")
+	if v == current {
+		return r.UserMember("safety_identifier", v)
+	}
+	if err := r.UserMember("user", v); err != nil || wire.IsNull(current) {
+		return err
+	}
+	r.Ignore("user")
+	return r.UserMember("safety_identifier", current)
 }
 
 // maxUser is how many bytes the caller's own user may have.
 const maxUser = 512
 
-// User reads the caller's own user from the member with the name.
-func User(name string, v *fastjson.Value) (string, *wire.Error) {
+// UserMember reads the caller's own user from the member at the path.
+func (r *Request) UserMember(path string, v *fastjson.Value) *wire.Error {
 	if v.Type() != fastjson.TypeString {
-		return "", wire.Errorf(wire.InvalidRequest, name, "%q must be a string, not %s.", name, wire.Describe(v))
+		return dialect.Wrong(path, "must be a string, not %s.", wire.Describe(v))
 	}
 	user := Text(v)
 	if len(user) > maxUser {
-		return "", wire.Errorf(wire.InvalidRequest, name, "%q has %d bytes, but may have %d.", name, len(user), maxUser)
+		return dialect.Wrong(path, "has %d bytes, but may have %d.", len(user), maxUser)
 	}
-	return user, nil
+	r.Call.User, r.Call.UserParam = user, path
+	return nil
+}
+
+// Messages reads the member messages.
+func (r *Request) Messages(v *fastjson.Value) (err *wire.Error) {
+	r.Call.TurnsParam = "messages"
+	r.Call.Turns, err = Messages(At("messages"), v, &r.Call.Ignored)
+	return err
+}
+
+// Tools reads the member tools: each is {"type":"function","function":{"name":…}}, or
+// if they are flat, {"type":"function","name":…}.
+func (r *Request) Tools(v *fastjson.Value) (err *wire.Error) {
+	if r.Call.Parameters.Tools, err = ToolList(At("tools"), v, r.tool); r.Call.Parameters.Tools != nil {
+		r.Given("tools", "tools")
+	}
+	return err
+}
+
+// ToolChoice reads the member tool_choice: a word, or a tool as Tools reads it.
+func (r *Request) ToolChoice(v *fastjson.Value) (err *wire.Error) {
+	if r.Call.Parameters.ToolChoice, err = toolChoice(At("tool_choice"), v, r.Flat); r.Call.Parameters.ToolChoice != nil {
+		r.Given("tool_choice", "tool_choice")
+	}
+	return err
+}
+
+// Obfuscation reads whether the events of a stream are padded, which they are not.
+func (r *Request) Obfuscation(v *fastjson.Value) *wire.Error {
+	const path = "stream_options.include_obfuscation"
+	pad, err := Bool(At(path), v)
+	if pad {
+		r.Ignore(path)
+	}
+	return err
 }

@@ -13,76 +13,71 @@ import (
 // MaxTools is how many tools a request may have.
 const MaxTools = 128
 
-// Tools reads the list of tools at the path where, each as
-// {"type":"function","function":{"name":…}}; nil where it is absent, null or empty.
-func Tools(where string, v *fastjson.Value) ([]providers.Tool, *wire.Error) {
-	return tools(where, v, false)
-}
-
-// FlatTools reads a list of tools as Tools does, each as {"type":"function","name":…}.
-func FlatTools(where string, v *fastjson.Value) ([]providers.Tool, *wire.Error) {
-	return tools(where, v, true)
-}
-
-func tools(where string, v *fastjson.Value, flat bool) ([]providers.Tool, *wire.Error) {
+// ToolList reads the list of tools at a path, or nil if it is absent, null or empty. read
+// reads a tool, and returns the path of the object that has its name.
+func ToolList(at *Path, v *fastjson.Value, read func(at *Path, v *fastjson.Value) (providers.Tool, *Path, *wire.Error)) ([]providers.Tool, *wire.Error) {
 	if wire.IsNull(v) {
 		return nil, nil
 	}
-	at := path{name: where}
-	list, err := array(&at, v)
+	list, err := Array(at, v)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	if len(list) > MaxTools {
-		return nil, at.errorf("has %d tools, but at most %d are possible.", len(list), MaxTools)
+		return nil, at.Wrong("has %d tools, but at most %d are possible.", len(list), MaxTools)
 	}
 	tools := make([]providers.Tool, len(list))
 	for i, element := range list {
-		here := path{up: &at, index: i}
-		o, err := functionOf(&here, element, flat)
-		if err != nil {
-			return nil, err
-		}
-		of := &here
-		if !flat {
-			of = &path{up: &here, name: "function"}
-		}
-		if tools[i], err = tool(of, o, flat); err != nil {
+		var of *Path
+		if tools[i], of, err = read(at.Element(i), element); err != nil {
 			return nil, err
 		}
 		for j := range i {
 			if tools[j].Name == tools[i].Name {
-				return nil, of.member("name").errorf("is %q, which another tool has, too. Give each tool a name of its own.", tools[i].Name)
+				return nil, of.Member("name").Wrong("is %q, which another tool has, too. Give each tool a name of its own.", tools[i].Name)
 			}
 		}
 	}
 	return tools, nil
 }
 
-// functionOf returns the object that has a function's name, of a tool or of a choice:
-// the member function, or where it is flat, the value itself.
-func functionOf(at *path, v *fastjson.Value, flat bool) (*fastjson.Object, *wire.Error) {
-	o, err := object(at, v)
+// tool reads a tool. A flat one has the members of its function beside its type.
+func (r *Request) tool(at *Path, v *fastjson.Value) (t providers.Tool, of *Path, err *wire.Error) {
+	o, err := functionOf(at, v, r.Flat)
+	if err != nil {
+		return t, nil, err
+	}
+	if of = at; !r.Flat {
+		of = at.Member("function")
+	}
+	t, err = function(of, o, r.Flat)
+	return t, of, err
+}
+
+// functionOf returns the object with a function's name, of a tool or of a choice: the
+// member function, or if it is flat, the value itself.
+func functionOf(at *Path, v *fastjson.Value, flat bool) (*fastjson.Object, *wire.Error) {
+	o, err := Object(at, v)
 	if err != nil {
 		return nil, err
 	}
-	kind, err := text(at.member("type"), o.Get("type"))
+	kind, err := String(at.Member("type"), o.Get("type"))
 	if err != nil {
 		return nil, err
 	}
 	if kind != "function" {
-		return nil, at.member("type").errorf("is %q, but must be function: the gateway has no other tools.", wire.Clip(kind))
+		return nil, at.Member("type").Wrong("is %q, but must be function: the gateway has no other tools.", wire.Clip(kind))
 	}
 	if flat {
 		return o, nil
 	}
-	if err := only(at, o, "type", "function", ""); err != nil {
+	if err := Only(at, o, "type", "function"); err != nil {
 		return nil, err
 	}
-	return object(at.member("function"), o.Get("function"))
+	return Object(at.Member("function"), o.Get("function"))
 }
 
-func tool(at *path, o *fastjson.Object, flat bool) (t providers.Tool, err *wire.Error) {
+func function(at *Path, o *fastjson.Object, flat bool) (t providers.Tool, err *wire.Error) {
 	o.Visit(func(key []byte, member *fastjson.Value) {
 		if err != nil || member.Type() == fastjson.TypeNull {
 			return
@@ -91,29 +86,29 @@ func tool(at *path, o *fastjson.Object, flat bool) (t providers.Tool, err *wire.
 		case flat && name == "type":
 		case name == "name":
 		case name == "description":
-			t.Description, err = text(at.member("description"), member)
+			t.Description, err = String(at.Member("description"), member)
 		case name == "parameters":
 			if member.Type() == fastjson.TypeObject && member.GetObject().Len() == 0 {
 				return // an object without members, as some libraries send for none
 			}
-			t.Parameters, err = schema(at.member("parameters"), member)
+			t.Parameters, err = Schema(at.Member("parameters"), member)
 		case name == "strict":
-			t.Strict, err = boolean(at.member("strict"), member)
+			t.Strict, err = Bool(at.Member("strict"), member)
 		default:
-			err = at.unknown(key)
+			err = at.Unknown(key)
 		}
 	})
 	if err != nil {
 		return t, err
 	}
-	t.Name, err = functionName(at.member("name"), o.Get("name"))
+	t.Name, err = FunctionName(at.Member("name"), o.Get("name"))
 	return t, err
 }
 
-// functionName reads the name of a tool or of a schema, of the form that every provider
+// FunctionName reads the name of a tool or of a schema, of the form that every provider
 // accepts.
-func functionName(at *path, v *fastjson.Value) (string, *wire.Error) {
-	name, err := text(at, v)
+func FunctionName(at *Path, v *fastjson.Value) (string, *wire.Error) {
+	name, err := String(at, v)
 	if err != nil {
 		return "", err
 	}
@@ -124,39 +119,28 @@ func functionName(at *path, v *fastjson.Value) (string, *wire.Error) {
 		legal = legal && (letter || i > 0 && (c >= '0' && c <= '9' || c == '-'))
 	}
 	if !legal {
-		return "", at.errorf("is %q, but a name is a letter or _ and up to 63 letters, digits, _ and -.", wire.Clip(name))
+		return "", at.Wrong("is %q, but a name is a letter or _ and up to 63 letters, digits, _ and -.", wire.Clip(name))
 	}
 	return name, nil
 }
 
-// schema reads the JSON Schema of an object.
-func schema(at *path, v *fastjson.Value) (json.RawMessage, *wire.Error) {
-	o, err := object(at, v)
+// Schema reads the JSON Schema of an object.
+func Schema(at *Path, v *fastjson.Value) (json.RawMessage, *wire.Error) {
+	o, err := Object(at, v)
 	if err != nil {
 		return nil, err
 	}
 	if Text(o.Get("type")) != "object" {
-		return nil, at.member("type").errorf("must be \"object\": the schema is that of an object.")
+		return nil, at.Member("type").Wrong("must be \"object\": the schema is that of an object.")
 	}
 	return jsontext.AppendValue(nil, v), nil
 }
 
-// ToolChoice reads the choice of tools at the path where: a word, or
-// {"type":"function","function":{"name":…}}; nil where it is absent or null.
-func ToolChoice(where string, v *fastjson.Value) (*providers.ToolChoice, *wire.Error) {
-	return toolChoice(where, v, false)
-}
-
-// FlatToolChoice reads a choice as ToolChoice does, with {"type":"function","name":…}.
-func FlatToolChoice(where string, v *fastjson.Value) (*providers.ToolChoice, *wire.Error) {
-	return toolChoice(where, v, true)
-}
-
-func toolChoice(where string, v *fastjson.Value, flat bool) (*providers.ToolChoice, *wire.Error) {
+// toolChoice reads the choice of tools at a path, or nil if it is absent or null.
+func toolChoice(at *Path, v *fastjson.Value, flat bool) (*providers.ToolChoice, *wire.Error) {
 	if wire.IsNull(v) {
 		return nil, nil
 	}
-	at := path{name: where}
 	switch v.Type() {
 	case fastjson.TypeString:
 		switch Text(v) {
@@ -167,15 +151,15 @@ func toolChoice(where string, v *fastjson.Value, flat bool) (*providers.ToolChoi
 		case providers.ToolsRequired:
 			return &providers.ToolChoice{Mode: providers.ToolsRequired}, nil
 		}
-		return nil, at.errorf("is %q, but must be auto, none, required or an object that names a function.", wire.Clip(Text(v)))
+		return nil, at.Wrong("is %q, but must be auto, none, required or an object that names a function.", wire.Clip(Text(v)))
 	case fastjson.TypeObject:
 	default:
-		return nil, at.errorf("must be a string or an object, not %s.", wire.Describe(v))
+		return nil, at.Wrong("must be a string or an object, not %s.", wire.Describe(v))
 	}
-	of, chosen := &at, v
+	of, chosen := at, v
 	if Text(v.Get("type")) == "allowed_tools" {
 		var err *wire.Error
-		if of, chosen, err = onlyAllowed(&at, v, flat); err != nil {
+		if of, chosen, err = onlyAllowed(at, v, flat); err != nil {
 			return nil, err
 		}
 	}
@@ -184,15 +168,15 @@ func toolChoice(where string, v *fastjson.Value, flat bool) (*providers.ToolChoi
 		return nil, err
 	}
 	if flat {
-		err = only(of, o, "type", "name", "")
+		err = Only(of, o, "type", "name")
 	} else {
-		of = &path{up: of, name: "function"}
-		err = only(of, o, "name", "", "")
+		of = of.Member("function")
+		err = Only(of, o, "name")
 	}
 	if err != nil {
 		return nil, err
 	}
-	name, err := functionName(of.member("name"), o.Get("name"))
+	name, err := FunctionName(of.Member("name"), o.Get("name"))
 	if err != nil {
 		return nil, err
 	}
@@ -200,28 +184,28 @@ func toolChoice(where string, v *fastjson.Value, flat bool) (*providers.ToolChoi
 }
 
 // onlyAllowed returns the one tool that a choice of allowed tools requires. Any other
-// such choice is refused: providers beside OpenAI have no list of allowed tools.
-func onlyAllowed(at *path, v *fastjson.Value, flat bool) (*path, *fastjson.Value, *wire.Error) {
+// such choice is refused: providers other than OpenAI have no list of allowed tools.
+func onlyAllowed(at *Path, v *fastjson.Value, flat bool) (*Path, *fastjson.Value, *wire.Error) {
 	choice := v
-	where := at
+	list := at
 	if !flat {
-		if err := only(at, v.GetObject(), "type", "allowed_tools", ""); err != nil {
+		if err := Only(at, v.GetObject(), "type", "allowed_tools"); err != nil {
 			return nil, nil, err
 		}
-		where = at.member("allowed_tools")
+		list = at.Member("allowed_tools")
 		choice = v.Get("allowed_tools")
-		if _, err := object(where, choice); err != nil {
+		if _, err := Object(list, choice); err != nil {
 			return nil, nil, err
 		}
-		if err := only(where, choice.GetObject(), "mode", "tools", ""); err != nil {
+		if err := Only(list, choice.GetObject(), "mode", "tools"); err != nil {
 			return nil, nil, err
 		}
-	} else if err := only(at, v.GetObject(), "type", "mode", "tools"); err != nil {
+	} else if err := Only(at, v.GetObject(), "type", "mode", "tools"); err != nil {
 		return nil, nil, err
 	}
 	allowed := choice.GetArray("tools")
 	if Text(choice.Get("mode")) != "required" || len(allowed) != 1 {
-		return nil, nil, at.errorf("can't restrict the tools to several, which only OpenAI can. Send in tools those that may be called, and the choice auto or required.")
+		return nil, nil, at.Wrong("can't restrict the tools to several, which only OpenAI can. Send in tools those that may be called, and the choice auto or required.")
 	}
-	return &path{up: where.member("tools"), index: 0}, allowed[0], nil
+	return list.Member("tools").Element(0), allowed[0], nil
 }

@@ -11,9 +11,9 @@ import (
 // has three response objects.
 const maxEcho = 16 << 10
 
-// appendEcho appends the end of a response object: what it repeats of the request, and
-// what is the same in each. Members of the request without an effect are not repeated,
-// because the object says what held for the answer.
+// appendEcho appends the end of a response object: the repeated members of the
+// request, and the constant ones. Members of the request without an effect are not
+// repeated, because the object reports the values in effect.
 func appendEcho(dst []byte, body *fastjson.Object) []byte {
 	member := func(name string, v *fastjson.Value, absent string) {
 		dst = append(dst, ',', '"')

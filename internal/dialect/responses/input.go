@@ -2,7 +2,6 @@ package responses
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/valyala/fastjson"
@@ -13,13 +12,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// turns are the messages that a list of items comes to. Each item is a message of its
-// own, but for those of the assistant: its thoughts, its text and its calls are items,
-// and one message. For example
+// turns are the messages that a list of items becomes. Each item becomes a message,
+// but the assistant's thoughts, texts and calls are items that become one message. For
+// example
 //
 //	user, reasoning, message, function_call, function_call_output, message
 //
-// comes to four messages: user; assistant with a thought, a text and a call; tool;
+// becomes four messages: user; assistant with a thought, a text and a call; tool;
 // assistant.
 type turns struct {
 	list    []providers.Message
@@ -28,7 +27,7 @@ type turns struct {
 
 	// Of the assistant's message that is being read:
 	open  bool
-	parts []providers.Part // the room of all messages; its own begin at from
+	parts []providers.Part // memory for all messages; its own begin at from
 	from  int
 	spoke bool // it has a text
 
@@ -45,8 +44,8 @@ const (
 // openCall is a call whose output is awaited.
 type openCall struct {
 	id, name string
-	item     int // where it is in the input
-	part     int // where it is in parts
+	item     int // its index in the input
+	part     int // its index in parts
 	answered bool
 }
 
@@ -56,28 +55,9 @@ type secret struct {
 	item       int
 }
 
-// place is where a value is in the input. It becomes a text only where one is needed.
-type place struct {
-	item int
-	list string // the member of the item that is a list; empty for the item itself
-	part int
-}
-
-// Member returns the path of a member, or where name is empty, of the value itself.
-func (at place) Member(name string) string {
-	path := "input[" + strconv.Itoa(at.item) + "]"
-	if at.list != "" {
-		path += "." + at.list + "[" + strconv.Itoa(at.part) + "]"
-	}
-	if name == "" {
-		return path
-	}
-	return path + "." + name
-}
-
 // input reads the caller's turns.
 func (p *parser) input(v *fastjson.Value) *wire.Error {
-	t := &p.turns
+	t, at := &p.turns, openai.At("input")
 	switch v.Type() {
 	case fastjson.TypeString:
 		if text := openai.Text(v); text != "" {
@@ -86,17 +66,18 @@ func (p *parser) input(v *fastjson.Value) *wire.Error {
 		return nil
 	case fastjson.TypeArray:
 	default:
-		return dialect.Wrong("input", "must be a string or an array of items, not %s.", wire.Describe(v))
+		return at.Wrong("must be a string or an array of items, not %s.", wire.Describe(v))
 	}
 	items := v.GetArray()
 	t.list = make([]providers.Message, 0, len(items)+1) // one more for instructions
 	t.items = make([]int, 0, len(items))
 	for i, element := range items {
-		at := place{item: i}
-		if element.Type() != fastjson.TypeObject {
-			return dialect.Wrong(at.Member(""), "must be an object, not %s.", wire.Describe(element))
+		here := at.Element(i)
+		o, err := openai.Object(here, element)
+		if err != nil {
+			return err
 		}
-		if err := p.item(at, element.GetObject()); err != nil {
+		if err := p.item(i, here, o); err != nil {
 			return err
 		}
 	}
@@ -105,31 +86,31 @@ func (p *parser) input(v *fastjson.Value) *wire.Error {
 	}
 	t.close()
 	for _, s := range t.secrets {
-		p.ignore(place{item: s.item}.Member("encrypted_content"))
+		p.Ignore(at.Element(s.item).Member("encrypted_content").String())
 	}
 	return nil
 }
 
 // item reads one item.
-func (p *parser) item(at place, o *fastjson.Object) *wire.Error {
+func (p *parser) item(index int, at *openai.Path, o *fastjson.Object) *wire.Error {
 	kind := o.Get("type")
 	switch name := openai.Text(kind); {
 	case name == "message", wire.IsNull(kind) && !wire.IsNull(o.Get("role")):
-		return p.message(at, o)
+		return p.message(index, at, o)
 	case name == "function_call":
-		return p.functionCall(at, o)
+		return p.functionCall(index, at, o)
 	case name == "function_call_output":
-		return p.output(at, o)
+		return p.output(index, at, o)
 	case name == "reasoning":
-		return p.thought(at, o)
+		return p.thought(index, at, o)
 	case name == "item_reference", wire.IsNull(kind) && !wire.IsNull(o.Get("id")):
-		return dialect.Wrong(at.Member("id"), "names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
+		return at.Member("id").Wrong("names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
 	case wire.IsNull(kind):
-		return dialect.Wrong(at.Member("type"), "is required: message, function_call, function_call_output or reasoning.")
+		return at.Member("type").Wrong("is required: message, function_call, function_call_output or reasoning.")
 	case kind.Type() != fastjson.TypeString:
-		return dialect.Wrong(at.Member("type"), "must be a string, not %s.", wire.Describe(kind))
+		return at.Member("type").Wrong("must be a string, not %s.", wire.Describe(kind))
 	default:
-		return dialect.Wrong(at.Member("type"), "is %q, but must be message, function_call, function_call_output or reasoning: there are no tools beside the caller's functions.", wire.Clip(name))
+		return at.Member("type").Wrong("is %q, but must be message, function_call, function_call_output or reasoning: there are no tools beside the caller's functions.", wire.Clip(name))
 	}
 }
 
@@ -154,7 +135,7 @@ func (t *turns) assistant(item int) *wire.Error {
 	return nil
 }
 
-// answer ends the open message where it is an answer already: what comes next of the
+// answer ends the open message if it is an answer already: the next item of the
 // assistant then begins another one.
 func (t *turns) answer() {
 	if t.spoke && len(t.calls) == 0 {
@@ -171,7 +152,7 @@ func (t *turns) close() {
 	own := t.parts[t.from:len(t.parts):len(t.parts)]
 	slices.SortStableFunc(own, dialect.CompareParts)
 	if len(own) > 1 {
-		// Providers refuse empty texts beside other parts.
+		// Providers refuse empty texts among other parts.
 		own = slices.DeleteFunc(own, func(p providers.Part) bool { return p.Kind == providers.PartText && p.Text == "" })
 	}
 	m := &t.list[len(t.list)-1]
@@ -190,14 +171,14 @@ func (t *turns) close() {
 func (t *turns) answered() *wire.Error {
 	for i := range t.calls {
 		if c := &t.calls[i]; !c.answered {
-			return dialect.Wrong(place{item: c.item}.Member("call_id"), "is %q, a call without an output. Send {\"type\":\"function_call_output\",\"call_id\":%q,\"output\":…} after it, before other messages.", wire.Clip(c.id), wire.Clip(c.id))
+			return openai.At("input").Element(c.item).Member("call_id").Wrong("is %q, a call without an output. Send {\"type\":\"function_call_output\",\"call_id\":%q,\"output\":…} after it, before other messages.", wire.Clip(c.id), wire.Clip(c.id))
 		}
 	}
 	return nil
 }
 
 // message reads a message of any role.
-func (p *parser) message(at place, o *fastjson.Object) *wire.Error {
+func (p *parser) message(index int, at *openai.Path, o *fastjson.Object) *wire.Error {
 	var role string
 	// The roles are constants, so that a message does not keep the request for it.
 	switch openai.Text(o.Get("role")) {
@@ -210,26 +191,26 @@ func (p *parser) message(at place, o *fastjson.Object) *wire.Error {
 	case "developer":
 		role = "developer"
 	default:
-		return dialect.Wrong(at.Member("role"), "must be user, assistant, system or developer.")
+		return at.Member("role").Wrong("must be user, assistant, system or developer.")
 	}
-	if err := p.only(at, o, "role", "content"); err != nil {
+	if err := p.only(at, o, itemMembers, "role", "content"); err != nil {
 		return err
 	}
 	t := &p.turns
 	if role == "assistant" {
 		t.answer()
-		if err := t.assistant(at.item); err != nil {
+		if err := t.assistant(index); err != nil {
 			return err
 		}
 		t.spoke = true
-		return p.content(at, "content", o.Get("content"), role)
+		return p.content(at.Member("content"), o.Get("content"), role)
 	}
 	if err := t.answered(); err != nil {
 		return err
 	}
 	t.close()
 	from := len(t.parts)
-	if err := p.content(at, "content", o.Get("content"), role); err != nil {
+	if err := p.content(at.Member("content"), o.Get("content"), role); err != nil {
 		return err
 	}
 	m := providers.Message{Role: role}
@@ -240,31 +221,31 @@ func (p *parser) message(at place, o *fastjson.Object) *wire.Error {
 		m.Parts = own
 	}
 	t.calls = t.calls[:0]
-	t.add(m, at.item)
+	t.add(m, index)
 	return nil
 }
 
 // functionCall reads a call that the model made.
-func (p *parser) functionCall(at place, o *fastjson.Object) *wire.Error {
-	if err := p.only(at, o, "call_id", "name", "arguments"); err != nil {
+func (p *parser) functionCall(index int, at *openai.Path, o *fastjson.Object) *wire.Error {
+	if err := p.only(at, o, itemMembers, "call_id", "name", "arguments"); err != nil {
 		return err
 	}
 	t := &p.turns
-	if err := t.assistant(at.item); err != nil {
+	if err := t.assistant(index); err != nil {
 		return err
 	}
 	if len(t.calls) == openai.MaxCalls {
-		return dialect.Wrong(at.Member(""), "is the %dth call of an answer, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
+		return at.Wrong("is the %dth call of an answer, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
 	}
 	part := providers.Part{Kind: providers.PartToolCall}
 	var err *wire.Error
-	if part.Call.ID, err = openai.FilledMember(at, "call_id", o); err != nil {
+	if part.Call.ID, err = openai.Filled(at.Member("call_id"), o.Get("call_id")); err != nil {
 		return err
 	}
-	if part.Call.Name, err = openai.FilledMember(at, "name", o); err != nil {
+	if part.Call.Name, err = openai.Filled(at.Member("name"), o.Get("name")); err != nil {
 		return err
 	}
-	if part.Call.Arguments, err = openai.TextMember(at, "arguments", o); err != nil {
+	if part.Call.Arguments, err = openai.String(at.Member("arguments"), o.Get("arguments")); err != nil {
 		return err
 	}
 	for i := range t.secrets {
@@ -274,17 +255,17 @@ func (p *parser) functionCall(at place, o *fastjson.Object) *wire.Error {
 			break
 		}
 	}
-	t.calls = append(t.calls, openCall{id: part.Call.ID, name: part.Call.Name, item: at.item, part: len(t.parts)})
+	t.calls = append(t.calls, openCall{id: part.Call.ID, name: part.Call.Name, item: index, part: len(t.parts)})
 	t.parts = append(t.parts, part)
 	return nil
 }
 
-// output reads what a call came to.
-func (p *parser) output(at place, o *fastjson.Object) *wire.Error {
-	if err := p.only(at, o, "call_id", "output"); err != nil {
+// output reads the result of a call.
+func (p *parser) output(index int, at *openai.Path, o *fastjson.Object) *wire.Error {
+	if err := p.only(at, o, itemMembers, "call_id", "output"); err != nil {
 		return err
 	}
-	id, err := openai.FilledMember(at, "call_id", o)
+	id, err := openai.Filled(at.Member("call_id"), o.Get("call_id"))
 	if err != nil {
 		return err
 	}
@@ -292,61 +273,61 @@ func (p *parser) output(at place, o *fastjson.Object) *wire.Error {
 	t.close()
 	i := slices.IndexFunc(t.calls, func(c openCall) bool { return c.id == id && !c.answered })
 	if i < 0 {
-		return dialect.Wrong(at.Member("call_id"), "is %q, but the assistant has no such call before it without an output. Send the items of the answer that has the call, then one output for each.", wire.Clip(id))
+		return at.Member("call_id").Wrong("is %q, but the assistant has no such call before it without an output. Send the items of the answer that has the call, then one output for each.", wire.Clip(id))
 	}
 	t.calls[i].answered = true
 	from := len(t.parts)
-	if err := p.content(at, "output", o.Get("output"), "tool"); err != nil {
+	if err := p.content(at.Member("output"), o.Get("output"), "tool"); err != nil {
 		return err
 	}
 	result := providers.ToolResult{Call: id, Name: t.calls[i].name, Content: t.parts[from:len(t.parts):len(t.parts)]}
 	t.parts = append(t.parts, providers.Part{Kind: providers.PartToolResult, Result: result})
 	last := len(t.parts)
-	t.add(providers.Message{Role: "tool", Parts: t.parts[last-1 : last : last]}, at.item)
+	t.add(providers.Message{Role: "tool", Parts: t.parts[last-1 : last : last]}, index)
 	return nil
 }
 
-// thought reads what the model thought, or the opaque data of a call.
-func (p *parser) thought(at place, o *fastjson.Object) *wire.Error {
-	if err := p.only(at, o, "summary", "content", "encrypted_content"); err != nil {
+// thought reads a thought, or the opaque data of a call.
+func (p *parser) thought(index int, at *openai.Path, o *fastjson.Object) *wire.Error {
+	if err := p.only(at, o, itemMembers, "summary", "content", "encrypted_content"); err != nil {
 		return err
 	}
 	part := providers.Part{Kind: providers.PartThinking}
 	var err *wire.Error
 	if !wire.IsNull(o.Get("encrypted_content")) {
-		if part.Opaque, err = openai.TextMember(at, "encrypted_content", o); err != nil {
+		if part.Opaque, err = openai.String(at.Member("encrypted_content"), o.Get("encrypted_content")); err != nil {
 			return err
 		}
 	}
-	if part.Text, err = p.shown(at, "summary", "summary_text", o.Get("summary")); err != nil {
+	if part.Text, err = p.shown(at.Member("summary"), "summary_text", o.Get("summary")); err != nil {
 		return err
 	}
-	raw, err := p.shown(at, "content", "reasoning_text", o.Get("content"))
+	raw, err := p.shown(at.Member("content"), "reasoning_text", o.Get("content"))
 	switch {
 	case err != nil:
 		return err
 	case part.Text == "":
 		part.Text = raw
 	case raw != "":
-		p.ignore(at.Member("content"))
+		p.Ignore(at.Member("content").String())
 	}
 	t := &p.turns
 	if id, opaque, ok := dialect.CallOf(part.Opaque); ok {
-		p.secret(secret{id, opaque, at.item})
+		p.secret(secret{id, opaque, index})
 		part.Opaque = ""
 		if part.Text == "" {
 			return nil
 		}
 	}
 	if part.Text == "" && part.Opaque == "" {
-		p.ignore(at.Member(""))
+		p.Ignore(at.String())
 		return nil
 	}
 	t.answer()
-	if err := t.assistant(at.item); err != nil {
+	if err := t.assistant(index); err != nil {
 		return err
 	}
-	t.shifted = true // what is ignored of a thought is named by its item
+	t.shifted = true // an ignored member of a thought is named by its item
 	t.parts = append(t.parts, part)
 	return nil
 }
@@ -363,61 +344,61 @@ func (p *parser) secret(s secret) {
 		}
 	}
 	if len(t.secrets) == openai.MaxCalls {
-		p.ignore(place{item: s.item}.Member("encrypted_content"))
+		p.Ignore(openai.At("input").Element(s.item).Member("encrypted_content").String())
 		return
 	}
 	t.secrets = append(t.secrets, s)
 }
 
 // shown reads the texts of a thought.
-func (p *parser) shown(at place, name, kind string, v *fastjson.Value) (string, *wire.Error) {
+func (p *parser) shown(at *openai.Path, kind string, v *fastjson.Value) (string, *wire.Error) {
 	if wire.IsNull(v) {
 		return "", nil
 	}
 	if v.Type() != fastjson.TypeArray {
-		return "", dialect.Wrong(at.Member(name), "must be an array, not %s.", wire.Describe(v))
+		return "", at.Wrong("must be an array, not %s.", wire.Describe(v))
 	}
 	var texts []string
 	for i, element := range v.GetArray() {
-		here := place{at.item, name, i}
-		o, notObject := element.Object()
-		if notObject != nil {
-			return "", dialect.Wrong(here.Member(""), "must be an object, not %s.", wire.Describe(element))
-		}
-		if openai.Text(o.Get("type")) != kind {
-			return "", dialect.Wrong(here.Member("type"), "must be %s.", kind)
-		}
-		if err := p.only(here, o, "text"); err != nil {
-			return "", err
-		}
-		said, err := openai.TextMember(here, "text", o)
+		here := at.Element(i)
+		o, err := openai.Object(here, element)
 		if err != nil {
 			return "", err
 		}
-		texts = append(texts, said)
+		if openai.Text(o.Get("type")) != kind {
+			return "", here.Member("type").Wrong("must be %s.", kind)
+		}
+		if err := p.only(here, o, partMembers, "text"); err != nil {
+			return "", err
+		}
+		text, err := openai.String(here.Member("text"), o.Get("text"))
+		if err != nil {
+			return "", err
+		}
+		texts = append(texts, text)
 	}
 	return strings.Join(texts, "\n\n"), nil
 }
 
 // content appends the parts of an item's content to t.parts.
-func (p *parser) content(at place, name string, v *fastjson.Value, role string) *wire.Error {
+func (p *parser) content(at *openai.Path, v *fastjson.Value, role string) *wire.Error {
 	t := &p.turns
 	if v == nil {
-		return dialect.Wrong(at.Member(name), "is required: a string or an array of parts.")
+		return at.Wrong("is required: a string or an array of parts.")
 	}
 	if v.Type() == fastjson.TypeString {
 		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: openai.Text(v)})
 		return nil
 	}
 	if v.Type() != fastjson.TypeArray {
-		return dialect.Wrong(at.Member(name), "must be a string or an array of parts, not %s.", wire.Describe(v))
+		return at.Wrong("must be a string or an array of parts, not %s.", wire.Describe(v))
 	}
 	list := v.GetArray()
 	if len(list) == 0 {
-		return dialect.Wrong(at.Member(name), "must not be an empty array.")
+		return at.Wrong("must not be an empty array.")
 	}
 	for i, element := range list {
-		part, err := p.part(place{at.item, name, i}, element, role)
+		part, err := p.part(at.Element(i), element, role)
 		if err != nil {
 			return err
 		}
@@ -427,23 +408,23 @@ func (p *parser) content(at place, name string, v *fastjson.Value, role string) 
 }
 
 // part reads one part of a message or of a call's output.
-func (p *parser) part(at place, v *fastjson.Value, role string) (part providers.Part, err *wire.Error) {
-	o, notObject := v.Object()
-	if notObject != nil {
-		return part, dialect.Wrong(at.Member(""), "must be an object, not %s.", wire.Describe(v))
+func (p *parser) part(at *openai.Path, v *fastjson.Value, role string) (part providers.Part, err *wire.Error) {
+	o, err := openai.Object(at, v)
+	if err != nil {
+		return part, err
 	}
 	kind := openai.Text(o.Get("type"))
 	assistant, media := role == "assistant", role == "user" || role == "tool"
 	switch {
 	case kind == "input_text", kind == "output_text" && assistant:
 		part.Kind = providers.PartText
-		if err = p.only(at, o, "text"); err == nil {
-			part.Text, err = openai.TextMember(at, "text", o)
+		if err = p.only(at, o, partMembers, "text"); err == nil {
+			part.Text, err = openai.String(at.Member("text"), o.Get("text"))
 		}
 	case kind == "refusal" && assistant:
 		part.Kind = providers.PartText
-		if err = p.only(at, o, "refusal"); err == nil {
-			part.Text, err = openai.TextMember(at, "refusal", o)
+		if err = p.only(at, o, partMembers, "refusal"); err == nil {
+			part.Text, err = openai.String(at.Member("refusal"), o.Get("refusal"))
 		}
 	case kind == "input_image" && media:
 		part.Kind = providers.PartImage
@@ -455,7 +436,7 @@ func (p *parser) part(at place, v *fastjson.Value, role string) (part providers.
 		part.Kind = providers.PartAudio
 		part.Media, err = p.audio(at, o)
 	default:
-		err = dialect.Wrong(at.Member("type"), "is %q, but here it must be %s.", wire.Clip(kind), partsOf(role))
+		err = at.Member("type").Wrong("is %q, but here it must be %s.", wire.Clip(kind), partsOf(role))
 	}
 	return part, err
 }
@@ -473,14 +454,14 @@ func partsOf(role string) string {
 	return "input_text"
 }
 
-func (p *parser) image(at place, o *fastjson.Object) (m providers.Media, err *wire.Error) {
-	if err := p.only(at, o, "image_url", "detail", "file_id"); err != nil {
+func (p *parser) image(at *openai.Path, o *fastjson.Object) (m providers.Media, err *wire.Error) {
+	if err := p.only(at, o, partMembers, "image_url", "detail", "file_id"); err != nil {
 		return m, err
 	}
 	if !wire.IsNull(o.Get("file_id")) {
 		return m, notHeld(at)
 	}
-	url, err := openai.TextMember(at, "image_url", o)
+	url, err := openai.String(at.Member("image_url"), o.Get("image_url"))
 	if err != nil {
 		return m, err
 	}
@@ -488,14 +469,14 @@ func (p *parser) image(at place, o *fastjson.Object) (m providers.Media, err *wi
 		return m, err
 	}
 	if m.Data != "" && !strings.HasPrefix(strings.ToLower(m.Type), "image/") {
-		return m, dialect.Wrong(at.Member("image_url"), "has the type %s, which is no image. Send it as an input_file.", m.Type)
+		return m, at.Member("image_url").Wrong("has the type %s, which is no image. Send it as an input_file.", m.Type)
 	}
 	m.Detail, err = openai.Detail(at.Member("detail"), o.Get("detail"))
 	return m, err
 }
 
-func (p *parser) file(at place, o *fastjson.Object) (m providers.Media, err *wire.Error) {
-	err = p.only(at, o, "file_data", "file_url", "filename", "file_id", "detail")
+func (p *parser) file(at *openai.Path, o *fastjson.Object) (m providers.Media, err *wire.Error) {
+	err = p.only(at, o, partMembers, "file_data", "file_url", "filename", "file_id", "detail")
 	if err != nil {
 		return m, err
 	}
@@ -506,10 +487,10 @@ func (p *parser) file(at place, o *fastjson.Object) (m providers.Media, err *wir
 	if !wire.IsNull(o.Get("file_data")) {
 		name = "file_data"
 		if !wire.IsNull(o.Get("file_url")) {
-			return m, dialect.Wrong(at.Member("file_url"), "and file_data are one file twice. Send one of them.")
+			return m, at.Member("file_url").Wrong("and file_data are one file twice. Send one of them.")
 		}
 	}
-	url, err := openai.TextMember(at, name, o)
+	url, err := openai.String(at.Member(name), o.Get(name))
 	if err != nil {
 		return m, err
 	}
@@ -517,89 +498,65 @@ func (p *parser) file(at place, o *fastjson.Object) (m providers.Media, err *wir
 		return m, err
 	}
 	if !wire.IsNull(o.Get("detail")) {
-		p.ignore(at.Member("detail"))
+		p.Ignore(at.Member("detail").String())
 	}
 	if !wire.IsNull(o.Get("filename")) {
-		m.Name, err = openai.TextMember(at, "filename", o)
+		m.Name, err = openai.String(at.Member("filename"), o.Get("filename"))
 	}
 	return m, err
 }
 
 // notHeld returns the error of a file that OpenAI holds.
-func notHeld(at place) *wire.Error {
-	return dialect.Wrong(at.Member("file_id"), "names a file that OpenAI holds, which the gateway can't read. Send its URL or a data: URI.")
+func notHeld(at *openai.Path) *wire.Error {
+	return at.Member("file_id").Wrong("names a file that OpenAI holds, which the gateway can't read. Send its URL or a data: URI.")
 }
 
-func (p *parser) audio(at place, o *fastjson.Object) (m providers.Media, err *wire.Error) {
-	if err := p.only(at, o, "input_audio"); err != nil {
+func (p *parser) audio(at *openai.Path, o *fastjson.Object) (m providers.Media, err *wire.Error) {
+	if err := p.only(at, o, partMembers, "input_audio"); err != nil {
 		return m, err
 	}
-	sound := o.Get("input_audio")
-	if wire.IsNull(sound) || sound.Type() != fastjson.TypeObject {
-		return m, dialect.Wrong(at.Member("input_audio"), "must be an object: {\"data\":…,\"format\":…}.")
-	}
-	of := sound.GetObject()
-	of.Visit(func(key []byte, v *fastjson.Value) {
-		if name := string(key); err == nil && name != "data" && name != "format" && v.Type() != fastjson.TypeNull {
-			err = openai.Unknown(at.Member("input_audio")+".", name)
-		}
-	})
-	if err != nil {
-		return m, err
-	}
-	switch openai.Text(of.Get("format")) {
-	case "wav":
-		m.Type = "audio/wav"
-	case "mp3":
-		m.Type = "audio/mpeg"
-	default:
-		return m, dialect.Wrong(at.Member("input_audio.format"), "must be \"wav\" or \"mp3\".")
-	}
-	if m.Data = openai.Text(of.Get("data")); m.Data == "" {
-		return m, dialect.Wrong(at.Member("input_audio.data"), "is required: base64.")
-	}
-	return m, openai.Base64(at.Member("input_audio.data"), m.Data)
+	return openai.Audio(at.Member("input_audio"), o.Get("input_audio"))
 }
 
 // only refuses the members of an item or a part that have none of the names, but for
 // the following. The id and status that an item of an answer had have no meaning without
 // OpenAI's state. What only OpenAI reads, and what its libraries add to the items of
 // an answer, is ignored.
-func (p *parser) only(at place, o *fastjson.Object, names ...string) (err *wire.Error) {
+func (p *parser) only(at *openai.Path, o *fastjson.Object, others map[string]int, names ...string) (err *wire.Error) {
 	o.Visit(func(key []byte, v *fastjson.Value) {
 		if err != nil || v.Type() == fastjson.TypeNull {
 			return
 		}
-		name := string(key)
-		if slices.Contains(names, name) {
-			return
-		}
-		of := itemMembers
-		if at.list != "" {
-			of = partMembers
-		}
-		switch fate := of[name]; {
-		case fate == kept:
-		case fate == empty && v.Type() == fastjson.TypeArray && len(v.GetArray()) == 0:
-		case fate == direct && openai.Text(v.Get("type")) == "direct":
-		case fate == dropped, fate == empty:
-			p.ignore(at.Member(name))
-		case fate == direct:
-			err = dialect.Wrong(at.Member(name), "must be {\"type\":\"direct\"}: no program calls functions here.")
-		default:
-			err = openai.Unknown(at.Member("")+".", name)
+		if !slices.Contains(names, string(key)) {
+			err = p.other(at, key, v, others[string(key)])
 		}
 	})
 	return err
 }
 
-// The fates of members that items and parts have beside those with an effect.
+// other reads a member that has no effect.
+func (p *parser) other(at *openai.Path, key []byte, v *fastjson.Value, fate int) *wire.Error {
+	switch {
+	case fate == kept:
+	case fate == empty && v.Type() == fastjson.TypeArray && len(v.GetArray()) == 0:
+	case fate == direct && openai.Text(v.Get("type")) == "direct":
+	case fate == dropped, fate == empty:
+		p.Ignore(at.Member(string(key)).String())
+	case fate == direct:
+		return at.Member(string(key)).Wrong("must be {\"type\":\"direct\"}: no program calls functions here.")
+	default:
+		return at.Unknown(key)
+	}
+	return nil
+}
+
+// The fates of members of items and parts that have no effect.
 const (
 	unknown = iota
 	kept    // as the answer said
 	dropped // ignored
 	empty   // the same, unless it is an empty list
-	direct  // refused unless it says what is so in any case
+	direct  // refused unless it has the only value
 )
 
 var (

@@ -14,19 +14,20 @@ const (
 	noteSet       = "The definition's extra sets it."
 )
 
-// members are those of OpenAI's API, and ours, which clients send as extra_body.
+// members are the members of OpenAI's API, and our own, which clients send as
+// extra_body.
 var members = openai.NewMembers([]openai.Member[*parser]{
-	{Path: "model", Fate: dialect.Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", Read: (*parser).model},
+	{Path: "model", Fate: dialect.Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", Read: (*parser).Model},
 	{Path: "input", Fate: dialect.Forwarded, Note: "The conversation, placed where the prompt has its history. An empty text is none.", Read: (*parser).input},
 	{Path: "instructions", Fate: dialect.Forwarded, Note: "A system message before the conversation, which needs accept.system.", Read: (*parser).instructions},
-	{Path: "stream", Fate: dialect.Mapped, Note: "true asks for server-sent events.", Read: (*parser).stream},
+	{Path: "stream", Fate: dialect.Mapped, Note: "true asks for server-sent events.", Read: (*parser).Stream},
 	{Path: "stream_options", Fate: dialect.Mapped, Note: "An object."},
-	{Path: "stream_options.include_obfuscation", Fate: dialect.Ignored, Note: "There is none. false has its meaning, and is not named.", Read: (*parser).obfuscation},
-	{Path: "context", Fate: dialect.Mapped, Note: "An object that the rules match on. " + noteExtra, Read: (*parser).context},
-	{Path: "variables", Fate: dialect.Mapped, Note: "An object with the prompt's variables. " + noteExtra, Read: (*parser).variables},
-	{Path: "metadata", Fate: dialect.Mapped, Note: "An object that the trace keeps. Without context it is what the rules match on, too.", Read: (*parser).metadata},
-	{Path: "safety_identifier", Fate: dialect.Mapped, Note: "Metadata of the trace, as user.", Read: (*parser).user},
-	{Path: "user", Fate: dialect.Mapped, Note: "As safety_identifier. Where both are sent user is ignored.", Read: (*parser).user},
+	{Path: "stream_options.include_obfuscation", Fate: dialect.Ignored, Note: "There is none. false has its meaning, and is not named.", Read: (*parser).Obfuscation},
+	{Path: "context", Fate: dialect.Mapped, Note: "An object that the rules match on. " + noteExtra, Read: (*parser).Context},
+	{Path: "variables", Fate: dialect.Mapped, Note: "An object with the prompt's variables. " + noteExtra, Read: (*parser).Variables},
+	{Path: "metadata", Fate: dialect.Mapped, Note: "An object that the trace keeps. Without context it is what the rules match on, too.", Read: (*parser).Metadata},
+	{Path: "safety_identifier", Fate: dialect.Mapped, Note: "Metadata of the trace, as user.", Read: (*parser).User},
+	{Path: "user", Fate: dialect.Mapped, Note: "As safety_identifier. Where both are sent user is ignored.", Read: (*parser).User},
 	{Path: "max_output_tokens", Fate: dialect.Forwarded, Note: "As max_tokens: a whole number from 1.", Read: (*parser).maxTokens},
 	{Path: "temperature", Fate: dialect.Forwarded, Note: "0 to 2."},
 	{Path: "top_p", Fate: dialect.Forwarded, Note: "0 to 1."},
@@ -44,8 +45,8 @@ var members = openai.NewMembers([]openai.Member[*parser]{
 	{Path: "text", Fate: dialect.Mapped, Note: "An object."},
 	{Path: "text.format", Fate: dialect.Forwarded, Note: "As response_format: text, json_object or json_schema. A schema's description is ignored.", Read: (*parser).format},
 	{Path: "text.verbosity", Fate: dialect.Ignored, Note: "medium; any other is refused: only some models have it, and the definition's extra sets it.", Read: (*parser).verbosity},
-	{Path: "tools", Fate: dialect.Forwarded, Note: "Functions. OpenAI's own tools are refused.", Read: (*parser).tools},
-	{Path: "tool_choice", Fate: dialect.Forwarded, Note: "A word or a function. Of allowed_tools one that is required is a function; any other is refused.", Read: (*parser).toolChoice},
+	{Path: "tools", Fate: dialect.Forwarded, Note: "Functions. OpenAI's own tools are refused.", Read: (*parser).Tools},
+	{Path: "tool_choice", Fate: dialect.Forwarded, Note: "A word or a function. Of allowed_tools one that is required is a function; any other is refused.", Read: (*parser).ToolChoice},
 	{Path: "parallel_tool_calls", Fate: dialect.Forwarded, Note: "true or false."},
 	{Path: "max_tool_calls", Fate: dialect.Ignored, Note: "It bounds OpenAI's own tools, of which there are none."},
 	{Path: "include", Fate: dialect.Mapped, Note: "message.output_text.logprobs asks for logprobs. reasoning.encrypted_content is in every answer whose provider has it. What OpenAI's own tools would add is ignored.", Read: (*parser).include},

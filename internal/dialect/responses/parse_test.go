@@ -1,11 +1,8 @@
 package responses
 
 import (
-	"fmt"
 	"net/http/httptest"
-	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,59 +12,17 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/dialecttest"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// parse parses a body. What it returns is valid until the test ends.
+// parse parses a body. The result is valid until the test ends.
 func parse(t testing.TB, body string) (*dialect.Call, *wire.Error) {
 	t.Helper()
-	r := wire.AcquireRequest()
-	t.Cleanup(r.Release)
-	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, 0, nil); err != nil {
-		t.Fatal(err)
-	}
-	call, _, err := Dialect.Parse(r)
+	call, _, err := Dialect.Parse(dialecttest.Request(t, body))
 	return call, err
-}
-
-// describe returns turns in a short form, each with its path.
-func describe(c *dialect.Call) string {
-	var b strings.Builder
-	for i, m := range c.Turns {
-		path := fmt.Sprintf("%s[%d]", c.TurnsParam, i)
-		if c.TurnParams != nil {
-			path = c.TurnParams[i]
-		}
-		fmt.Fprintf(&b, "%s %s:", path, m.Role)
-		if m.Parts == nil {
-			fmt.Fprintf(&b, " %q", m.Content)
-		}
-		describeParts(&b, m.Parts)
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-func describeParts(b *strings.Builder, parts []providers.Part) {
-	for _, p := range parts {
-		fmt.Fprintf(b, " %s", p.Kind)
-		switch p.Kind {
-		case providers.PartText:
-			fmt.Fprintf(b, "(%s)", p.Text)
-		case providers.PartThinking:
-			fmt.Fprintf(b, "(%s|%s)", p.Text, p.Opaque)
-		case providers.PartToolCall:
-			fmt.Fprintf(b, "(%s %s %s|%s)", p.Call.ID, p.Call.Name, p.Call.Arguments, p.Opaque)
-		case providers.PartToolResult:
-			fmt.Fprintf(b, "(%s %s", p.Result.Call, p.Result.Name)
-			describeParts(b, p.Result.Content)
-			b.WriteByte(')')
-		default:
-			fmt.Fprintf(b, "(%s%s %s %s %s)", p.Media.URL, p.Media.Data, p.Media.Type, p.Media.Name, p.Media.Detail)
-		}
-	}
 }
 
 func TestInput(t *testing.T) {
@@ -92,13 +47,13 @@ func TestInput(t *testing.T) {
 		{"parts", `"input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"data:image/png;base64,aGk=","detail":"low"},` +
 			`{"type":"input_image","image_url":"https://x/y.png"},{"type":"input_file","file_data":"data:application/pdf;base64,aGk=","filename":"a.pdf","detail":"low"},` +
 			`{"type":"input_file","file_url":"https://x/y.pdf","file_id":null},{"type":"input_audio","input_audio":{"data":"aGk=","format":"mp3"}}]}]`,
-			"input[0] user: text(a) image(aGk= image/png  low) image(https://x/y.png   ) file(aGk= application/pdf a.pdf ) file(https://x/y.pdf   ) audio(aGk= audio/mpeg  )\n",
+			"input[0] user: text(a) image(aGk= image/png  low) image(https://x/y.png  ) file(aGk= application/pdf a.pdf) file(https://x/y.pdf  ) audio(aGk= audio/mpeg )\n",
 			"input[0].content[3].detail"},
 		{"tools", `"input":[` + asked + `,` + call + `,` + output + `,` + said + `]`,
 			"input[0] user: \"Hi\"\ninput[1] assistant: tool_call(c1 f {}|)\ninput[2] tool: tool_result(c1 f text(12))\ninput[3] assistant: \"Hm.\"\n", ""},
 		{"parallel", `"input":[` + asked + `,` + though + `,` + said + `,` + call + `,` + call2 + `,{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"https://x"}]},` + output + `]`,
 			"input[0] user: \"Hi\"\ninput[1] assistant: thinking(So.|cdz1_a) text(Hm.) tool_call(c1 f {}|) tool_call(c2 g {}|)\n" +
-				"input[5] tool: tool_result(c2 g text(a) image(https://x   ))\ninput[6] tool: tool_result(c1 f text(12))\n", ""},
+				"input[5] tool: tool_result(c2 g text(a) image(https://x  ))\ninput[6] tool: tool_result(c1 f text(12))\n", ""},
 		{"one after the other", `"input":[` + call + `,` + output + `,` + though + `,` + call2 + `,{"type":"function_call_output","call_id":"c2","output":""}]`,
 			"input[0] assistant: tool_call(c1 f {}|)\ninput[1] tool: tool_result(c1 f text(12))\ninput[2] assistant: thinking(So.|cdz1_a) tool_call(c2 g {}|)\ninput[4] tool: tool_result(c2 g text())\n", ""},
 		{"the same id again", `"input":[` + call + `,` + output + `,` + call + `,` + output + `]`,
@@ -129,7 +84,7 @@ func TestInput(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, describe(call)); diff != "" {
+			if diff := cmp.Diff(c.want, dialecttest.Describe(call)); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 			if strings.Contains(c.want, "thinking") && call.TurnParams == nil {
@@ -175,7 +130,7 @@ func TestInputIsRefused(t *testing.T) {
 		`"input":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"!","format":"wav"}}]}]`:                `input[0].content[0].input_audio.data is not base64`,
 		`"input":[{"role":"user","content":[{"type":"input_audio","input_audio":{"format":"wav"}}]}]`:                           `input[0].content[0].input_audio.data is required`,
 		`"input":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"aGk=","format":"wav","x":1}}]}]`:       `input[0].content[0].input_audio.x is not known`,
-		`"input":[{"role":"user","content":[{"type":"input_audio"}]}]`:                                                          `input[0].content[0].input_audio must be an object`,
+		`"input":[{"role":"user","content":[{"type":"input_audio"}]}]`:                                                          `input[0].content[0].input_audio is required`,
 		`"input":[` + call + `]`:                               `input[0].call_id is "c1", a call without an output`,
 		`"input":[` + call + `,{"role":"user","content":"a"}]`: `input[0].call_id is "c1", a call without an output`,
 		`"input":[` + call + `,` + call + `,{"type":"function_call_output","call_id":"c1","output":"a"}]`:                                                `input[1].call_id is "c1", a call without an output`,
@@ -241,8 +196,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestMetadataIsTheContext holds that the rules see metadata where there is no context,
-// and that what has no effect alone is named.
+// TestMetadataIsTheContext checks that the rules see metadata if there is no context,
+// and that only members without an effect are named.
 func TestMetadataIsTheContext(t *testing.T) {
 	call, err := parse(t, `{"model":"m","metadata":{"a":"b"},"top_logprobs":3,"user":"u0"}`)
 	if err != nil {
@@ -305,49 +260,8 @@ func TestMembersAreRefused(t *testing.T) {
 	}
 }
 
-// TestMembersHaveTheirFate sends each known member with values of all types. None is
-// dropped in silence.
 func TestMembersHaveTheirFate(t *testing.T) {
-	for _, m := range members.List {
-		taken := false
-		for _, value := range []string{`1`, `"a"`, `"auto"`, `"disabled"`, `"standard"`, `"medium"`, `"low"`, `true`, `false`, `[]`, `{}`, `["message.output_text.logprobs"]`, `[{"type":"function","name":"f"}]`, `{"type":"text"}`, `{"a":1}`} {
-			body := `"` + m.Path + `":` + value
-			if outer, inner, ok := strings.Cut(m.Path, "."); ok {
-				body = `"` + outer + `":{"` + inner + `":` + value + `}`
-			}
-			if m.Path != "model" {
-				body = `"model":"m",` + body
-			}
-			call, err := parse(t, "{"+body+"}")
-			if err != nil {
-				if !strings.HasPrefix(err.Param, m.Path) {
-					t.Errorf("%s: %s: %s", body, err.Param, err.Message)
-				}
-				continue
-			}
-			taken = true
-			named := strings.Join(call.Ignored, " ")
-			switch m.Fate {
-			case dialect.Refused:
-				t.Errorf("%s is taken", body)
-			case dialect.Ignored:
-				if named != m.Path && value != "false" {
-					t.Errorf("%s: Cadenza-Ignored would be %s", body, named)
-				}
-			case dialect.Fixed:
-				if value != m.Only && value != `"`+m.Only+`"` || named != "" {
-					t.Errorf("%s is taken", body)
-				}
-			case dialect.Forwarded:
-				if len(call.Given) != 1 && len(call.Turns) != 1 && named != m.Path && value != "[]" {
-					t.Errorf("%s is dropped", body)
-				}
-			}
-		}
-		if taken == (m.Fate == dialect.Refused) {
-			t.Errorf("%s is %s, and taken: %v", m.Path, m.Fate, taken)
-		}
-	}
+	dialecttest.CheckFates(t, Dialect, members.List, []string{`1`, `"a"`, `"auto"`, `"disabled"`, `"standard"`, `"medium"`, `"low"`, `true`, `false`, `[]`, `{}`, `["message.output_text.logprobs"]`, `[{"type":"function","name":"f"}]`, `{"type":"text"}`, `{"a":1}`})
 }
 
 // TestMembersAreOpenAIs holds that the table has all members of OpenAI's library.
@@ -381,31 +295,14 @@ func TestMembersAreOpenAIs(t *testing.T) {
 	}
 }
 
-// TestDocumented holds that the table of docs/openai.md is that of the code.
-func TestDocumented(t *testing.T) {
-	var table strings.Builder
-	for _, m := range members.List {
-		fate := string(m.Fate)
-		if m.Fate == dialect.Fixed {
-			fate = "only `" + m.Only + "`"
-		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Path, fate, m.Note)
-	}
-	page, err := os.ReadFile("../../../docs/openai.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(page), "|---|---|---|\n"+table.String()+"\n") {
-		t.Errorf("docs/openai.md does not have this table:\n%s", table.String())
-	}
-}
+func TestDocumented(t *testing.T) { dialecttest.CheckDocumented(t, members.List) }
 
-// TestRoundTrip sends each golden answer back, with a result for each of its calls: what
-// the model thought, said and called is in the turns again.
+// TestRoundTrip sends each golden answer back, with a result for each of its calls: the
+// model's thoughts, texts and calls are in the turns again.
 func TestRoundTrip(t *testing.T) {
 	for _, c := range answers {
 		t.Run(c.name, func(t *testing.T) {
-			a := answerOf(c.answer)
+			a := dialecttest.Answer(c.answer)
 			body := string(writerFor(t, c.request).Answer(nil, a))
 			_, rest, _ := strings.Cut(body, `"output":[`)
 			items, _, _ := strings.Cut(rest, `],"usage"`)
@@ -485,28 +382,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if call.TurnParams != nil && len(call.TurnParams) != len(call.Turns) {
-			t.Errorf("%d paths of %d turns", len(call.TurnParams), len(call.Turns))
-		}
-		open := map[string]int{}
-		for _, m := range call.Turns {
-			if m.Role == "assistant" && !slices.IsSortedFunc(m.Parts, dialect.CompareParts) {
-				t.Errorf("parts in another order: %+v", m.Parts)
-			}
-			for _, p := range m.Parts {
-				switch p.Kind {
-				case providers.PartToolCall:
-					open[p.Call.ID]++
-				case providers.PartToolResult:
-					open[p.Result.Call]--
-				}
-			}
-		}
-		for id, n := range open {
-			if n != 0 {
-				t.Errorf("the call %s has %d results too few", id, n)
-			}
-		}
+		dialecttest.CheckCall(t, call)
 	})
 }
 

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -18,7 +17,7 @@ import (
 // In a stream one item at a time is open, between the event that adds it and the one
 // that says it whole. The last event repeats all of them, so the writer keeps them.
 type writer struct {
-	rest  []byte // the end of each response object: what it repeats of the request
+	rest  []byte // the end of each response object: the repeated members of the request
 	items int    // how many have begun
 
 	// Of a stream:
@@ -30,8 +29,8 @@ type writer struct {
 	calls    int  // how many have begun
 	piece    int  // which of the provider's calls is open
 	call     providers.ToolCall
-	text     []byte // what the open item said, as the inside of a JSON string
-	logprobs []byte // those of the open message, as the inside of a list
+	text     []byte // of the open item, as the inside of a JSON string
+	logprobs []byte // of the open message, as the inside of a list
 	output   []byte // the items that have ended, as the inside of a list
 }
 
@@ -79,46 +78,34 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	}
 	for i := range a.Thoughts {
 		next(reasoning)
-		dst = appendReasoning(dst, said{text: a.Thoughts[i].Text}, a.Thoughts[i].Opaque)
+		dst = appendReasoning(dst, jsonText{text: a.Thoughts[i].Text}, a.Thoughts[i].Opaque)
 	}
 	if a.Content != "" || len(a.ToolCalls) == 0 {
-		of := message
+		k := message
 		if a.Refusal {
-			of = refusal
+			k = refusal
 		}
-		next(of)
-		dst = appendMessage(dst, of, status, said{text: a.Content}, appendList(nil, a.Logprobs))
+		next(k)
+		dst = appendMessage(dst, k, status, jsonText{text: a.Content}, appendList(nil, a.Logprobs))
 	}
 	for i := range a.ToolCalls {
 		c := &a.ToolCalls[i]
 		if c.Opaque != "" {
 			next(reasoning)
-			dst = appendReasoning(dst, said{}, dialect.OfCall(c))
+			dst = appendReasoning(dst, jsonText{}, dialect.OfCall(c))
 		}
 		next(call)
-		dst = appendCall(dst, completed, said{text: arguments(c.Arguments)}, c)
+		dst = appendCall(dst, completed, jsonText{text: arguments(c.Arguments)}, c)
 	}
 	return w.appendEnd(dst, a)
 }
 
-// Size returns an upper bound of the bytes that Answer appends.
-func (w *writer) Size(a *dialect.Answer) int {
-	const start, item = 512, 256 // the most that surrounds the texts
-	size := start + item + jsontext.EscapedLen(a.Key) + jsontext.EscapedLen(a.Content) + len(a.Logprobs) + len(w.rest)
-	for i := range a.Thoughts {
-		size += item + jsontext.EscapedLen(a.Thoughts[i].Text) + jsontext.EscapedLen(a.Thoughts[i].Opaque)
-	}
-	for i := range a.ToolCalls {
-		c := &a.ToolCalls[i]
-		size += 2*item + jsontext.EscapedLen(c.ID) + base64.RawURLEncoding.EncodedLen(len(c.ID)) +
-			jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments) + jsontext.EscapedLen(c.Opaque)
-	}
-	return size
+// Held returns how many bytes an answer takes for what it repeats of the request, and a
+// stream for saying its items again: what the writer keeps of them, and what Finish will
+// append.
+func (w *writer) Held() int {
+	return len(w.rest) + 6*len(w.text) + 6*len(w.logprobs) + 3*len(w.output)
 }
-
-// Held returns how many bytes a stream takes for saying its items again: what the
-// writer keeps of them, and what Finish will append.
-func (w *writer) Held() int { return 6*len(w.text) + 6*len(w.logprobs) + 3*len(w.output) }
 
 // Delta appends the events of one piece.
 func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte {
@@ -183,8 +170,8 @@ func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 // that no reader takes it for whole.
 func (w *writer) Fail(dst []byte, a *dialect.Answer, e *wire.Error) []byte {
 	dst = w.event(dst, "error")
-	dst = appendMember(dst, "code", e.Name)
-	dst = appendMember(dst, "message", e.Message)
+	dst = dialect.AppendMember(dst, "code", e.Name)
+	dst = dialect.AppendMember(dst, "message", e.Message)
 	dst = endEvent(e.AppendObject(append(dst, `,"param":null,"error":`...)))
 
 	dst = append(w.event(dst, "response.failed"), `,"response":`...)
@@ -192,7 +179,7 @@ func (w *writer) Fail(dst []byte, a *dialect.Answer, e *wire.Error) []byte {
 	return endEvent(w.appendClosed(dst))
 }
 
-// begin appends what a stream begins with.
+// begin appends the beginning of a stream.
 func (w *writer) begin(dst []byte, a *dialect.Answer) []byte {
 	if w.sequence > 0 {
 		return dst
@@ -249,15 +236,15 @@ func (w *writer) openMessage(dst []byte, a *dialect.Answer) []byte {
 	if w.open == message || w.open == refusal {
 		return dst
 	}
-	of := message
+	k := message
 	if a.Refusal {
-		of = refusal
+		k = refusal
 	}
-	dst = w.add(dst, a, of)
+	dst = w.add(dst, a, k)
 	dst = append(dst, `,"status":"in_progress","content":[],"role":"assistant"}`...)
 	dst = endEvent(dst)
 	dst = append(w.eventOf(dst, "response.content_part.added"), `,"part":`...)
-	return endEvent(appendPart(dst, of, said{}, nil))
+	return endEvent(appendPart(dst, k, jsonText{}, nil))
 }
 
 // callPiece says a piece of a call.
@@ -282,7 +269,7 @@ func (w *writer) callPiece(dst []byte, a *dialect.Answer, p *providers.CallPiece
 	return endEvent(w.say(w.eventOf(dst, "response.function_call_arguments.delta"), p.Arguments))
 }
 
-// firstText is how many bytes of a text have room at first.
+// firstText is the first capacity of a text, in bytes.
 const firstText = 1 << 10
 
 // say appends the member delta, and keeps its text.
@@ -339,23 +326,23 @@ func (w *writer) endReasoning(dst []byte, a *dialect.Answer, opaque string) []by
 		dst = endEvent(append(w.appendSaid(dst, "text"), '}'))
 	}
 	start := w.keep(a)
-	w.output = appendReasoning(w.output, said{escaped: w.text}, opaque)
+	w.output = appendReasoning(w.output, jsonText{escaped: w.text}, opaque)
 	return w.endItem(dst, start)
 }
 
-func (w *writer) endMessage(dst []byte, a *dialect.Answer, as kind, status string) []byte {
+func (w *writer) endMessage(dst []byte, a *dialect.Answer, k kind, status string) []byte {
 	switch {
 	case w.open == refusal:
 		dst = endEvent(w.appendSaid(w.eventOf(dst, "response.refusal.done"), "refusal"))
-	case as == message:
+	case k == message:
 		dst = w.appendSaid(w.eventOf(dst, "response.output_text.done"), "text")
 		dst = append(dst, `,"logprobs":[`...)
 		dst = endEvent(append(append(dst, w.logprobs...), ']'))
 	}
 	dst = append(w.eventOf(dst, "response.content_part.done"), `,"part":`...)
-	dst = endEvent(appendPart(dst, as, said{escaped: w.text}, w.logprobs))
+	dst = endEvent(appendPart(dst, k, jsonText{escaped: w.text}, w.logprobs))
 	start := w.keep(a)
-	w.output = appendMessage(w.output, as, status, said{escaped: w.text}, w.logprobs)
+	w.output = appendMessage(w.output, k, status, jsonText{escaped: w.text}, w.logprobs)
 	w.logprobs = w.logprobs[:0]
 	return w.endItem(dst, start)
 }
@@ -365,9 +352,9 @@ func (w *writer) endCall(dst []byte, a *dialect.Answer) []byte {
 		dst = endEvent(w.say(w.eventOf(dst, "response.function_call_arguments.delta"), arguments("")))
 	}
 	dst = w.appendSaid(w.eventOf(dst, "response.function_call_arguments.done"), "arguments")
-	dst = endEvent(appendMember(dst, "name", w.call.Name))
+	dst = endEvent(dialect.AppendMember(dst, "name", w.call.Name))
 	start := w.keep(a)
-	w.output = appendCall(w.output, completed, said{escaped: w.text}, &w.call)
+	w.output = appendCall(w.output, completed, jsonText{escaped: w.text}, &w.call)
 	dst = w.endItem(dst, start)
 	if w.call.Opaque != "" {
 		dst = w.thought(dst, a, dialect.OfCall(&w.call))
@@ -375,7 +362,7 @@ func (w *writer) endCall(dst []byte, a *dialect.Answer) []byte {
 	return dst
 }
 
-// keep begins an item of the output, and returns where.
+// keep begins an item of the output, and returns its offset.
 func (w *writer) keep(a *dialect.Answer) (start int) {
 	const around = 256 // the text, as most answers have one
 	w.output = slices.Grow(separate(w.output), len(w.text)+len(w.logprobs)+around)
@@ -428,11 +415,11 @@ func appendStart(dst []byte, a *dialect.Answer, status string, failure *wire.Err
 	dst = a.AppendID(dst)
 	dst = append(dst, `","object":"response","created_at":`...)
 	dst = strconv.AppendInt(dst, a.Time.Unix(), 10)
-	dst = appendMember(dst, "status", status)
+	dst = dialect.AppendMember(dst, "status", status)
 	dst = append(dst, `,"background":false`...)
 	if failure != nil {
 		dst = append(dst, `,"error":{"code":"server_error"`...)
-		dst = append(appendMember(dst, "message", failure.Message), '}')
+		dst = append(dialect.AppendMember(dst, "message", failure.Message), '}')
 	} else {
 		dst = append(dst, `,"error":null`...)
 	}
@@ -444,7 +431,7 @@ func appendStart(dst []byte, a *dialect.Answer, status string, failure *wire.Err
 	default:
 		dst = append(dst, `,"incomplete_details":{"reason":"content_filter"}`...)
 	}
-	dst = appendMember(dst, "model", a.Key)
+	dst = dialect.AppendMember(dst, "model", a.Key)
 	return append(dst, `,"output":[`...)
 }
 
@@ -471,15 +458,15 @@ func (w *writer) appendClosed(dst []byte) []byte {
 	return append(append(dst, ']'), w.rest...)
 }
 
-// said is a text: as it is, or as the inside of a JSON string.
-type said struct {
+// jsonText is a text: plain, or as the inside of a JSON string.
+type jsonText struct {
 	text    string
 	escaped []byte
 }
 
-func (s said) empty() bool { return s.text == "" && len(s.escaped) == 0 }
+func (s jsonText) empty() bool { return s.text == "" && len(s.escaped) == 0 }
 
-func (s said) append(dst []byte) []byte {
+func (s jsonText) append(dst []byte) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, s.escaped...)
 	return append(jsontext.AppendEscaped(dst, s.text), '"')
@@ -512,7 +499,7 @@ func appendItemID(dst []byte, a *dialect.Answer, k kind, index int) []byte {
 	return strconv.AppendInt(dst, int64(index), 10)
 }
 
-func appendReasoning(dst []byte, text said, opaque string) []byte {
+func appendReasoning(dst []byte, text jsonText, opaque string) []byte {
 	dst = append(dst, `,"summary":[`...)
 	if !text.empty() {
 		dst = append(dst, `{"type":"summary_text","text":`...)
@@ -520,19 +507,19 @@ func appendReasoning(dst []byte, text said, opaque string) []byte {
 	}
 	dst = append(dst, ']')
 	if opaque != "" {
-		dst = appendMember(dst, "encrypted_content", opaque)
+		dst = dialect.AppendMember(dst, "encrypted_content", opaque)
 	}
 	return append(dst, '}')
 }
 
-func appendMessage(dst []byte, k kind, status string, text said, logprobs []byte) []byte {
-	dst = appendMember(dst, "status", status)
+func appendMessage(dst []byte, k kind, status string, text jsonText, logprobs []byte) []byte {
+	dst = dialect.AppendMember(dst, "status", status)
 	dst = appendPart(append(dst, `,"content":[`...), k, text, logprobs)
 	return append(dst, `],"role":"assistant"}`...)
 }
 
 // appendPart appends the one part of a message.
-func appendPart(dst []byte, k kind, text said, logprobs []byte) []byte {
+func appendPart(dst []byte, k kind, text jsonText, logprobs []byte) []byte {
 	if k == refusal {
 		dst = append(dst, `{"type":"refusal","refusal":`...)
 		return append(text.append(dst), '}')
@@ -542,15 +529,15 @@ func appendPart(dst []byte, k kind, text said, logprobs []byte) []byte {
 	return append(text.append(dst), '}')
 }
 
-func appendCall(dst []byte, status string, arguments said, c *providers.ToolCall) []byte {
-	dst = appendMember(dst, "status", status)
+func appendCall(dst []byte, status string, arguments jsonText, c *providers.ToolCall) []byte {
+	dst = dialect.AppendMember(dst, "status", status)
 	dst = arguments.append(append(dst, `,"arguments":`...))
 	return append(appendCallNames(dst, c), '}')
 }
 
 func appendCallNames(dst []byte, c *providers.ToolCall) []byte {
-	dst = appendMember(dst, "call_id", c.ID)
-	return appendMember(dst, "name", c.Name)
+	dst = dialect.AppendMember(dst, "call_id", c.ID)
+	return dialect.AppendMember(dst, "name", c.Name)
 }
 
 // arguments returns a call's arguments as JSON: libraries parse them.
@@ -559,14 +546,6 @@ func arguments(text string) string {
 		return "{}"
 	}
 	return text
-}
-
-// appendMember appends a comma and a member that is a text. name needs no escape.
-func appendMember(dst []byte, name, text string) []byte {
-	dst = append(dst, ',', '"')
-	dst = append(dst, name...)
-	dst = append(dst, '"', ':')
-	return jsontext.AppendString(dst, text)
 }
 
 // separate appends a comma unless list is empty.

@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3/packages/ssestream"
@@ -20,14 +17,15 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/dialecttest"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// answers are what the golden files are of.
+// answers are the answers of the golden files.
 var answers = []struct {
 	name    string
-	request string // what the answer repeats members of
+	request string // request whose members the answer repeats
 	answer  dialect.Answer
 	stream  []providers.Delta
 	late    bool // that it is a refusal is known at the end of the stream
@@ -71,8 +69,8 @@ var answers = []struct {
 		},
 	},
 	{
-		// What a model says in turns is in several items, and a call's data that came
-		// late is after it.
+		// The pieces of interleaved thoughts and texts are in several items, and a
+		// call's data that came late is after it.
 		name:   "turns",
 		answer: dialect.Answer{Content: "Let me see.Done.", FinishReason: providers.FinishToolCalls, Thoughts: []providers.Thought{{Text: "Hm."}, {Text: "Ah."}}, ToolCalls: []providers.ToolCall{{ID: "c1", Name: "f", Arguments: "{}", Opaque: "cdz1_c"}}},
 		stream: []providers.Delta{
@@ -80,11 +78,6 @@ var answers = []struct {
 			{Calls: []providers.CallPiece{{ID: "c1", Name: "f"}}}, {Calls: []providers.CallPiece{{Arguments: "{}", Opaque: "cdz1_c"}}}, {Content: "Done."},
 		},
 	},
-}
-
-func answerOf(a dialect.Answer) *dialect.Answer {
-	a.TraceID, a.Key, a.Time, a.Revision = "01890a5d-ac96-874b-b6a4-5a2bffe32a01", "support/chat", time.Unix(1700000000, 0), "0123456789abcdef"
-	return &a
 }
 
 // writerFor returns a writer of the answer to a request.
@@ -116,46 +109,25 @@ func streamed(w *writer, a *dialect.Answer, deltas []providers.Delta, late bool)
 func TestGolden(t *testing.T) {
 	for _, c := range answers {
 		t.Run(c.name, func(t *testing.T) {
-			a := answerOf(c.answer)
+			a := dialecttest.Answer(c.answer)
 			w := writerFor(t, c.request)
 			whole := w.Answer(nil, a)
-			if size := w.Size(a); len(whole) > size {
-				t.Errorf("%d bytes, a size of %d", len(whole), size)
-			}
 			if !json.Valid(whole) {
 				t.Errorf("%s is not JSON", whole)
 			}
-			golden(t, c.name+".json", append(whole, '\n'))
-			golden(t, c.name+".sse", streamed(writerFor(t, c.request), a, c.stream, c.late))
+			dialecttest.Golden(t, c.name+".json", append(whole, '\n'))
+			dialecttest.Golden(t, c.name+".sse", streamed(writerFor(t, c.request), a, c.stream, c.late))
 		})
 	}
 }
 
-// golden compares bytes with a file of testdata. UPDATE=1 writes the file.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
-		t.Errorf("%s: -want +got\n%s", file, diff)
-	}
-}
-
-// TestBroken holds what a broken stream ends with.
+// TestBroken checks the end of a broken stream.
 func TestBroken(t *testing.T) {
 	w := writerFor(t, "")
-	a := answerOf(dialect.Answer{})
+	a := dialecttest.Answer(dialect.Answer{})
 	out := w.Delta(nil, a, providers.Delta{Content: "half of the an"})
 	out = w.Fail(out, a, &wire.Error{Code: wire.UpstreamInterrupted, Message: "The model's answer broke off."})
-	golden(t, "broken.sse", out)
+	dialecttest.Golden(t, "broken.sse", out)
 	events, err := read(out)
 	if err == nil || !strings.Contains(err.Error(), "broke off") {
 		t.Errorf("the library raises %v", err)
@@ -179,13 +151,13 @@ func read(events []byte) (list []sdk.ResponseStreamEventUnion, err error) {
 	return list, stream.Err()
 }
 
-// TestStreamsAddUp reads each stream with OpenAI's library, and puts its pieces together
-// as the libraries do. The last event must say the same, and so must the whole answer
-// where the order of its items is the same.
+// TestStreamsAddUp reads each stream with OpenAI's library, and joins its pieces as the
+// libraries do. The last event must have the same content, and so must the whole answer
+// if the order of its items is the same.
 func TestStreamsAddUp(t *testing.T) {
 	for _, c := range answers {
 		t.Run(c.name, func(t *testing.T) {
-			a := answerOf(c.answer)
+			a := dialecttest.Answer(c.answer)
 			events, err := read(streamed(writerFor(t, c.request), a, c.stream, c.late))
 			if err != nil {
 				t.Fatal(err)
@@ -220,8 +192,8 @@ func TestStreamsAddUp(t *testing.T) {
 	}
 }
 
-// accumulate puts the pieces of a stream together, and holds each piece that is said
-// again against what was said before.
+// accumulate joins the pieces of a stream, and compares each repeated piece with the
+// first one.
 func accumulate(events []sdk.ResponseStreamEventUnion) (items []any, err error) {
 	var item map[string]any
 	var text string
@@ -288,7 +260,7 @@ func accumulate(events []sdk.ResponseStreamEventUnion) (items []any, err error) 
 // one from a cache, is whole at the end of its stream.
 func TestFinishWithoutPieces(t *testing.T) {
 	for _, c := range answers {
-		a := answerOf(c.answer)
+		a := dialecttest.Answer(c.answer)
 		events, err := read(writerFor(t, c.request).Finish(nil, a))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
@@ -312,7 +284,7 @@ func TestFinishWithoutPieces(t *testing.T) {
 func TestLargeMembersAreNotRepeated(t *testing.T) {
 	large := strings.Repeat("x", maxEcho)
 	w := writerFor(t, `{"model":"m","instructions":"`+large+`","tools":[{"type":"function","name":"f","description":"`+large+`"}],"temperature":1}`)
-	body := w.Answer(nil, answerOf(dialect.Answer{Content: "a"}))
+	body := w.Answer(nil, dialecttest.Answer(dialect.Answer{Content: "a"}))
 	for _, want := range []string{`"instructions":null`, `"tools":[]`, `"temperature":1,`} {
 		if !bytes.Contains(body, []byte(want)) {
 			t.Errorf("%s has no %s", body, want)
@@ -323,7 +295,7 @@ func TestLargeMembersAreNotRepeated(t *testing.T) {
 // TestHeld holds that a stream's memory is counted before it is taken.
 func TestHeld(t *testing.T) {
 	w := writerFor(t, "")
-	a := answerOf(dialect.Answer{})
+	a := dialecttest.Answer(dialect.Answer{})
 	piece := providers.Delta{Content: strings.Repeat("a", 1000)}
 	for range 100 {
 		w.Delta(nil, a, piece)
@@ -340,7 +312,7 @@ func FuzzStream(f *testing.F) {
 	f.Add("", "", "\xff\u2028", "", uint8(0b0110))
 	f.Fuzz(func(t *testing.T, thought, opaque, text, arguments string, order uint8) {
 		w := writerFor(t, "")
-		a := answerOf(dialect.Answer{})
+		a := dialecttest.Answer(dialect.Answer{})
 		var out []byte
 		for i := range 8 {
 			var d providers.Delta
@@ -376,7 +348,7 @@ func FuzzStream(f *testing.F) {
 
 // TestStreamAllocations holds that the pieces of a stream cost no allocation each.
 func TestStreamAllocations(t *testing.T) {
-	a := answerOf(dialect.Answer{FinishReason: providers.FinishStop})
+	a := dialecttest.Answer(dialect.Answer{FinishReason: providers.FinishStop})
 	rest := writerFor(t, "").rest
 	dst := make([]byte, 0, 64<<10)
 	if allocations := testing.AllocsPerRun(20, func() {
@@ -391,7 +363,7 @@ func TestStreamAllocations(t *testing.T) {
 }
 
 func BenchmarkStream(b *testing.B) {
-	a := answerOf(dialect.Answer{FinishReason: providers.FinishStop})
+	a := dialecttest.Answer(dialect.Answer{FinishReason: providers.FinishStop})
 	piece := providers.Delta{Content: " and some more"}
 	rest := writerFor(b, "").rest
 	dst := make([]byte, 0, 64<<10)
@@ -406,7 +378,7 @@ func BenchmarkStream(b *testing.B) {
 }
 
 func BenchmarkAnswer(b *testing.B) {
-	a := answerOf(dialect.Answer{Content: strings.Repeat("Some text. ", 100), FinishReason: providers.FinishStop})
+	a := dialecttest.Answer(dialect.Answer{Content: strings.Repeat("Some text. ", 100), FinishReason: providers.FinishStop})
 	rest := writerFor(b, "").rest
 	var dst []byte
 	b.ReportAllocs()

@@ -23,11 +23,11 @@ import (
 // is a safety net: no such file is known.
 var errChanged = errors.New("its layout can't be changed without changing what it says")
 
-// Source lays out the matrix of a definition file. It returns JSON as it is, by
-// the extension of name, and leaves a row that spans several lines alone. The
+// Source lays out the matrix of a definition file. It returns JSON and CSV as they
+// are, by the extension of name, and leaves a row that spans several lines alone. The
 // error is a *document.MultiError for a file that can't be parsed.
 func Source(name string, data []byte) ([]byte, error) {
-	if document.IsJSON(name) {
+	if document.IsJSON(name) || document.IsCSV(name) {
 		return data, nil
 	}
 	var errs document.Errors
@@ -122,11 +122,11 @@ func offset(line string, column int) (int, bool) {
 	return 0, false
 }
 
-// align gives every cell its column: the first cell behind its bracket, the
-// others where the longest row has them.
+// align gives every cell its column: the first cell follows its bracket, and
+// the others the longest row.
 func align(rows []*row) {
 	for i := 0; ; i++ {
-		most, found := 0, false
+		longest, found := 0, false
 		for _, r := range rows {
 			if i >= len(r.cells) {
 				continue
@@ -136,14 +136,14 @@ func align(rows []*row) {
 			if i > 0 {
 				r.at[i] = r.at[i-1] + visible.Width(r.cells[i-1]) + len(", ")
 			}
-			most = max(most, r.at[i])
+			longest = max(longest, r.at[i])
 		}
 		if !found {
 			return
 		}
 		for _, r := range rows {
 			if i > 0 && i < len(r.cells) {
-				r.at[i] = most
+				r.at[i] = longest
 			}
 		}
 	}

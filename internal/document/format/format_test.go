@@ -102,8 +102,8 @@ matrix:
 	}
 }
 
-// checkFormatted checks what must hold of any layout: it says the same, only
-// spaces differ, and laying it out again changes nothing.
+// checkFormatted checks the invariants of any layout: its content is the same,
+// only spaces differ, and formatting it again changes nothing.
 func checkFormatted(t *testing.T, name string, in, out []byte) {
 	t.Helper()
 	var errs document.Errors

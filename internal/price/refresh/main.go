@@ -1,12 +1,12 @@
-// Command refresh writes internal/price/prices.txt, the prices that ship, from two
-// collections of facts on models. It is run by hand, and its result is read as a diff:
+// Command refresh writes internal/price/prices.txt, the shipped prices, from two
+// collections of facts about models. It is run by hand, and its result is read as a diff:
 //
 //	npm pack @pydantic/genai-prices      # or prices/new_data/v2/data.json of its repository
 //	go run ./internal/price/refresh -date 2026-09-23 -prices data.json -more api.json > prices.txt
 //
-// The file of -prices has the form of genai-prices' data.json. That of -more has the
-// form of https://models.dev/api.json: the most tokens of an answer are taken from it,
-// and the models that the other lacks. The other file, models.txt, is kept by hand.
+// The file of -prices has the form of genai-prices' data.json. The file of -more has the
+// form of https://models.dev/api.json: it adds the limit of an answer's tokens, and the
+// models that the other file lacks. The other table, models.txt, is kept by hand.
 package main
 
 import (
@@ -42,8 +42,8 @@ const head = `# What models cost. One line per model, by the name that its API h
 # Written by go run ./internal/price/refresh.
 # date: `
 
-// sections are what is taken, by the names of both sources, with the hosts that serve it,
-// and the sections whose prices a host has too.
+// sections are the providers to take, by the names of both sources, with the hosts that
+// serve them, and the sections whose prices a host has too.
 var sections = []struct{ name, source, more, hosts, also string }{
 	{"openai", "openai", "", "api.openai.com *.api.openai.com", ""},
 	{"anthropic", "anthropic", "", "api.anthropic.com", ""},
@@ -64,7 +64,7 @@ var sections = []struct{ name, source, more, hosts, also string }{
 	{"openrouter", "openrouter", "", "openrouter.ai api.openrouter.ai", ""},
 }
 
-// makers are those whose models are taken of OpenRouter's, which has hundreds.
+// makers are the makers whose models are taken from OpenRouter, which has hundreds.
 var makers = []string{"anthropic", "openai", "google", "meta-llama", "mistralai", "deepseek", "x-ai", "qwen", "moonshotai", "z-ai", "cohere", "perplexity", "minimax", "amazon", "nvidia"}
 
 // classes are prices of classes of service, by section and names. The first that fits
@@ -95,7 +95,7 @@ var regional = regexp.MustCompile(`^(us|eu|apac|au|jp|us-gov|global)\.`)
 // retired are models that their provider does not offer.
 var retired = regexp.MustCompile(`^(ada|babbage|curie|davinci|text-davinci-00\d|gpt-oss-.*)$`)
 
-// mended are lines where the source is behind, or mixes models.
+// mended replaces lines for which the source is out of date, or mixes models.
 var mended = map[string]map[string]string{
 	"openai": {
 		"gpt-4o-audio-preview":      "2.5 10 audio_in=40 audio_out=80",
@@ -121,7 +121,7 @@ var members = map[string]string{
 	"output_image_mtok": "image_out", "output_reasoning_mtok": "reasoning", "web_searches_kcount": "web_search", "storage_searches_kcount": "file_search",
 }
 
-// order is that of members in a line.
+// order is the order of the members in a line.
 var order = []string{
 	"prompt", "completion", "cache_read", "cache_write", "cache_write_hour", "audio_in", "audio_cache_read", "image_in", "reasoning", "audio_out", "image_out", "web_search", "file_search",
 }
@@ -345,7 +345,7 @@ func undated(name string) string {
 	}
 }
 
-// lineOf returns what a line says of a model, or "" where its tokens have no price.
+// lineOf returns the line of a model, or "" if its tokens have no price.
 func lineOf(section string, names []string, raw json.RawMessage, date string, known catalog) (string, error) {
 	prices, err := current(raw, date)
 	if err != nil {
@@ -397,8 +397,8 @@ func lineOf(section string, names []string, raw json.RawMessage, date string, kn
 			break
 		}
 	}
-	if most := mostOutput(names[0], known); most > 0 {
-		line = append(line, "max_output="+strconv.FormatInt(most, 10))
+	if tokens := maxOutput(names[0], known); tokens > 0 {
+		line = append(line, "max_output="+strconv.FormatInt(tokens, 10))
 	}
 	return strings.Join(line, " "), nil
 }
@@ -414,22 +414,22 @@ func appendMembers(line []string, prefix string, values map[string]float64, name
 
 func number(n float64) string { return strconv.FormatFloat(n, 'g', 12, 64) }
 
-// mostOutput returns the most tokens that a model answers with, 0 where it is not known.
-func mostOutput(name string, known catalog) int64 {
+// maxOutput returns the limit of a model's answers in tokens, or 0 if it is unknown.
+func maxOutput(name string, known catalog) int64 {
 	name = undated(strings.TrimPrefix(strings.TrimPrefix(name, "global."), "anthropic."))
-	var most int64
+	var tokens int64
 	for _, maker := range [...]string{"openai", "anthropic", "google"} {
 		for other, m := range known[maker].Models {
 			if undated(other) == name {
-				most = max(most, m.Limit.Output)
+				tokens = max(tokens, m.Limit.Output)
 			}
 		}
 	}
-	return most
+	return tokens
 }
 
-// current returns the prices of a day: the last that have begun by then, of those that
-// hold for more than half of the day.
+// current returns the prices of a day: the latest that have begun by then and hold for
+// more than half of the day.
 func current(raw json.RawMessage, date string) (map[string]json.RawMessage, error) {
 	var all []conditional
 	if err := json.Unmarshal(raw, &all); err != nil {

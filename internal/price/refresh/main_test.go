@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWrite holds what is made of models with conditions, tiers, dates and other names.
+// TestWrite checks the lines for models with conditions, tiers, dates and other names.
 func TestWrite(t *testing.T) {
 	var providers strings.Builder
 	for _, s := range sections {

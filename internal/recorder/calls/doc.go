@@ -1,5 +1,5 @@
-// Package calls keeps the start records of the upstream calls that are under way,
-// in a file of slots. A start is one write at an offset, so it is with the
-// operating system when the call is made. Its slots are cleared when the end of
-// the call is stored. The next process finds what a crash left.
+// Package calls keeps the start records of running upstream calls in a journal. A
+// record is with the operating system when the call is made. It is overwritten when
+// the end of the call is stored. After a crash, the next process finds the remaining
+// records.
 package calls

@@ -13,17 +13,17 @@ import (
 )
 
 // A record is a row of members: the length of its name in a byte, the name, the
-// length of the value as a varint, the value. A member that is absent is left
-// out. A reader passes over names that it does not know: those of another version.
-// Content comes last, so that a list need not read it.
+// length of the value as a varint, the value. An absent member is left out. A
+// reader passes over names of other versions. Content comes last, so that a list
+// need not read it.
 
 // member is one member of a record by its name.
 type member struct {
 	prefix string // the length of the name, and the name
-	of     *trace.Field[trace.Record]
+	field  *trace.Field[trace.Record]
 }
 
-// What a record shares has members too. The flags say what the record shows of it.
+// The members that a record shares. The flags mark the ones that the record shows.
 const (
 	sharedFlags     = "shared"
 	sharedNotes     = "shared.notes"
@@ -49,20 +49,20 @@ var (
 		// The sort is stable: the id stays the first.
 		slices.SortStableFunc(all, func(a, b member) int {
 			switch {
-			case a.of.Content == b.of.Content:
+			case a.field.Content == b.field.Content:
 				return 0
-			case b.of.Content:
+			case b.field.Content:
 				return -1
 			}
 			return 1
 		})
 		return all
 	}()
-	firstContent = slices.IndexFunc(members, func(m member) bool { return m.of.Content })
+	firstContent = slices.IndexFunc(members, func(m member) bool { return m.field.Content })
 	byName       = func() map[string]*trace.Field[trace.Record] {
 		all := make(map[string]*trace.Field[trace.Record])
 		for _, m := range members {
-			all[m.of.Name] = m.of
+			all[m.field.Name] = m.field
 		}
 		return all
 	}()
@@ -115,7 +115,7 @@ func appendNumber(dst []byte, n int64) []byte {
 	return dst
 }
 
-// listOf is a list as it is kept. Text can't fail to be encoded.
+// listOf encodes a list as JSON. Text can't fail to be encoded.
 func listOf[T any](list []T) []byte {
 	encoded, _ := json.Marshal(list)
 	return encoded
@@ -124,14 +124,14 @@ func listOf[T any](list []T) []byte {
 func appendMembers(dst []byte, members []member, r *trace.Record) []byte {
 	for i := range members {
 		m := &members[i]
-		at := m.of.At(r)
+		at := m.field.At(r)
 		if text, ok := at.(*string); ok { // as most are
 			if *text != "" {
 				dst = appendValue(append(dst, m.prefix...), *text)
 			}
 			continue
 		}
-		if m.of.Known != nil && !*m.of.Known(r) {
+		if m.field.Known != nil && !*m.field.Known(r) {
 			continue
 		}
 		switch at := at.(type) {
@@ -140,7 +140,7 @@ func appendMembers(dst []byte, members []member, r *trace.Record) []byte {
 				dst = appendValue(append(dst, m.prefix...), *at)
 			}
 		case *trace.ID:
-			if !at.IsZero() || m.of.Required {
+			if !at.IsZero() || m.field.Required {
 				dst = appendValue(append(dst, m.prefix...), at[:])
 			}
 		case *time.Time:
@@ -156,7 +156,7 @@ func appendMembers(dst []byte, members []member, r *trace.Record) []byte {
 				dst = appendValue(append(dst, m.prefix...), listOf(*at))
 			}
 		default:
-			if n := numberAt(at); n != 0 || m.of.Known != nil {
+			if n := numberAt(at); n != 0 || m.field.Known != nil {
 				dst = appendNumber(append(dst, m.prefix...), n)
 			}
 		}
@@ -187,7 +187,7 @@ func numberAt(at any) int64 {
 
 var errMalformed = errors.New("a start record is malformed")
 
-// readRecord reads what appendRecord wrote, whole or up to its content. The record
+// readRecord reads the output of appendRecord, whole or up to its content. The record
 // is of a call that is under way, and its own.
 func readRecord(text []byte) (*trace.Record, error) {
 	r := &trace.Record{State: trace.StateStarted}
@@ -283,8 +283,8 @@ func set(at any, value []byte) error {
 	return nil
 }
 
-// Shown returns a record as a store shows it: with what it shares as its own. Its seal
-// is that of an interrupted call, which it is not yet.
+// Shown returns a record as a store shows it: with the shared members as its own. Its
+// seal is the one of an interrupted call, which it is not yet.
 func Shown(r *trace.Record) *trace.Record {
 	r.Seal = ""
 	s := r.Shared

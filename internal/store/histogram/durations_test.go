@@ -10,7 +10,7 @@ import (
 func TestDurations(t *testing.T) {
 	for _, all := range [][]float64{{812_000}, {812_000, 812_000}, {1, 3}, {0.5}, {100, 950, 1_000_000}} {
 		var merged Durations
-		least, greatest := math.Inf(1), 0.0
+		lowest, highest := math.Inf(1), 0.0
 		for _, micros := range all {
 			var one, read Durations
 			one.Observe(micros)
@@ -18,30 +18,30 @@ func TestDurations(t *testing.T) {
 				t.Fatal(err)
 			}
 			merged.Merge(read)
-			least, greatest = min(least, micros), max(greatest, micros)
+			lowest, highest = min(lowest, micros), max(highest, micros)
 		}
 		if merged.Total() != int64(len(all)) {
 			t.Errorf("%v: %d counted", all, merged.Total())
 		}
 		for _, q := range []float64{0.01, 0.5, 0.9, 0.99, 1} {
-			if got := merged.Quantile(q) * 1000; got < least || got > greatest || least == greatest && got != least {
+			if got := merged.Quantile(q) * 1000; got < lowest || got > highest || lowest == highest && got != lowest {
 				t.Errorf("%v: the quantile %v is %v", all, q, got)
 			}
 		}
 	}
-	var none Durations
-	if none.Quantile(0.5) != 0 || none.Encode() != nil || none.Decode(nil) != nil {
+	var empty Durations
+	if empty.Quantile(0.5) != 0 || empty.Encode() != nil || empty.Decode(nil) != nil {
 		t.Error("of none there is something")
 	}
 }
 
-// FuzzDurations holds that no stored form does harm, and that what is read is stored as it
-// was read.
+// FuzzDurations checks that no stored form does harm, and that durations are the same after
+// they are stored and read again.
 func FuzzDurations(f *testing.F) {
-	var some Durations
-	some.Observe(1)
-	some.Observe(812_000)
-	f.Add(some.Encode().([]byte))
+	var sample Durations
+	sample.Observe(1)
+	sample.Observe(812_000)
+	f.Add(sample.Encode().([]byte))
 	f.Add([]byte("0123456789abcdef"))
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		var d, again Durations

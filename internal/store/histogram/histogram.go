@@ -1,5 +1,5 @@
-// Package histogram counts durations, and numbers of any kind, in buckets of a bounded
-// error, in a few bytes per bucket: what the statistics of the store keep of them.
+// Package histogram counts durations and other numbers in buckets with a bounded error, in
+// a few bytes for each bucket. The store's statistics consist of them.
 package histogram
 
 import (
@@ -14,12 +14,12 @@ import (
 // in the geometric middle of its bucket, so it is off by at most √1.1, 4.9 %.
 const bucketGrowth = 1.1
 
-// maxBucket bounds a histogram that is fed nonsense: it begins at 500 years.
+// maxBucket bounds a histogram of nonsense: this bucket begins at 500 years.
 const maxBucket = 390
 
-// Histogram counts durations by bucket, in the order of the buckets, without the
-// empty ones. Bucket n is of the microseconds from 1.1^(n-1), exclusive, to
-// 1.1^n; bucket 0 of all up to 1.
+// Histogram counts durations by bucket, in the order of the buckets, without the empty
+// ones. Bucket n has the microseconds from 1.1^(n-1), exclusive, to 1.1^n; bucket 0 has all
+// up to 1.
 type Histogram []bucket
 
 type bucket struct {
@@ -38,38 +38,38 @@ func bucketOf(micros float64) int {
 func (h *Histogram) Observe(micros float64) { h.add(bucketOf(micros), 1) }
 
 func (h *Histogram) add(index int, count int64) {
-	at, found := slices.BinarySearchFunc(*h, index, func(b bucket, index int) int { return cmp.Compare(b.index, index) })
+	place, found := slices.BinarySearchFunc(*h, index, func(b bucket, index int) int { return cmp.Compare(b.index, index) })
 	if found {
-		(*h)[at].count += count
+		(*h)[place].count += count
 		return
 	}
-	*h = slices.Insert(*h, at, bucket{index, count})
+	*h = slices.Insert(*h, place, bucket{index, count})
 }
 
-// Merge adds what other counted.
+// Merge adds the counts of other.
 func (h *Histogram) Merge(other Histogram) {
 	if len(*h) == 0 {
 		*h = slices.Clone(other)
 		return
 	}
 	// Both are in order, and mostly have the same buckets.
-	for at, i := 0, 0; i < len(other); at++ {
+	for place, i := 0, 0; i < len(other); place++ {
 		switch {
-		case at == len(*h):
+		case place == len(*h):
 			*h = append(*h, other[i:]...)
 			return
-		case (*h)[at].index < other[i].index:
+		case (*h)[place].index < other[i].index:
 			continue
-		case (*h)[at].index == other[i].index:
-			(*h)[at].count += other[i].count
+		case (*h)[place].index == other[i].index:
+			(*h)[place].count += other[i].count
 		default:
-			*h = slices.Insert(*h, at, other[i])
+			*h = slices.Insert(*h, place, other[i])
 		}
 		i++
 	}
 }
 
-// Total is how many durations were counted.
+// Total returns the number of durations that were counted.
 func (h Histogram) Total() (n int64) {
 	for _, b := range h {
 		n += b.count
@@ -77,8 +77,8 @@ func (h Histogram) Total() (n int64) {
 	return n
 }
 
-// Quantile is the duration, in milliseconds, that the share q of all does not
-// exceed; 0 for none.
+// Quantile returns the duration, in milliseconds, that the share q of all does not exceed,
+// 0 if there are none.
 func (h Histogram) Quantile(q float64) float64 {
 	rank := int64(math.Ceil(q * float64(h.Total())))
 	for _, b := range h {
@@ -89,15 +89,8 @@ func (h Histogram) Quantile(q float64) float64 {
 	return 0
 }
 
-// Encode returns the form in which the histogram is stored: of each bucket, how
-// far it is from the last and its count, as varints. It is nil for an empty one.
-func (h Histogram) Encode() any {
-	if len(h) == 0 {
-		return nil
-	}
-	return h.encode()
-}
-
+// encode returns the stored form of the histogram: for each bucket its distance from the
+// one before and its count, as varints.
 func (h Histogram) encode() []byte {
 	encoded, last := make([]byte, 0, 3*len(h)), 0
 	for _, b := range h {
@@ -108,11 +101,8 @@ func (h Histogram) encode() []byte {
 	return encoded
 }
 
-// Decode adds what Encode returned.
-func (h *Histogram) Decode(encoded []byte) error { return h.decode(encoded, maxBucket) }
-
-// decode adds what encode returned, of buckets up to most.
-func (h *Histogram) decode(encoded []byte, most int) error {
+// decode adds what encode returned, for buckets up to last.
+func (h *Histogram) decode(encoded []byte, last int) error {
 	if len(encoded) == 0 {
 		return nil
 	}
@@ -120,11 +110,11 @@ func (h *Histogram) decode(encoded []byte, most int) error {
 	for index := 0; len(encoded) > 0; {
 		step, n := binary.Uvarint(encoded)
 		count, m := binary.Uvarint(encoded[max(n, 0):])
-		if n <= 0 || m <= 0 || step > uint64(most) || count > math.MaxInt64 {
+		if n <= 0 || m <= 0 || step > uint64(last) || count > math.MaxInt64 {
 			return errors.New("a histogram is damaged")
 		}
 		encoded = encoded[n+m:]
-		if index += int(step); index > most || len(decoded) > 0 && step == 0 {
+		if index += int(step); index > last || len(decoded) > 0 && step == 0 {
 			return errors.New("a histogram is damaged")
 		}
 		decoded = append(decoded, bucket{index, int64(count)})

@@ -8,25 +8,25 @@ import (
 	"slices"
 )
 
-// MaxNames is how many names a Named has at most.
+// MaxNames is the most names of a Named.
 const MaxNames = 64
 
-// Numbers are counted by their first two digits: 1234 with all that round to 1200.
-// What has two digits, such as 0, 1, 0.25 or 99, is exact, and any other number is
-// off by at most 4.8 %, as 1.05 is from 1.1. Numbers nearer to 0 than 1e-9 are taken
-// for 0, and those beyond 1e15 for 1e15.
+// Numbers are counted by their first two digits: 1234 with all that round to 1200. Numbers
+// of two digits, such as 0, 1, 0.25 or 99, are exact; any other number is off by at most
+// 4.8 %, as 1.05 is from 1.1. Numbers nearer to 0 than 1e-9 count as 0, and numbers beyond
+// 1e15 as 1e15.
 const (
-	leastExponent = -9
-	mostExponent  = 15
+	firstExponent = -9
+	lastExponent  = 15
 	perDecade     = 90 // 10 to 99
 
-	// zeroNumber is the bucket of 0. Those of negative numbers are below it.
-	zeroNumber = (mostExponent-leastExponent)*perDecade + 1
+	// zeroNumber is the bucket of 0. The buckets of negative numbers are below it.
+	zeroNumber = (lastExponent-firstExponent)*perDecade + 1
 	lastNumber = 2 * zeroNumber
 )
 
-// Numbers is what is kept of some numbers, in a few bytes for each that differs in its
-// first two digits. The zero value is of none.
+// Numbers summarizes numbers, in a few bytes for each that differs in its first two digits.
+// The zero value has none.
 type Numbers struct {
 	Count    int64
 	Mean     float64
@@ -41,16 +41,16 @@ type Numbers struct {
 //	1234 = 1.234e3: the digits 12, the exponent 3
 func numberBucket(x float64) int {
 	size := math.Abs(x)
-	if !(size >= math.Pow10(leastExponent)) { // also for NaN
+	if !(size >= math.Pow10(firstExponent)) { // also for NaN
 		return zeroNumber
 	}
-	size = min(size, math.Pow10(mostExponent))
+	size = min(size, math.Pow10(lastExponent))
 	exponent := int(math.Floor(math.Log10(size)))
 	digits := int(math.Round(scaled(size, 1-exponent)))
 	if digits >= 100 { // 996 is 1.0e3
 		exponent, digits = exponent+1, 10
 	}
-	place := max(exponent-leastExponent, 0)*perDecade + max(digits, 10) - 10 + 1
+	place := max(exponent-firstExponent, 0)*perDecade + max(digits, 10) - 10 + 1
 	place = min(place, zeroNumber)
 	if x < 0 {
 		return zeroNumber - place
@@ -58,7 +58,7 @@ func numberBucket(x float64) int {
 	return zeroNumber + place
 }
 
-// numberOf returns the number that stands for all of a bucket.
+// numberOf returns the number that stands for all numbers of a bucket.
 func numberOf(index int) float64 {
 	place := index - zeroNumber
 	if place == 0 {
@@ -69,7 +69,7 @@ func numberOf(index int) float64 {
 		sign, place = -1, -place
 	}
 	place--
-	return sign * scaled(float64(10+place%perDecade), leastExponent+place/perDecade-1)
+	return sign * scaled(float64(10+place%perDecade), firstExponent+place/perDecade-1)
 }
 
 // scaled returns x times ten to the power of exponent, without the error that a
@@ -86,15 +86,15 @@ func (n *Numbers) Observe(x float64) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return
 	}
-	most := math.Pow10(mostExponent)
-	x = min(max(x, -most), most)
-	one := Numbers{Count: 1, Mean: x, Min: x, Max: x, buckets: Histogram{{numberBucket(x), 1}}}
-	n.Merge(&one)
+	limit := math.Pow10(lastExponent)
+	x = min(max(x, -limit), limit)
+	single := Numbers{Count: 1, Mean: x, Min: x, Max: x, buckets: Histogram{{numberBucket(x), 1}}}
+	n.Merge(&single)
 }
 
-// Merge adds what other counted. Sums of squares would lose the deviation of large
-// numbers that lie close together, such as times; means and differences from them
-// do not (Chan, Golub and LeVeque, 1979).
+// Merge adds the counts of other. Sums of squares would lose the deviation of large numbers
+// that lie close together, such as times; means and differences from them do not (Chan,
+// Golub and LeVeque, 1979).
 func (n *Numbers) Merge(other *Numbers) {
 	if other.Count == 0 {
 		return
@@ -105,16 +105,16 @@ func (n *Numbers) Merge(other *Numbers) {
 		return
 	}
 	count := n.Count + other.Count
-	apart := other.Mean - n.Mean
+	distance := other.Mean - n.Mean
 	part := float64(other.Count) / float64(count)
-	n.squares += other.squares + apart*apart*float64(n.Count)*part
-	n.Mean += apart * part
+	n.squares += other.squares + distance*distance*float64(n.Count)*part
+	n.Mean += distance * part
 	n.Count, n.Min, n.Max = count, min(n.Min, other.Min), max(n.Max, other.Max)
 	n.buckets.Merge(other.buckets)
 }
 
-// Deviation is the standard deviation of the numbers as a sample of more; 0 for
-// fewer than two.
+// Deviation returns the standard deviation of the numbers as a sample, 0 for fewer than
+// two.
 func (n *Numbers) Deviation() float64 {
 	if n.Count < 2 {
 		return 0
@@ -122,7 +122,7 @@ func (n *Numbers) Deviation() float64 {
 	return math.Sqrt(n.squares / float64(n.Count-1))
 }
 
-// Quantile is the number that the share q of all does not exceed; 0 for none.
+// Quantile returns the number that the share q of all does not exceed, 0 if there are none.
 func (n *Numbers) Quantile(q float64) float64 {
 	rank := int64(math.Ceil(q * float64(n.Count)))
 	for _, b := range n.buckets {
@@ -143,16 +143,16 @@ func (n *Numbers) appendTo(dst []byte) []byte {
 }
 
 func (n *Numbers) decode(encoded []byte) error {
-	for _, into := range []*float64{&n.Mean, &n.squares, &n.Min, &n.Max} {
+	for _, target := range []*float64{&n.Mean, &n.squares, &n.Min, &n.Max} {
 		if len(encoded) < 8 {
 			return errNumbersDamaged
 		}
-		*into = math.Float64frombits(binary.LittleEndian.Uint64(encoded))
-		most := math.Pow10(mostExponent)
-		if into == &n.squares {
-			most *= most * 1e20 // no sum of counted numbers comes near
+		*target = math.Float64frombits(binary.LittleEndian.Uint64(encoded))
+		limit := math.Pow10(lastExponent)
+		if target == &n.squares {
+			limit *= limit * 1e20 // no sum of counted numbers comes near
 		}
-		if !(math.Abs(*into) <= most) { // also for NaN
+		if !(math.Abs(*target) <= limit) { // also for NaN
 			return errNumbersDamaged
 		}
 		encoded = encoded[8:]
@@ -165,8 +165,8 @@ func (n *Numbers) decode(encoded []byte) error {
 	return err
 }
 
-// Named is what is kept of numbers by their names: of MaxNames names at most, and of
-// all others together.
+// Named summarizes numbers by their names: at most MaxNames names, and all other numbers
+// together.
 type Named struct {
 	Names map[string]*Numbers
 	Other Numbers
@@ -191,8 +191,8 @@ func (n *Named) at(name string) *Numbers {
 // Observe counts a number under its name.
 func (n *Named) Observe(name string, x float64) { n.at(name).Observe(x) }
 
-// Merge adds what other counted. Names for which there is no room come to the others
-// in the order of the alphabet, so that the same parts have the same sum.
+// Merge adds the counts of other. Names beyond MaxNames count as others, in alphabetical
+// order, so that the same parts have the same sum.
 func (n *Named) Merge(other *Named) {
 	for _, name := range slices.Sorted(maps.Keys(other.Names)) {
 		n.at(name).Merge(other.Names[name])
@@ -200,8 +200,8 @@ func (n *Named) Merge(other *Named) {
 	n.Other.Merge(&other.Other)
 }
 
-// Encode returns the form in which the numbers are stored: name and numbers, each
-// with its length before it. The others have an empty name. It is nil for none.
+// Encode returns the stored form of the numbers: name and numbers, each with its length
+// before it. The others have an empty name. It is nil if there are none.
 func (n *Named) Encode() any {
 	var encoded []byte
 	add := func(name string, numbers *Numbers) {
@@ -220,16 +220,16 @@ func (n *Named) Encode() any {
 	return encoded
 }
 
-// Decode adds what Encode returned.
+// Decode adds the numbers that Encode returned.
 func (n *Named) Decode(encoded []byte) error {
 	part := func() ([]byte, bool) {
 		length, size := binary.Uvarint(encoded)
 		if size <= 0 || length > uint64(len(encoded)-size) {
 			return nil, false
 		}
-		some := encoded[size:][:length]
+		text := encoded[size:][:length]
 		encoded = encoded[size:][length:]
-		return some, true
+		return text, true
 	}
 	for len(encoded) > 0 {
 		name, ok := part()

@@ -10,13 +10,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// near is within the error that is promised, or a rounding of floats.
+// near allows for the promised error, or a rounding of floats.
 func near(got, want, part float64) bool {
 	return math.Abs(got-want) <= math.Abs(want)*part+1e-9
 }
 
-// TestNumbers holds what is kept of numbers, counted in parts that are merged in any
-// order, also as they are stored, against the numbers themselves.
+// TestNumbers counts numbers in parts, merges these in any order, stored or not, and
+// compares the result with the numbers themselves.
 func TestNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scale := rapid.SampledFrom([]float64{1e-8, 0.01, 1, 1000, 1e14}).Draw(t, "scale")
@@ -70,9 +70,9 @@ func TestNumbers(t *testing.T) {
 	})
 }
 
-// TestNumbersOfTwoDigitsAreExact, and any number is near to that of its bucket.
+// TestNumbersOfTwoDigitsAreExact also checks that any number is near to that of its bucket.
 func TestNumbersOfTwoDigitsAreExact(t *testing.T) {
-	for exponent := leastExponent; exponent < mostExponent; exponent++ {
+	for exponent := firstExponent; exponent < lastExponent; exponent++ {
 		for digits := 10; digits < 100; digits++ {
 			for _, sign := range []string{"", "-"} {
 				var x float64
@@ -108,8 +108,8 @@ func TestNumbersOfTwoDigitsAreExact(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded counts the names for which there is no room as one, also where
-// parts are merged that have room each.
+// TestNamesAreBounded checks that names beyond the bound count as one, even if each of the
+// merged parts is within it.
 func TestNamesAreBounded(t *testing.T) {
 	var first, second Named
 	for i := range MaxNames {
@@ -136,8 +136,8 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzNamed holds that no stored form does harm, and that what is read is written as
-// it was.
+// FuzzNamed checks that no stored form does harm, and that numbers are the same after they
+// are stored and read again.
 func FuzzNamed(f *testing.F) {
 	var n Named
 	for i := range 3 {

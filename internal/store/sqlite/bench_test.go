@@ -13,8 +13,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// BenchmarkCommit shows what grouping is worth: rows committed in batches, with
-// (metrics) and without (records) a sync of each.
+// BenchmarkCommit shows the benefit of batches: rows committed with (metrics) and without
+// (records) a sync of each batch.
 func BenchmarkCommit(b *testing.B) {
 	for _, size := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("records/batch=%d", size), func(b *testing.B) {
@@ -58,17 +58,15 @@ func benchmarkCommit(b *testing.B, size int, add func(*recorder.Batch, trace.ID,
 		for i := range size {
 			renew(&batch, i, authority.New(trace.KindPrompt, now))
 		}
-		if err := s.Commit(b.Context(), &batch); err != nil {
-			b.Fatal(err)
-		}
+		mustCommit(b, s, batch)
 		rows += size
 	}
 	b.ReportMetric(float64(processorTime(b)-before)/float64(rows), "cpu-ns/row")
 	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
 }
 
-// BenchmarkRecording is all that recording an evaluation costs: its id, filling
-// the record, the queue, its seal and the row, at a rate that the writer keeps up with.
+// BenchmarkRecording records evaluations: their ids, filling the records, the queue, the
+// seals and the rows, at a rate that the writer keeps up with.
 func BenchmarkRecording(b *testing.B) {
 	for name, sealer := range map[string]*trace.Sealer{"sealed=true": mustSealer(b), "sealed=false": nil} {
 		b.Run(name, func(b *testing.B) { benchmarkRecording(b, sealer) })
@@ -102,8 +100,8 @@ func benchmarkRecording(b *testing.B, sealer *trace.Sealer) {
 	b.ReportMetric(float64(count)/b.Elapsed().Seconds(), "evaluations/s")
 }
 
-// BenchmarkMetrics is acknowledged metrics of many reporters at once: 64 on two
-// processors. Without company a report has a commit and a sync to itself.
+// BenchmarkMetrics has many reporters report metrics at once: 64 on two processors. A
+// report alone has a commit and a sync to itself.
 func BenchmarkMetrics(b *testing.B) {
 	r := openRecorder(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
 	authority := mustAuthority(b)
@@ -124,8 +122,8 @@ func BenchmarkMetrics(b *testing.B) {
 	b.ReportMetric(float64(count.Load())/float64(r.Stats().Commits), "records/commit")
 }
 
-// BenchmarkStart is what an upstream call waits for its start record, one call
-// after the other, and how many gave the wait up.
+// BenchmarkStart shows how long upstream calls wait for their start records, one call after
+// the other, and how many stopped waiting.
 func BenchmarkStart(b *testing.B) {
 	r := openRecorder(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
 	authority, late := mustAuthority(b), 0
@@ -153,9 +151,7 @@ func BenchmarkReply(b *testing.B) {
 			batch.Replies = append(batch.Replies, replyOf(fmt.Sprint("3f0c9c1e-6b1f-4f9e-9a53-", n), 1, now))
 			n++
 		}
-		if err := s.Commit(b.Context(), &batch); err != nil {
-			b.Fatal(err)
-		}
+		mustCommit(b, s, batch)
 	}
 	for _, found := range []bool{true, false} {
 		b.Run(fmt.Sprintf("found=%t", found), func(b *testing.B) {
@@ -176,8 +172,8 @@ func BenchmarkReply(b *testing.B) {
 	}
 }
 
-// BenchmarkEdit commits a set of 1,000 files of which one was edited, to a store that
-// keeps as many sets as it may.
+// BenchmarkEdit commits a set of 1,000 files with one edited, to a store that has the most
+// sets it may.
 func BenchmarkEdit(b *testing.B) {
 	s := mustOpen(b, Config{Path: filepath.Join(b.TempDir(), "traces.db")})
 	set := recorder.Revision{Workspace: "w", Directory: "/srv/definitions"}

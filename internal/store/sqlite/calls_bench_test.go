@@ -10,8 +10,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// BenchmarkCalls is what recording an upstream call costs, its start and its end and
-// the writer's share: as many at once as can be, and 500 a second.
+// BenchmarkCalls records upstream calls, their starts and ends and the writer's share: as
+// many at once as possible, and 500 a second.
 func BenchmarkCalls(b *testing.B) {
 	for _, content := range []int{0, 4 << 10} {
 		for _, pause := range []time.Duration{0, 2 * time.Millisecond} {

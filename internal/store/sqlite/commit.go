@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
@@ -14,7 +15,7 @@ import (
 // traceKeyLength is the length of a key that the store makes, in bytes.
 const traceKeyLength = 32
 
-// TraceKey implements [recorder.Store]. Processes that share a file agree.
+// TraceKey implements [recorder.Store]. Processes that share a file get the same key.
 func (s *Store) TraceKey(ctx context.Context) ([]byte, error) {
 	key, err := storedTraceKey(ctx, s.conn)
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -35,7 +36,7 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if err := s.copyRestOfLog(ctx); err != nil {
+	if err := s.finishCheckpoint(ctx); err != nil {
 		return classify(err)
 	}
 	if err := setDurable(s.writer.once, &s.writer.durable, batch.Durable()); err != nil {
@@ -63,16 +64,10 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 		}
 		return ctx.Err()
 	})
-	if err != nil {
-		return classify(err)
-	}
-	if len(batch.Records) > 0 {
-		s.feed.add(s.insert.inserted, s.insert.traces.from, s.insert.traces.until, s.insert.erasures)
-	}
-	return nil
+	return classify(err)
 }
 
-// usable fails if what is written now would not be found later.
+// usable fails if rows that are written now would not be found later.
 func (s *Store) usable() error {
 	if err := s.shared.damaged(s.file); err != nil {
 		return classify(err)
@@ -80,9 +75,8 @@ func (s *Store) usable() error {
 	return sameFile(s.path, s.file)
 }
 
-// sameFile fails with recorder.ErrReplaced where the file at the path is not the
-// one that was opened. Commits to a file that was deleted or moved succeed, and
-// are lost.
+// sameFile fails with recorder.ErrReplaced if the file at the path is not the one that was
+// opened. Commits to a file that was deleted or moved succeed, and are lost.
 func sameFile(path string, opened os.FileInfo) error {
 	if info, err := os.Stat(path); err != nil || !os.SameFile(info, opened) {
 		return errors.Join(fmt.Errorf("%w: %s was moved or deleted", recorder.ErrReplaced, path), err)
@@ -93,8 +87,8 @@ func sameFile(path string, opened os.FileInfo) error {
 // runner runs a statement without parameters on some connection.
 type runner func(text string) error
 
-// maintains is the runner of the connection that maintains the file. It does not
-// heed the end of ctx: a transaction that began must end.
+// maintains returns the runner of the connection that maintains the file. It ignores the
+// end of ctx: a transaction that began must end.
 func (s *Store) maintains(ctx context.Context) runner {
 	return func(text string) error {
 		_, err := s.conn.ExecContext(context.WithoutCancel(ctx), text)
@@ -102,11 +96,11 @@ func (s *Store) maintains(ctx context.Context) runner {
 	}
 }
 
-// setDurable sets whether the commits of a connection are synced. SQLite takes it
-// only outside of a transaction, and where the statement is prepared.
+// setDurable sets whether the commits of a connection are synced. SQLite accepts it only
+// outside of a transaction, and when it prepares the statement.
 // https://www.sqlite.org/pragma.html#pragma_synchronous
-func setDurable(run runner, is *bool, durable bool) error {
-	if *is == durable {
+func setDurable(run runner, current *bool, durable bool) error {
+	if *current == durable {
 		return nil
 	}
 	level := "NORMAL"
@@ -116,12 +110,12 @@ func setDurable(run runner, is *bool, durable bool) error {
 	if err := run("PRAGMA synchronous = " + level); err != nil {
 		return err
 	}
-	*is = durable
+	*current = durable
 	return nil
 }
 
-// transact runs work in a transaction of the connection that run has. One of
-// database/sql would cost a goroutine each time.
+// transact runs work in a transaction of run's connection. A transaction of database/sql
+// would cost a goroutine.
 func (s *Store) transact(run runner, work func() error) (err error) {
 	s.shared.turn.Lock()
 	defer s.shared.turn.Unlock()
@@ -143,4 +137,24 @@ func (s *Store) transact(run runner, work func() error) (err error) {
 	}
 	committed = true
 	return nil
+}
+
+// transactInTurn runs work in a transaction of a connection other than the Store's, while
+// it holds turn.
+func transactInTurn(ctx context.Context, db beginner, turn *sync.Mutex, work func(*sql.Tx) error) error {
+	turn.Lock()
+	defer turn.Unlock()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := work(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// beginner is a connection, or a pool of one.
+type beginner interface {
+	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
 }

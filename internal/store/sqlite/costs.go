@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -20,34 +19,34 @@ import (
 )
 
 const (
-	// DefaultCostRows is how many rows an answer has without Top.
+	// DefaultCostRows is the number of rows of an answer if Top is 0.
 	DefaultCostRows = 100
 
-	// MaxCostRows is how many rows an answer has at most. The costs of what has no
-	// row are summed as others.
+	// MaxCostRows is the most rows of an answer. The costs of other groups are summed as
+	// Others.
 	MaxCostRows = 10_000
 
-	// maxCostGroups is how many groups are counted at once: some 30 MB. A member
-	// of metadata may have millions of values. Where there are more, the traces are
-	// read twice: the first time to find which groups may be among the rows.
+	// maxCostGroups bounds the groups that are counted at once: some 30 MB. A member of
+	// metadata may have millions of values. If there are more groups, the traces are read
+	// twice, the first time to find the groups that may get a row.
 	maxCostGroups = 100_000
 
-	// costBuckets is what the groups are summed in where there are too many. The
-	// second pass counts the groups of those that cost the most: a quarter as many as
-	// there may be groups, which leaves room for those that share one.
+	// costBuckets is the number of hash buckets in which the first pass sums groups if they
+	// are too many. The second pass counts the groups of the buckets that cost the most, at
+	// most maxCostGroups/4 buckets, as several groups may share one.
 	costBuckets = 1 << 20
 
-	// maxCostName is how much of a name or a value a group has, in bytes.
+	// maxCostName bounds the name or value of a group, in bytes.
 	maxCostName = 256
 
-	// costWindow is how many traces are read at once.
+	// costWindow is the number of traces that are read at once.
 	costWindow = 8192
 )
 
-// CostParts are the names of what costs are summed by, but for metadata.NAME.
+// CostParts are the names of the parts that costs are summed by, except metadata.NAME.
 var CostParts = []string{"workspace", "key", "variant", "endpoint_variant", "api_key", "provider", "model", "day"}
 
-// costColumns are the columns of the parts that a trace has one of.
+// costColumns are the columns of the parts of which a trace has one value.
 var costColumns = map[string]string{
 	"workspace": "workspace", "key": "key", "variant": "variant", "endpoint_variant": "endpoint_variant", "api_key": "api_key",
 }
@@ -57,11 +56,11 @@ const costMetadata = "metadata."
 
 // CostQuery asks for costs.
 type CostQuery struct {
-	// Filter selects calls of endpoints, by all but its workspace and its kind. Its
-	// provider and model select attempts of theirs.
+	// Filter selects calls of endpoints; its workspace and kind are ignored. Its provider
+	// and model select attempts of these calls.
 	Filter trace.Filter
-	// By is what each row is of: some of CostParts, or metadata.NAME, the value of
-	// a top-level member of the calls' metadata.
+	// By names the parts that rows are summed by: some of CostParts, or metadata.NAME for
+	// the value of a top-level member of the calls' metadata.
 	By  []string
 	Top int // the number of rows; 0: DefaultCostRows
 }
@@ -91,34 +90,34 @@ type CostSource struct {
 
 // Costs is the answer to a CostQuery.
 type Costs struct {
-	Rows []CostRow `json:"rows"` // by day, then those that cost the most first
+	Rows []CostRow `json:"rows"` // by day, then by cost, the highest first
 
-	// Others is the sum of what has no row; nil: all has. OtherRows is how many rows
-	// that would be; 0: it is not known.
+	// Others is the sum of the groups without a row; nil: all have one. OtherRows is the
+	// number of these groups; 0: it is not known.
 	Others    *CostSums `json:"others,omitempty"`
 	OtherRows int       `json:"other_rows,omitempty"`
 
 	Total CostSums `json:"total"`
 }
 
-// CostRow is what the calls or the attempts of one group cost.
+// CostRow is the cost of the calls or attempts of one group.
 type CostRow struct {
-	By map[string]string `json:"by"` // a part that they don't have is absent
+	By map[string]string `json:"by"` // a part that the calls don't have is absent
 	CostSums
 }
 
-// CostSums are sums over attempts. All are paid for, also those that did not answer.
+// CostSums are sums over attempts. All are paid for, also failed ones.
 type CostSums struct {
-	// Calls are those with an attempt that counts here and, of the calls that made
-	// none, all. CachedAnswers and Interrupted are of the latter: a cache answered,
-	// or the process ended during the call, whose cost is not known.
+	// Calls counts the calls with an attempt in this group, and calls that made no attempt.
+	// Of the latter, a cache answered CachedAnswers, and the process ended during
+	// Interrupted, whose cost is not known.
 	Calls         int64 `json:"calls"`
 	CachedAnswers int64 `json:"cached_answers,omitempty"`
 	Interrupted   int64 `json:"interrupted,omitempty"`
 
 	Attempts   int64 `json:"attempts"`
-	Unanswered int64 `json:"unanswered,omitempty"` // failed, were cancelled, or lost to a hedge
-	// Unpriced attempts used tokens, and have no cost: their model had no price.
+	Unanswered int64 `json:"unanswered,omitempty"` // failed, cancelled, or lost to a hedge
+	// Unpriced attempts used tokens, but have no cost: their model had no price.
 	Unpriced       int64 `json:"unpriced,omitempty"`
 	UnpricedTokens int64 `json:"unpriced_tokens,omitempty"`
 
@@ -135,27 +134,27 @@ type CostSums struct {
 	EstimatedCost  float64 `json:"estimated_cost_usd,omitempty"`  // of estimated tokens
 	UnansweredCost float64 `json:"unanswered_cost_usd,omitempty"` // of attempts that did not answer
 
-	// ReportedCost is what providers said themselves where that is not what the
-	// price list says, and ListCost what the same attempts cost by the list.
+	// ReportedCost is the cost that providers reported if it differs from the price list,
+	// and ListCost the cost of the same attempts by the list.
 	ReportedCost float64 `json:"reported_cost_usd,omitempty"`
 	ListCost     float64 `json:"list_cost_usd,omitempty"`
 }
 
-// Unknown reports whether there is a cost that is not known.
+// Unknown reports whether the cost of a call or an attempt is not known.
 func (s *CostSums) Unknown() bool { return s.Unpriced+s.Interrupted > 0 }
 
-// weight orders groups: by their cost and, where they have none, by what they used.
+// weight orders groups by cost and, if they have none, by tokens, attempts and calls.
 func (s *CostSums) weight() float64 {
 	return s.Cost + 1e-9*float64(s.PromptTokens+s.CompletionTokens) + 1e-12*float64(s.Attempts+s.Calls)
 }
 
-// Add adds the sums of others.
+// Add adds the sums of another group.
 func (s *CostSums) Add(o *CostSums) {
 	s.Calls += o.Calls
 	s.sum(o)
 }
 
-// sum is Add but for the calls.
+// sum adds the sums of another group, except its calls.
 func (s *CostSums) sum(o *CostSums) {
 	s.CachedAnswers += o.CachedAnswers
 	s.Interrupted += o.Interrupted
@@ -178,24 +177,24 @@ func (s *CostSums) sum(o *CostSums) {
 	s.ListCost += o.ListCost
 }
 
-// SumCosts sums what the calls of endpoints cost, from the traces: the statistics
-// have no attempts. It reads a little at a time, so that it blocks no checkpoint and
-// no writer, and takes some 3 s of a processor for a million calls.
-func SumCosts(ctx context.Context, of []CostSource, q CostQuery) (Costs, error) {
+// SumCosts sums the costs of the calls of endpoints. It reads the traces, as the statistics
+// have no attempts, a little at a time, so that it blocks no checkpoint and no writer. A
+// million calls take about 3 s of processor time.
+func SumCosts(ctx context.Context, sources []CostSource, q CostQuery) (Costs, error) {
 	if err := q.Validate(); err != nil {
 		return Costs{}, err
 	}
-	return newCostSummer(&q, maxCostGroups).run(ctx, of)
+	return newCostSummer(&q, maxCostGroups).run(ctx, sources)
 }
 
-// run reads the traces, twice where there are too many groups.
-func (s *costSummer) run(ctx context.Context, of []CostSource) (Costs, error) {
-	if err := s.readAll(ctx, of); err != nil {
+// run reads the traces, twice if there are too many groups.
+func (s *costSummer) run(ctx context.Context, sources []CostSource) (Costs, error) {
+	if err := s.readAll(ctx, sources); err != nil {
 		return Costs{}, err
 	}
 	if s.buckets != nil {
 		s = s.again()
-		if err := s.readAll(ctx, of); err != nil {
+		if err := s.readAll(ctx, sources); err != nil {
 			return Costs{}, err
 		}
 	}
@@ -205,14 +204,14 @@ func (s *costSummer) run(ctx context.Context, of []CostSource) (Costs, error) {
 // costSummer sums the costs of groups.
 type costSummer struct {
 	q         *CostQuery
-	perTrace  []bool // by part of q.By: it is one of the trace, and not of an attempt
+	perTrace  []bool // by part of q.By: whether it belongs to the trace, not to an attempt
 	groups    map[string]*costGroup
-	most      int       // groups
-	others    costGroup // what no group has
+	maxGroups int
+	others    costGroup // of the groups that are not counted by themselves
 	total     costGroup
-	trace     int64 // the number of the one that is read
+	trace     int64 // the number of the trace that is read
 	seed      maphash.Seed
-	buckets   []float64 // nil: there are not too many groups
+	buckets   []float64 // nil unless there are too many groups
 	candidate []bool    // by bucket; nil in the first pass
 	parser    fastjson.Parser
 	members   fastjson.Parser
@@ -224,7 +223,7 @@ type costSummer struct {
 // costGroup is the sums of a group.
 type costGroup struct {
 	CostSums
-	trace int64 // the last that was counted as a call
+	trace int64 // the last trace that was counted as a call
 }
 
 func (g *costGroup) add(trace int64, sums *CostSums) {
@@ -235,53 +234,48 @@ func (g *costGroup) add(trace int64, sums *CostSums) {
 	g.sum(sums)
 }
 
-// costAttempt is what is read of an attempt.
+// costAttempt is an attempt, and its sums.
 type costAttempt struct {
-	provider, model     string
-	failed, estimated   bool
-	free                bool
-	started             int64
-	prompt, completion  int64
-	cached, write, hour int64
-	reasoning, searches int64
-	cost, list          float64
+	provider, model string
+	started         time.Duration // after the call
+	CostSums
 }
 
 // missingPart is a part that a trace or an attempt does not have.
 const missingPart = "\x00"
 
-func newCostSummer(q *CostQuery, most int) *costSummer {
-	s := &costSummer{q: q, most: most, groups: map[string]*costGroup{}, seed: maphash.MakeSeed(), parts: make([]string, len(q.By))}
+func newCostSummer(q *CostQuery, maxGroups int) *costSummer {
+	s := &costSummer{q: q, maxGroups: maxGroups, groups: map[string]*costGroup{}, seed: maphash.MakeSeed(), parts: make([]string, len(q.By))}
 	for _, part := range q.By {
 		s.perTrace = append(s.perTrace, part != "provider" && part != "model" && part != "day")
 	}
 	return s
 }
 
-// again returns the summer of the second pass, which knows the groups of the buckets
+// again returns the summer of the second pass, which counts only the groups of the buckets
 // that cost the most.
 func (s *costSummer) again() *costSummer {
 	sorted := slices.Clone(s.buckets)
 	slices.Sort(sorted)
-	first := len(sorted) - max(s.most/4, 1)
-	least := sorted[first]
-	above, _ := slices.BinarySearch(sorted, math.Nextafter(least, math.Inf(1)))
+	first := len(sorted) - max(s.maxGroups/4, 1)
+	cutoff := sorted[first]
+	above, _ := slices.BinarySearch(sorted, math.Nextafter(cutoff, math.Inf(1)))
 	ties := above - first
-	next := newCostSummer(s.q, s.most)
+	next := newCostSummer(s.q, s.maxGroups)
 	next.seed = s.seed
 	next.candidate = make([]bool, costBuckets)
 	for i, sum := range s.buckets {
-		tie := sum == least && ties > 0
+		tie := sum == cutoff && ties > 0
 		if tie {
 			ties--
 		}
-		next.candidate[i] = tie || sum > least
+		next.candidate[i] = tie || sum > cutoff
 	}
 	return next
 }
 
-func (s *costSummer) readAll(ctx context.Context, of []CostSource) error {
-	for _, source := range of {
+func (s *costSummer) readAll(ctx context.Context, sources []CostSource) error {
+	for _, source := range sources {
 		if err := s.read(ctx, source); err != nil {
 			return err
 		}
@@ -290,9 +284,9 @@ func (s *costSummer) readAll(ctx context.Context, of []CostSource) error {
 }
 
 // read reads the traces of a workspace.
-func (s *costSummer) read(ctx context.Context, of CostSource) error {
+func (s *costSummer) read(ctx context.Context, source CostSource) error {
 	f := s.q.Filter
-	f.Workspace, f.Kind = of.Workspace, trace.KindEndpoint
+	f.Workspace, f.Kind = source.Workspace, trace.KindEndpoint
 	f.Provider, f.Model = "", "" // of attempts
 	if err := f.Validate(); err != nil {
 		return err
@@ -302,33 +296,33 @@ func (s *costSummer) read(ctx context.Context, of CostSource) error {
 		return err
 	}
 	sources := listSources{index: sourceOf(&f), order: oldestFirst}
-	if err := sources.post(ctx, of.Reader.db, &f, where); err != nil {
+	if err := sources.find(ctx, source.Reader.db, &f); err != nil {
 		return err
 	}
 	end, start := bounds(&f, trace.ID{})
 	limit := before(end)
 	columns := s.columns()
-	for from, more := before(start), true; more; {
-		next, err := sources.furthest(ctx, of.Reader.db, from, limit, costWindow)
+	for cursor, more := before(start), true; more; {
+		next, err := sources.furthest(ctx, source.Reader.db, cursor, limit, costWindow)
 		if err != nil {
 			return err
 		}
-		from, more = next.end, next.more
-		query, args := next.query(columns, where, costWindow)
+		cursor, more = next.end, next.more
+		query, args := next.query(columns, where, -1) // a window of milliseconds may have more than costWindow
 		if query == "" {
 			continue
 		}
-		if err := s.readRows(ctx, of.Reader.db, query, args); err != nil {
+		if err := s.readRows(ctx, source.Reader.db, query, args); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// columns are those of readRows: what each trace has, and the parts that are of
-// traces.
+// columns returns the columns for readRows: three of every trace, and the ones for the
+// query's parts that belong to traces.
 func (s *costSummer) columns() string {
-	list := "time_ms, (state = 'interrupted') + 2 * (cached IS NOT NULL), cost, attempts"
+	list := "time_ms, (state = 'interrupted') + 2 * (cached IS NOT NULL), attempts"
 	metadata := false
 	for _, part := range s.q.By {
 		if column := costColumns[part]; column != "" {
@@ -342,8 +336,8 @@ func (s *costSummer) columns() string {
 	return list
 }
 
-func (s *costSummer) readRows(ctx context.Context, on querier, query string, args []any) (err error) {
-	rows, err := on.QueryContext(ctx, query, args...)
+func (s *costSummer) readRows(ctx context.Context, db querier, query string, args []any) (err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
@@ -352,27 +346,26 @@ func (s *costSummer) readRows(ctx context.Context, on querier, query string, arg
 	if err != nil {
 		return err
 	}
-	row, into := make([]any, len(names)), make([]any, len(names)) // as the driver has them
+	row, targets := make([]any, len(names)), make([]any, len(names)) // with the driver's types
 	for i := range row {
-		into[i] = &row[i]
+		targets[i] = &row[i]
 	}
 	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
+		if err := rows.Scan(targets...); err != nil {
 			return err
 		}
 		s.trace++
-		s.readParts(row[4:])
+		s.readParts(row[3:])
 		millis, _ := row[0].(int64)
 		flags, _ := row[1].(int64)
-		cost, _ := row[2].(float64)
-		attempts, _ := row[3].(string)
-		s.readAttempts(attempts, cost)
+		attempts, _ := row[2].(string)
+		s.readAttempts(attempts)
 		s.count(millis, flags)
 	}
 	return rows.Err()
 }
 
-// readParts reads the parts that are of the trace.
+// readParts reads the parts that belong to the trace.
 func (s *costSummer) readParts(row []any) {
 	var metadata *fastjson.Value
 	for i, part := range s.q.By {
@@ -398,8 +391,8 @@ func (s *costSummer) readParts(row []any) {
 	}
 }
 
-// metadataName returns the value of a member of metadata as the name of a group. The
-// number 7 and the text "7" are one, as for a filter.
+// metadataName returns the value of a member of metadata as the name of a group. The number
+// 7 and the text "7" are one group, as they are in a filter.
 func metadataName(v *fastjson.Value) string {
 	switch v.Type() {
 	case fastjson.TypeNull:
@@ -410,7 +403,7 @@ func metadataName(v *fastjson.Value) string {
 	return cutName(string(v.MarshalTo(nil)))
 }
 
-// cutName cuts a name that is too long, and takes what separates names out of it.
+// cutName cuts a name that is too long, and replaces the separator of names with a space.
 func cutName(name string) string {
 	name = strings.ReplaceAll(name, nameSeparator, " ")
 	if len(name) <= maxCostName {
@@ -423,9 +416,8 @@ func cutName(name string) string {
 	return name[:end] + "…"
 }
 
-// readAttempts reads the attempts of a trace that cost so much. Attempts of an earlier
-// version have no cost of their own: they share that of the trace by their tokens.
-func (s *costSummer) readAttempts(text string, cost float64) {
+// readAttempts reads the attempts of a trace.
+func (s *costSummer) readAttempts(text string) {
 	s.attempts = s.attempts[:0]
 	if text == "" {
 		return
@@ -434,63 +426,38 @@ func (s *costSummer) readAttempts(text string, cost float64) {
 	if err != nil {
 		return // another program wrote it
 	}
-	elements, _ := list.Array()
-	var tokens int64
-	own := cost == 0
-	for _, element := range elements {
-		object, err := element.Object()
-		if err != nil {
-			continue
+	for _, element := range list.GetArray() {
+		if element.Type() == fastjson.TypeObject {
+			s.attempts = append(s.attempts, readCostAttempt(element))
 		}
-		var a costAttempt
-		object.Visit(a.set)
-		s.attempts = append(s.attempts, a)
-		tokens += a.prompt + a.completion
-		own = own || a.cost != 0 || a.free
-	}
-	if own || tokens == 0 {
-		return
-	}
-	for i := range s.attempts {
-		a := &s.attempts[i]
-		a.cost = cost * float64(a.prompt+a.completion) / float64(tokens)
 	}
 }
 
-// set sets a member of an attempt, by its name in the store.
-func (a *costAttempt) set(name []byte, v *fastjson.Value) {
-	switch string(name) {
-	case "provider":
-		a.provider = string(v.GetStringBytes())
-	case "model":
-		a.model = string(v.GetStringBytes())
-	case "code":
-		a.failed = len(v.GetStringBytes()) > 0
-	case "estimated":
-		a.estimated = v.GetBool()
-	case "free":
-		a.free = v.GetBool()
-	case "started_ns":
-		a.started = v.GetInt64()
-	case "prompt_tokens":
-		a.prompt = v.GetInt64()
-	case "completion_tokens":
-		a.completion = v.GetInt64()
-	case "cached_tokens":
-		a.cached = v.GetInt64()
-	case "cache_write_tokens":
-		a.write = v.GetInt64()
-	case "cache_write_hour_tokens":
-		a.hour = v.GetInt64()
-	case "reasoning_tokens":
-		a.reasoning = v.GetInt64()
-	case "web_searches":
-		a.searches = v.GetInt64()
-	case "cost_usd":
-		a.cost = v.GetFloat64()
-	case "list_cost_usd":
-		a.list = v.GetFloat64()
+// readCostAttempt reads an attempt, by the names that its members have in the store.
+func readCostAttempt(v *fastjson.Value) costAttempt {
+	a := costAttempt{
+		provider: string(v.GetStringBytes("provider")), model: string(v.GetStringBytes("model")), started: time.Duration(v.GetInt64("started_ns")),
+		CostSums: CostSums{
+			Attempts: 1, PromptTokens: v.GetInt64("prompt_tokens"), CachedTokens: v.GetInt64("cached_tokens"),
+			CacheWriteTokens: v.GetInt64("cache_write_tokens"), CacheWriteHourTokens: v.GetInt64("cache_write_hour_tokens"),
+			CompletionTokens: v.GetInt64("completion_tokens"), ReasoningTokens: v.GetInt64("reasoning_tokens"),
+			WebSearches: v.GetInt64("web_searches"), Cost: v.GetFloat64("cost_usd"),
+		},
 	}
+	tokens := a.PromptTokens + a.CompletionTokens
+	if len(v.GetStringBytes("code")) > 0 {
+		a.Unanswered, a.UnansweredCost = 1, a.Cost
+	}
+	if v.GetBool("estimated") {
+		a.EstimatedTokens, a.EstimatedCost = tokens, a.Cost
+	}
+	if list := v.GetFloat64("list_cost_usd"); list != 0 {
+		a.ReportedCost, a.ListCost = a.Cost, list
+	}
+	if tokens > 0 && a.Cost == 0 && !v.GetBool("free") {
+		a.Unpriced, a.UnpricedTokens = 1, tokens
+	}
+	return a
 }
 
 // The flags of columns.
@@ -514,33 +481,11 @@ func (s *costSummer) count(millis, flags int64) {
 		if f.Provider != "" && f.Provider != a.provider || f.Model != "" && f.Model != a.model {
 			continue
 		}
-		s.add(a.provider, a.model, millis+a.started/int64(time.Millisecond), a.sums())
+		s.add(a.provider, a.model, millis+a.started.Milliseconds(), &a.CostSums)
 	}
 }
 
-// sums are those of one attempt.
-func (a *costAttempt) sums() *CostSums {
-	tokens := a.prompt + a.completion
-	sums := &CostSums{
-		Attempts: 1, PromptTokens: a.prompt, CachedTokens: a.cached, CacheWriteTokens: a.write, CacheWriteHourTokens: a.hour,
-		CompletionTokens: a.completion, ReasoningTokens: a.reasoning, WebSearches: a.searches, Cost: a.cost,
-	}
-	if a.failed {
-		sums.Unanswered, sums.UnansweredCost = 1, a.cost
-	}
-	if a.estimated {
-		sums.EstimatedTokens, sums.EstimatedCost = tokens, a.cost
-	}
-	if a.list != 0 {
-		sums.ReportedCost, sums.ListCost = a.cost, a.list
-	}
-	if tokens > 0 && a.cost == 0 && !a.free {
-		sums.Unpriced, sums.UnpricedTokens = 1, tokens
-	}
-	return sums
-}
-
-// add adds to the group of the trace's parts, and those of an attempt.
+// add adds to the group of the trace's parts and of an attempt's.
 func (s *costSummer) add(provider, model string, millis int64, sums *CostSums) {
 	s.total.add(s.trace, sums)
 	if g := s.group(provider, model, millis); g != nil {
@@ -553,8 +498,8 @@ func (s *costSummer) add(provider, model string, millis int64, sums *CostSums) {
 	}
 }
 
-// group returns the group of the trace's parts, and those of an attempt, or nil where
-// it is not counted by itself.
+// group returns the group of the trace's parts and of an attempt's, or nil if it is not
+// counted by itself.
 func (s *costSummer) group(provider, model string, millis int64) *costGroup {
 	s.name = s.name[:0]
 	for i, part := range s.q.By {
@@ -576,9 +521,9 @@ func (s *costSummer) group(provider, model string, millis int64) *costGroup {
 	switch {
 	case g != nil:
 		return g
-	case s.buckets != nil, s.candidate != nil && (!s.candidate[s.bucket(s.name)] || len(s.groups) >= 2*s.most):
+	case s.buckets != nil, s.candidate != nil && (!s.candidate[s.bucket(s.name)] || len(s.groups) >= 2*s.maxGroups):
 		return nil
-	case s.candidate == nil && len(s.groups) >= s.most:
+	case s.candidate == nil && len(s.groups) >= s.maxGroups:
 		s.buckets = make([]float64, costBuckets)
 		for name, g := range s.groups {
 			s.buckets[s.bucket([]byte(name))] += g.weight()
@@ -627,18 +572,18 @@ func (s *costSummer) costs() Costs {
 	return answer
 }
 
-// Workspaces returns the names of the workspaces whose traces the file has.
+// Workspaces returns the names of the workspaces that have traces in the file.
 func (r *Reader) Workspaces(ctx context.Context) ([]string, error) {
 	return collect(ctx, r.db, func(scan func(...any) error) (name string, err error) { return name, scan(&name) }, `
 SELECT workspace FROM stats_series
 UNION SELECT workspace FROM traces WHERE seq > (SELECT traces FROM cursors WHERE sink = ?) ORDER BY workspace`, statsCursor)
 }
 
-// Oldest returns the time of the oldest trace, zero where there is none.
+// Oldest returns the time of the oldest trace, zero if there is none.
 func (r *Reader) Oldest(ctx context.Context) (time.Time, error) {
-	id, err := scanID(r.db.QueryRowContext(ctx, "SELECT id FROM traces ORDER BY id LIMIT 1").Scan)
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, nil
+	id, err := oldestTrace(ctx, r.db)
+	if err != nil || id == lastID {
+		return time.Time{}, err
 	}
-	return id.Time(), err
+	return id.Time(), nil
 }

@@ -19,7 +19,7 @@ import (
 // costDay is shortly before midnight, UTC.
 var costDay = time.Date(2026, 11, 1, 23, 59, 50, 0, time.UTC)
 
-// commitCalls stores records, each of an id and with the members that all have.
+// commitCalls stores records, with an id and the members that all have.
 func commitCalls(t testing.TB, s *Store, records ...*trace.Record) {
 	t.Helper()
 	authority := mustAuthority(t)
@@ -35,12 +35,10 @@ func commitCalls(t testing.TB, s *Store, records ...*trace.Record) {
 		}
 		r.ID = authority.New(r.Kind, r.Time)
 	}
-	if err := s.Commit(t.Context(), &recorder.Batch{Records: records}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Records: records})
 }
 
-// costCalls are calls of each sort.
+// costCalls are calls of each kind.
 func costCalls() []*trace.Record {
 	mini := func(a trace.Attempt) trace.Attempt {
 		a.Provider, a.Model = "openai", "gpt-4o-mini"
@@ -70,11 +68,11 @@ func costCalls() []*trace.Record {
 		},
 		{Key: "draft", APIKey: "batch", Cached: true, Model: "gpt-4o-mini"}, // a cache answered
 		{Key: "draft", APIKey: "batch", State: trace.StateInterrupted},
-		{ // An earlier version wrote it.
-			Key: "old", Cost: 0.25,
+		{ // Its attempts were at two providers, and the last of them cost nothing.
+			Key: "mixed", Cost: 0.25,
 			Attempts: []trace.Attempt{
-				{Provider: "azure", Model: "gpt-4o", PromptTokens: 30},
-				mini(trace.Attempt{PromptTokens: 60, CompletionTokens: 10}),
+				{Provider: "azure", Model: "gpt-4o", PromptTokens: 30, Cost: 0.075},
+				mini(trace.Attempt{PromptTokens: 60, CompletionTokens: 10, Cost: 0.175}),
 				{Provider: "azure", Model: "gpt-4o", Code: "connect"},
 			},
 		},
@@ -87,16 +85,16 @@ func TestCosts(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	commitCalls(t, s, costCalls()...)
-	one := []CostSource{{s.Reader, "default"}}
-	both := append(slices.Clone(one), CostSource{s.Reader, "other"})
+	workspace := []CostSource{{s.Reader, "default"}}
+	both := append(slices.Clone(workspace), CostSource{s.Reader, "other"})
 	for name, test := range map[string]struct {
-		of    []CostSource
-		query CostQuery
-		want  string // its rows, as JSON without quotes, a line each
+		sources []CostSource
+		query   CostQuery
+		want    string // its rows, as JSON without quotes, a line each
 	}{
-		"key": {one, CostQuery{By: []string{"key"}}, `
+		"key": {workspace, CostQuery{By: []string{"key"}}, `
 by{key:chat} calls:2 attempts:4 unanswered:2 prompt_tokens:1050 cached_tokens:400 cache_write_tokens:30 cache_write_hour_tokens:20 completion_tokens:115 reasoning_tokens:60 estimated_tokens:15 web_searches:2 cost_usd:0.675 estimated_cost_usd:0.05 unanswered_cost_usd:0.075 reported_cost_usd:0.1 list_cost_usd:0.125
-by{key:old} calls:1 attempts:3 unanswered:1 prompt_tokens:90 completion_tokens:10 cost_usd:0.25
+by{key:mixed} calls:1 attempts:3 unanswered:1 prompt_tokens:90 completion_tokens:10 cost_usd:0.25
 by{key:draft} calls:3 cached_answers:1 interrupted:1 attempts:2 unpriced:1 unpriced_tokens:10 prompt_tokens:14 completion_tokens:6 cost_usd:0`},
 		"model, of all workspaces": {both, CostQuery{By: []string{"provider", "model"}}, `
 by{model:gpt-4o-mini provider:openai} calls:4 attempts:5 unanswered:2 prompt_tokens:1091 cached_tokens:400 cache_write_tokens:30 cache_write_hour_tokens:20 completion_tokens:115 reasoning_tokens:60 estimated_tokens:15 web_searches:2 cost_usd:2.75 estimated_cost_usd:0.05 unanswered_cost_usd:0.075
@@ -108,24 +106,24 @@ by{} calls:2 cached_answers:1 interrupted:1 attempts:0 prompt_tokens:0 completio
 		"workspace": {both, CostQuery{By: []string{"workspace", "endpoint_variant"}, Filter: trace.Filter{APIKey: "web"}}, `
 by{workspace:other} calls:1 attempts:1 prompt_tokens:1 completion_tokens:0 cost_usd:2
 by{workspace:default} calls:2 attempts:4 unanswered:2 prompt_tokens:1050 cached_tokens:400 cache_write_tokens:30 cache_write_hour_tokens:20 completion_tokens:115 reasoning_tokens:60 estimated_tokens:15 web_searches:2 cost_usd:0.675 estimated_cost_usd:0.05 unanswered_cost_usd:0.075 reported_cost_usd:0.1 list_cost_usd:0.125`},
-		"day of the attempt": {one, CostQuery{By: []string{"day", "api_key"}, Filter: trace.Filter{Provider: "openrouter"}}, `
+		"day of the attempt": {workspace, CostQuery{By: []string{"day", "api_key"}, Filter: trace.Filter{Provider: "openrouter"}}, `
 by{api_key:batch day:2026-11-01} calls:1 attempts:1 prompt_tokens:7 completion_tokens:3 cost_usd:0
 by{api_key:web day:2026-11-02} calls:1 attempts:1 prompt_tokens:20 completion_tokens:10 cost_usd:0.1 reported_cost_usd:0.1 list_cost_usd:0.125`},
-		"metadata": {one, CostQuery{By: []string{"metadata.tier", "variant", "metadata.customer"}, Filter: trace.Filter{Model: "gpt-4o-mini"}}, `
+		"metadata": {workspace, CostQuery{By: []string{"metadata.tier", "variant", "metadata.customer"}, Filter: trace.Filter{Model: "gpt-4o-mini"}}, `
 by{metadata.customer:acme metadata.tier:1 variant:en} calls:1 attempts:1 prompt_tokens:1000 cached_tokens:400 cache_write_tokens:30 cache_write_hour_tokens:20 completion_tokens:100 reasoning_tokens:60 web_searches:2 cost_usd:0.5
 by{} calls:1 attempts:1 prompt_tokens:60 completion_tokens:10 cost_usd:0.175
 by{metadata.customer:acme metadata.tier:1 variant:nl} calls:1 attempts:2 unanswered:2 prompt_tokens:30 completion_tokens:5 estimated_tokens:15 cost_usd:0.075 estimated_cost_usd:0.05 unanswered_cost_usd:0.075`},
-		"metadata, other types": {one, CostQuery{By: []string{"metadata.tier"}, Filter: trace.Filter{Key: "draft", Provider: "groq"}}, `
+		"metadata, other types": {workspace, CostQuery{By: []string{"metadata.tier"}, Filter: trace.Filter{Key: "draft", Provider: "groq"}}, `
 by{metadata.tier:{a:1}} calls:1 attempts:1 unpriced:1 unpriced_tokens:10 prompt_tokens:7 completion_tokens:3 cost_usd:0`},
-		"a customer": {one, CostQuery{By: []string{"metadata.trial"}, Filter: trace.Filter{Variant: "en", Metadata: []trace.MetadataMatch{{Name: "customer", Value: `"acme"`}}}}, `
+		"a customer": {workspace, CostQuery{By: []string{"metadata.trial"}, Filter: trace.Filter{Variant: "en", Metadata: []trace.MetadataMatch{{Name: "customer", Value: `"acme"`}}}}, `
 by{metadata.trial:true} calls:1 attempts:1 prompt_tokens:1000 cached_tokens:400 cache_write_tokens:30 cache_write_hour_tokens:20 completion_tokens:100 reasoning_tokens:60 web_searches:2 cost_usd:0.5`},
-		"the top": {one, CostQuery{By: []string{"model"}, Top: 1}, `
+		"the top": {workspace, CostQuery{By: []string{"model"}, Top: 1}, `
 by{model:gpt-4o-mini} calls:3 attempts:4 unanswered:2 prompt_tokens:1090 cached_tokens:400 cache_write_tokens:30 cache_write_hour_tokens:20 completion_tokens:115 reasoning_tokens:60 estimated_tokens:15 web_searches:2 cost_usd:0.75 estimated_cost_usd:0.05 unanswered_cost_usd:0.075
 others(5) calls:6 cached_answers:1 interrupted:1 attempts:5 unanswered:1 unpriced:1 unpriced_tokens:10 prompt_tokens:64 completion_tokens:16 cost_usd:0.175 reported_cost_usd:0.1 list_cost_usd:0.125`},
-		"a time": {one, CostQuery{By: []string{"key"}, Filter: trace.Filter{Since: costDay.Add(time.Hour)}}, ""},
+		"a time": {workspace, CostQuery{By: []string{"key"}, Filter: trace.Filter{Since: costDay.Add(time.Hour)}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			costs, err := SumCosts(t.Context(), test.of, test.query)
+			costs, err := SumCosts(t.Context(), test.sources, test.query)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,18 +132,18 @@ others(5) calls:6 cached_answers:1 interrupted:1 attempts:5 unanswered:1 unprice
 			}
 		})
 	}
-	costs, err := SumCosts(t.Context(), one, CostQuery{By: []string{"model"}})
+	costs, err := SumCosts(t.Context(), workspace, CostQuery{By: []string{"model"}})
 	if err != nil || costs.Total.Calls != 6 || costs.Total.Attempts != 9 || !costs.Total.Unknown() {
 		t.Errorf("%+v, %v", costs.Total, err)
 	}
 	for _, query := range []CostQuery{{By: []string{"colour"}}, {By: []string{"metadata."}}, {By: []string{"key", "key"}}, {By: []string{"key"}, Top: MaxCostRows + 1}} {
-		if _, err := SumCosts(t.Context(), one, query); err == nil {
+		if _, err := SumCosts(t.Context(), workspace, query); err == nil {
 			t.Errorf("%+v is taken", query)
 		}
 	}
 }
 
-// costLines are the rows and the others, a line each.
+// costLines returns the rows and the others, a line each.
 func costLines(t *testing.T, c *Costs) string {
 	t.Helper()
 	var lines []string
@@ -173,12 +171,12 @@ func costLines(t *testing.T, c *Costs) string {
 
 func round(dollars float64) float64 { return float64(int64(dollars*1e9+0.5)) / 1e9 }
 
-// TestCostsOfManyValues has more values of a member than are counted at once: the
-// rows are those that cost the most all the same, and nothing is lost.
+// TestCostsOfManyValues has more values of a member than are counted at once: the rows are
+// still the most expensive ones, and no cost is lost.
 func TestCostsOfManyValues(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
-	const values, most = 2000, 40
+	const values, limit = 2000, 40
 	var records []*trace.Record
 	for n := range 2 * values {
 		cost := 0.001
@@ -192,12 +190,12 @@ func TestCostsOfManyValues(t *testing.T) {
 	}
 	commitCalls(t, s, records...)
 	query := CostQuery{By: []string{"metadata.user"}, Top: 5}
-	summer := newCostSummer(&query, most)
+	summer := newCostSummer(&query, limit)
 	costs, err := summer.run(t.Context(), []CostSource{{s.Reader, "default"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if summer.buckets == nil || len(summer.groups) > most {
+	if summer.buckets == nil || len(summer.groups) > limit {
 		t.Fatalf("%d groups, and no second pass", len(summer.groups))
 	}
 	var users []string
@@ -219,6 +217,55 @@ func TestCostsOfManyValues(t *testing.T) {
 	}
 }
 
+// TestCostsOfAConversation sums calls of a conversation that only reports name, on the
+// calls or on their decisions.
+func TestCostsOfAConversation(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	var calls []*trace.Record
+	authority := mustAuthority(t)
+	for n := range 6 {
+		decision := authority.Decide(costDay.Add(time.Duration(n)*time.Minute), 1)
+		calls = append(calls, &trace.Record{
+			ID: decision.Trace(trace.KindEndpoint, 0), Decision: decision.ID(), Time: costDay, Workspace: "default", Kind: trace.KindEndpoint,
+			Attempts: []trace.Attempt{{Provider: "openai", Model: "m", Cost: float64(int(1) << n)}},
+		})
+	}
+	calls[5].Metadata = []byte(`{"conversation_id":"c"}`)
+	report := func(m trace.Metrics) *trace.Metrics {
+		m.Workspace, m.Time, m.ConversationID = "default", costDay, new("c")
+		return &m
+	}
+	mustCommit(t, s, recorder.Batch{Records: calls, Metrics: []*trace.Metrics{
+		report(trace.Metrics{TraceID: calls[0].ID}), report(trace.Metrics{Decision: calls[2].Decision}), report(trace.Metrics{TraceID: calls[3].ID}),
+	}})
+	costs, err := SumCosts(t.Context(), []CostSource{{s.Reader, "default"}}, CostQuery{By: []string{"key"}, Filter: trace.Filter{ConversationID: "c"}})
+	if err != nil || costs.Total.Cost != 1+4+8+32 {
+		t.Errorf("%+v, %v", costs.Total, err)
+	}
+}
+
+// TestCostsOfAMillisecond has more calls in one millisecond than are read at once.
+func TestCostsOfAMillisecond(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	const count = costWindow + 100
+	var calls []*trace.Record
+	for range count {
+		calls = append(calls, &trace.Record{Time: costDay, Key: "k"})
+	}
+	commitCalls(t, s, calls...)
+	other := make([]*trace.Record, denseRows*costWindow)
+	for n := range other {
+		other[n] = &trace.Record{Time: costDay.Add(time.Hour), Kind: trace.KindPrompt, Key: "other"}
+	}
+	commitCalls(t, s, other...)
+	costs, err := SumCosts(t.Context(), []CostSource{{s.Reader, "default"}}, CostQuery{Filter: trace.Filter{Key: "k"}})
+	if err != nil || costs.Total.Calls != count {
+		t.Errorf("%d calls of %d, %v", costs.Total.Calls, count, err)
+	}
+}
+
 func TestNamesOfCosts(t *testing.T) {
 	long := strings.Repeat("é", maxCostName)
 	for name, want := range map[string]string{
@@ -230,7 +277,7 @@ func TestNamesOfCosts(t *testing.T) {
 	}
 }
 
-// TestCostsOfAFile reads what a reader needs that knows nothing of the store.
+// TestCostsOfAFile reads the workspaces and the oldest time of a file.
 func TestCostsOfAFile(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})

@@ -33,10 +33,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// writeUntilKilled records for ever and prints what was acknowledged: "m ID" for
-// metrics that were stored, "s ID" for an upstream call whose start was.
+// writeUntilKilled records without end and prints what it acknowledged: "m ID" for stored
+// metrics, "s ID" for an upstream call whose start is stored.
 func writeUntilKilled(path string) error {
-	r := recorder.New(recorder.Options{Open: Opener(Config{Path: path}), Calls: path})
+	r := recorder.New(recorder.Options{Open: opener(Config{Path: path}), Calls: path})
 	r.Open()
 	ctx := context.Background()
 	key, err := r.TraceKey(ctx)
@@ -48,10 +48,10 @@ func writeUntilKilled(path string) error {
 		return err
 	}
 	var output sync.Mutex
-	acknowledge := func(what string, id trace.ID) {
+	acknowledge := func(kind string, id trace.ID) {
 		output.Lock()
 		defer output.Unlock()
-		fmt.Printf("%s %s\n", what, id)
+		fmt.Printf("%s %s\n", kind, id)
 	}
 	for range 8 {
 		go func() {
@@ -78,9 +78,9 @@ func writeUntilKilled(path string) error {
 	}
 }
 
-// TestKillLosesNothingAcknowledged kills a writing process again and again: what
-// it acknowledged must be in the file, which must be whole, and what it was
-// doing upstream must show.
+// TestKillLosesNothingAcknowledged kills a writing process again and again. The file must
+// be whole and have the rows that the process acknowledged, and show its running upstream
+// calls.
 func TestKillLosesNothingAcknowledged(t *testing.T) {
 	t.Parallel()
 	rounds := 25
@@ -132,7 +132,7 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 	t.Logf("%d rounds, %d metrics acknowledged, upstream calls: %v", rounds, len(metrics), states)
 }
 
-// killedRound runs a child for a moment, kills it and returns what it had
+// killedRound runs a child for a moment, kills it and returns the rows that it had
 // acknowledged.
 func killedRound(t *testing.T, path string) (metrics, calls []trace.ID) {
 	t.Helper()
@@ -153,12 +153,12 @@ func killedRound(t *testing.T, path string) (metrics, calls []trace.ID) {
 		if kill == nil { // from the first acknowledgement on, at any moment
 			kill = time.AfterFunc(rand.N(120*time.Millisecond), func() { _ = child.Process.Kill() })
 		}
-		what, text, _ := strings.Cut(lines.Text(), " ")
+		kind, text, _ := strings.Cut(lines.Text(), " ")
 		id, ok := trace.ParseID(text)
 		if !ok {
 			continue // the line that was being written
 		}
-		switch what {
+		switch kind {
 		case "m":
 			metrics = append(metrics, id)
 		case "s":

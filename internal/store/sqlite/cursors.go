@@ -10,26 +10,26 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// activeSink is a sink that a drain serves, and how far it has got.
+// activeSink is a sink that a drain serves, and its position.
 type activeSink struct {
 	name, workspace string
 	trace.Position
 }
 
-// awaits reports whether the sink has yet to have a row.
+// awaits reports whether the sink has yet to get a row.
 func (a *activeSink) awaits(t *table, r row) bool {
 	return a.workspace == r.workspace && t.position(a.Position) < r.seq
 }
 
-// workspaceOf is the workspace of a sink: its name is WORKSPACE/SINK.
+// workspaceOf returns the workspace of a sink: its name is WORKSPACE/SINK.
 func workspaceOf(sink string) string {
 	return sink[:max(strings.LastIndexByte(sink, '/'), 0)]
 }
 
-func readSinks(ctx context.Context, from queryer, names []string) ([]activeSink, error) {
+func readSinks(ctx context.Context, db queryer, names []string) ([]activeSink, error) {
 	sinks := make([]activeSink, 0, len(names))
 	for _, name := range names {
-		position, err := readCursor(ctx, from, name)
+		position, err := readCursor(ctx, db, name)
 		if err != nil {
 			return nil, err
 		}
@@ -39,8 +39,8 @@ func readSinks(ctx context.Context, from queryer, names []string) ([]activeSink,
 }
 
 // readCursor reads a sink's position, which is zero before its first delivery.
-func readCursor(ctx context.Context, from queryer, sink string) (p trace.Position, err error) {
-	err = from.QueryRowContext(ctx, "SELECT traces, metrics, versions, erasures FROM cursors WHERE sink = ?", sink).
+func readCursor(ctx context.Context, db queryer, sink string) (p trace.Position, err error) {
+	err = db.QueryRowContext(ctx, "SELECT traces, metrics, versions, erasures FROM cursors WHERE sink = ?", sink).
 		Scan(&p.Traces, &p.Metrics, &p.Versions, &p.Erasures)
 	if errors.Is(err, sql.ErrNoRows) {
 		return trace.Position{}, nil
@@ -48,14 +48,13 @@ func readCursor(ctx context.Context, from queryer, sink string) (p trace.Positio
 	return p, err
 }
 
-// forgetErasures deletes the erasures from before the time that all sinks have
-// taken.
+// forgetErasures deletes the erasures before a time that all sinks have taken.
 func forgetErasures(ctx context.Context, conn *sql.Conn, before time.Time, sinks []activeSink) error {
 	const all = 1<<63 - 1
-	told := int64(all)
+	taken := int64(all)
 	for _, sink := range sinks {
-		told = min(told, sink.Erasures)
+		taken = min(taken, sink.Erasures)
 	}
-	_, err := conn.ExecContext(ctx, "DELETE FROM erasures WHERE time_ms < ? AND seq <= ?", before.UnixMilli(), told)
+	_, err := conn.ExecContext(ctx, "DELETE FROM erasures WHERE time_ms < ? AND seq <= ?", before.UnixMilli(), taken)
 	return err
 }

@@ -16,21 +16,35 @@ import (
 // errCheckFailed is wrapped by the errors that SQLite's check of the file finds.
 var errCheckFailed = errors.New("the database is damaged")
 
-// checkUntil looks for damage in the background: reading a large file takes
-// seconds.
+// checkUntil looks for damage in the background: reading a large file takes seconds.
 // https://www.sqlite.org/pragma.html#pragma_quick_check
 func (s *Store) checkUntil(ctx context.Context) { _ = s.verify(ctx, "quick_check") }
 
-// verify has SQLite look at every page of the file.
-func (r *Reader) verify(ctx context.Context, check string) error {
+// verify checks every page of the file.
+func (r *Reader) verify(ctx context.Context, check string) (err error) {
+	tx, err := beginRead(ctx, r.db)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endRead(tx)) }()
+	// FTS5 checks a table against the connection's last reading of it. This reads it again.
+	periods, err := readPeriods(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, period := range periods {
+		if _, err := queryInt(ctx, tx, fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM %[1]s WHERE %[1]s MATCH '0')", termsTable(period))); err != nil {
+			return err
+		}
+	}
 	var verdict string
-	if err := r.db.QueryRowContext(ctx, "PRAGMA "+check+"(1)").Scan(&verdict); err != nil {
+	if err := tx.QueryRowContext(ctx, "PRAGMA "+check+"(1)").Scan(&verdict); err != nil {
 		return err
 	}
 	if verdict == "ok" {
 		return nil
 	}
-	err := fmt.Errorf("%w: %s", errCheckFailed, verdict)
+	err = fmt.Errorf("%w: %s", errCheckFailed, verdict)
 	if r.file != nil {
 		sharedOf(r.path).found(r.file, err)
 	}
@@ -105,9 +119,9 @@ func salvageTraceKey(ctx context.Context, path string) ([]byte, error) {
 
 // storedTraceKey reads the trace key, and fails with sql.ErrNoRows when none
 // was made.
-func storedTraceKey(ctx context.Context, from queryer) ([]byte, error) {
+func storedTraceKey(ctx context.Context, db queryer) ([]byte, error) {
 	var key []byte
-	err := from.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'trace_key'").Scan(&key)
+	err := db.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'trace_key'").Scan(&key)
 	return key, err
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// inUse is a file that a recorder writes to.
+// inUse is a file to which a recorder writes.
 type inUse struct {
 	*recorder.Recorder
 	config    Config
@@ -40,7 +40,7 @@ func useFile(t *testing.T) *inUse {
 	t.Helper()
 	u := &inUse{path: filepath.Join(t.TempDir(), "a.db"), ids: mustAuthority(t), log: &logBuffer{}}
 	u.config = Config{
-		Path: u.path, Retention: time.Hour, Logger: slog.New(slog.NewTextHandler(u.log, nil)),
+		Path: u.path, CurrentRetention: always(time.Hour), Logger: slog.New(slog.NewTextHandler(u.log, nil)),
 		OnSetAside: func(aside string) {
 			u.setAside.Add(1)
 			u.asideName.Store(&aside)
@@ -73,10 +73,10 @@ func (u *inUse) fill(t *testing.T) {
 	}
 }
 
-// copyLog has the database hold everything.
+// copyLog copies the log into the database.
 func (u *inUse) copyLog(t *testing.T) {
 	t.Helper()
-	db, err := openDatabase(besideDSN(u.path), 1)
+	db, err := openDatabase(secondWriterDSN(u.path), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func (u *inUse) copyLog(t *testing.T) {
 	})
 }
 
-// keepLog has the log hold what is written from now on: no checkpoint copies
-// frames that a reader's transaction began before.
+// keepLog keeps all later writes in the log: no checkpoint copies frames that a reader's
+// transaction began before.
 func (u *inUse) keepLog(t *testing.T) {
 	t.Helper()
 	reader, err := OpenReader(t.Context(), u.path)
@@ -122,13 +122,13 @@ func (u *inUse) overwrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const from = 48 * pageBytes // behind the schema and what the store keeps for itself
-	garbage := make([]byte, size-from)
+	const start = 48 * pageBytes // after the schema and the store's own tables
+	garbage := make([]byte, size-start)
 	random := rand.New(rand.NewPCG(7, 8))
 	for i := range garbage {
 		garbage[i] = byte(random.Uint32())
 	}
-	if _, err := file.WriteAt(garbage, from); err != nil {
+	if _, err := file.WriteAt(garbage, start); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -174,9 +174,8 @@ func (u *inUse) mustStore(t *testing.T) {
 	}
 }
 
-// TestDamageInUse damages a file under a running recorder. Each of the finders
-// has the file set aside at once. All that is acknowledged from then on is in the
-// new file.
+// TestDamageInUse damages a file under a running recorder. Each way to find the damage has
+// the file set aside at once. The new file has all rows that are acknowledged later.
 func TestDamageInUse(t *testing.T) {
 	t.Parallel()
 	type finder func(*testing.T, *inUse) error
@@ -244,7 +243,7 @@ func TestDamageInUse(t *testing.T) {
 		"the retention": func(t *testing.T, u *inUse) error {
 			// The writer of the same file in another configuration.
 			config := u.config
-			config.Retention = time.Nanosecond
+			config.CurrentRetention = always(time.Nanosecond)
 			s, err := Open(t.Context(), config)
 			if err != nil {
 				return err
@@ -269,7 +268,7 @@ func TestDamageInUse(t *testing.T) {
 	}
 }
 
-// TestIdleStoreIsReplaced has nothing but a read find the damage.
+// TestIdleStoreIsReplaced has only a read find the damage.
 func TestIdleStoreIsReplaced(t *testing.T) {
 	t.Parallel()
 	u := useFile(t)
@@ -318,8 +317,8 @@ func TestShortFileIsDamage(t *testing.T) {
 	}
 }
 
-// TestDamageElsewhere has a file that was moved away turn out to be damaged,
-// which is nothing to the one that took its place.
+// TestDamageElsewhere finds damage in a file that was moved away: the file in its place
+// goes on.
 func TestDamageElsewhere(t *testing.T) {
 	t.Parallel()
 	u := useFile(t)
@@ -363,8 +362,8 @@ func TestNoFalseDamage(t *testing.T) {
 	}
 }
 
-// TestFileOfAnotherIsLeftAlone has another process set the damaged file aside
-// before this one does: the file it began is used, not set aside too.
+// TestFileOfAnotherIsLeftAlone has another process set the damaged file aside first: this
+// process uses the file that the other began.
 func TestFileOfAnotherIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	if err := mustOpen(t, Config{Path: path}).Close(); err != nil {

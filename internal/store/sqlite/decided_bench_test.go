@@ -11,9 +11,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// BenchmarkDecided shows what the members of a decision cost a trace to insert, in
-// CPU and in bytes of the file: of a configuration that a split answered and of a
-// prompt, at the log policy metadata.
+// BenchmarkDecided shows what the members of a decision cost an inserted trace, in CPU and
+// in bytes of the file, for a configuration that a split answered and for a prompt, at the
+// log policy metadata.
 func BenchmarkDecided(b *testing.B) {
 	for _, kind := range []trace.Kind{trace.KindRemoteConfig, trace.KindPrompt} {
 		for _, decided := range []bool{false, true} {
@@ -25,7 +25,7 @@ func BenchmarkDecided(b *testing.B) {
 func benchmarkDecided(b *testing.B, kind trace.Kind, decided bool) {
 	path := filepath.Join(b.TempDir(), "a.db")
 	s := mustOpen(b, Config{Path: path})
-	mustKeep(b, s) // alone: nothing else writes
+	mustKeep(b, s) // the only writer
 	authority, now := mustAuthority(b), time.Now()
 	batch := recorder.Batch{}
 	for range 256 {
@@ -49,9 +49,7 @@ func benchmarkDecided(b *testing.B, kind trace.Kind, decided bool) {
 				r.ID = authority.New(kind, now)
 			}
 		}
-		if err := s.Commit(b.Context(), &batch); err != nil {
-			b.Fatal(err)
-		}
+		mustCommit(b, s, batch)
 		rows += len(batch.Records)
 	}
 	b.ReportMetric(float64(processorTime(b)-before)/float64(rows), "cpu-ns/row")

@@ -17,18 +17,18 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// decidedBatch is a request with a prompt, an endpoint and a configuration, and
-// another prompt that is of no decision.
-func decidedBatch(authority *trace.Authority, at time.Time) (decision trace.ID, of []*trace.Record, batch recorder.Batch) {
+// decidedBatch is a request with a prompt, an endpoint and a configuration, and another
+// prompt without a decision.
+func decidedBatch(authority *trace.Authority, at time.Time) (decision trace.ID, traces []*trace.Record, batch recorder.Batch) {
 	ids := authority.Decide(at, 3)
 	for i, kind := range []trace.Kind{trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig} {
 		r := fullRecord(ids.Trace(kind, i), at)
 		r.Kind, r.Key, r.Decision, r.Arm = kind, kind.String(), ids.ID(), "b"
-		of = append(of, r)
+		traces = append(traces, r)
 	}
 	alone := fullRecord(authority.New(trace.KindPrompt, at), at)
 	alone.Kind, alone.Key = trace.KindPrompt, "alone"
-	return ids.ID(), of, recorder.Batch{Records: append(slices.Clone(of), alone)}
+	return ids.ID(), traces, recorder.Batch{Records: append(slices.Clone(traces), alone)}
 }
 
 // onDecision is a report with members that not every kind of trace takes.
@@ -40,8 +40,8 @@ func onDecision(decision trace.ID, at time.Time) *trace.Metrics {
 	}
 }
 
-// TestReportsOnADecision are stored once, and shown by each of its traces with what
-// the trace's kind takes, beside those on the trace itself.
+// TestReportsOnADecision stores them once. Each of its traces shows the members that its
+// kind takes, together with the reports on the trace itself.
 func TestReportsOnADecision(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
@@ -49,7 +49,7 @@ func TestReportsOnADecision(t *testing.T) {
 	decision, traces, batch := decidedBatch(authority, at)
 	batch.Metrics = []*trace.Metrics{
 		onDecision(decision, at), {TraceID: traces[2].ID, Workspace: "default", Time: at, Values: []byte(`{"n":2}`)}, onDecision(decision, at.Add(time.Second)),
-		{Decision: decision, Workspace: "default", Time: at, Score: new(1.0)}, // of which a configuration takes nothing
+		{Decision: decision, Workspace: "default", Time: at, Score: new(1.0)}, // a configuration takes none of its members
 		{Decision: decision, Workspace: "other", Time: at, Score: new(1.0)},
 	}
 	mustCommit(t, s, batch)
@@ -72,10 +72,10 @@ func TestReportsOnADecision(t *testing.T) {
 	if n := len(want[traces[2].ID]); n != 3 {
 		t.Fatalf("%d reports on the configuration", n)
 	}
-	check := func(what string, id trace.ID, got []trace.Metrics) {
+	check := func(name string, id trace.ID, got []trace.Metrics) {
 		t.Helper()
 		if diff := cmp.Diff(want[id], got, cmpopts.IgnoreFields(trace.Metrics{}, "UUID"), cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 	for _, r := range batch.Records {
@@ -115,7 +115,7 @@ func TestReportsOnADecision(t *testing.T) {
 	}
 }
 
-// TestManyReportsOnADecision are bounded as those on a trace are.
+// TestManyReportsOnADecision checks that they are bounded as those on a trace are.
 func TestManyReportsOnADecision(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	decision, traces, batch := decidedBatch(mustAuthority(t), time.UnixMilli(1790000000123))
@@ -130,7 +130,7 @@ func TestManyReportsOnADecision(t *testing.T) {
 	}
 }
 
-// TestExportsOfLargeDecisions are in pieces, each with all reports of its traces.
+// TestExportsOfLargeDecisions come in parts, each with all reports of its traces.
 func TestExportsOfLargeDecisions(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
@@ -153,11 +153,11 @@ func TestExportsOfLargeDecisions(t *testing.T) {
 	}
 }
 
-// TestErasingDecisions: a report on a decision that is chosen chooses all traces of
-// it. What is chosen otherwise takes the reports on its decision, and no other trace.
+// TestErasingDecisions: a chosen report on a decision chooses all traces of it. A trace
+// that is chosen otherwise takes the reports on its decision with it, and no other trace.
 func TestErasingDecisions(t *testing.T) {
 	ada := trace.Selector{Workspace: "default", MetadataName: "by", MetadataValue: `"ada"`}
-	byID := trace.Selector{Workspace: "default", Decision: trace.ID{1}} // or what the decision's is
+	byID := trace.Selector{Workspace: "default", Decision: trace.ID{1}} // or the selector of the decision
 	for name, test := range map[string]struct {
 		selector trace.Selector
 		change   func(batch *recorder.Batch, traces []*trace.Record)
@@ -222,9 +222,9 @@ func TestErasingDecisions(t *testing.T) {
 	}
 }
 
-// TestRetentionOfReportsOnDecisions is by the age of the decision.
+// TestRetentionOfReportsOnDecisions checks that the age of the decision counts.
 func TestRetentionOfReportsOnDecisions(t *testing.T) {
-	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), Retention: 48 * time.Hour})
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), CurrentRetention: always(48 * time.Hour)})
 	authority, now := mustAuthority(t), time.Now()
 	for _, age := range []time.Duration{50 * time.Hour, 47 * time.Hour, 0} {
 		decision, _, batch := decidedBatch(authority, now.Add(-age))
@@ -242,44 +242,9 @@ func TestRetentionOfReportsOnDecisions(t *testing.T) {
 	}
 }
 
-// TestMigrationToDecisions: what was recorded and counted before is there, and a
-// decision's traces are found although their ids are not successive.
-func TestMigrationToDecisions(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.db")
-	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
-	decision := authority.New(trace.KindDecision, at)
-	far := authority.New(trace.KindPrompt, at.Add(time.Minute))
-	makeOldFile(t, path, 10,
-		fmt.Sprintf(`INSERT INTO traces (id, time_ms, workspace, kind, key, state, status, variant, decision_id, shared) VALUES
-			(X'%x', 1790000000123, 'default', 'prompt', 'k', 'ended', 200, 'nl', X'%x', 1)`, far[:], decision[:]),
-		fmt.Sprintf(`INSERT INTO decisions (id, time_ms, workspace, metadata) VALUES (X'%x', 1790000000123, 'default', '{"a":1}')`, decision[:]),
-		fmt.Sprintf(`INSERT INTO metrics (id, trace_id, time_ms, workspace, score) VALUES (randomblob(16), X'%x', 1790000000123, 'default', 50)`, far[:]),
-		`INSERT INTO stats_series VALUES (3, 'default', 'prompt', 'k', 'nl')`,
-		`INSERT INTO stats (series, hours, start, traces, errors, cached, prompt_tokens, completion_tokens, total_tokens, cost, reports, scores, score_sum)
-			VALUES (3, 1, 497222, 1, 0, 0, 0, 0, 0, 0, 1, 1, 50), (3, 24, 497208, 1, 0, 0, 0, 0, 0, 0, 1, 1, 50)`,
-		`UPDATE cursors SET traces = 1, metrics = 1 WHERE sink = 'stats'`)
-	s := mustOpen(t, Config{Path: path})
-	page, err := s.Traces(t.Context(), trace.Filter{Workspace: "default", Decision: decision}, trace.ID{}, 10, time.Minute)
-	if err != nil || len(page.Records) != 1 || page.Records[0].ID != far || string(page.Records[0].Metadata) != `{"a":1}` {
-		t.Errorf("%+v, %v", page, err)
-	}
-	if metrics, err := s.MetricsFor(t.Context(), far); err != nil || len(metrics) != 1 {
-		t.Errorf("%+v, %v", metrics, err)
-	}
-	for _, by := range []Groups{ByVariant, ByArm | ByVersion} {
-		stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Interval: Overall, By: by})
-		if err != nil || len(stats.Rows) != 1 || stats.Rows[0].Traces != 1 || *stats.Rows[0].ScoreMean != 50 || (stats.Rows[0].Variant == "nl") != (by == ByVariant) {
-			t.Errorf("%+v, %v", stats, err)
-		}
-	}
-	if err := s.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestReportsCountOnce has a step count after each thing that is stored, or after all
-// but the reader counts the rest: under each trace that ended, with what its kind
-// takes, whichever is stored first.
+// TestReportsCountOnce stores reports and traces in several orders. A step counts after
+// each of the first batches, and the reader counts the others. A report counts under each
+// ended trace, with the members that its kind takes.
 func TestReportsCountOnce(t *testing.T) {
 	authority, at := mustAuthority(t), time.Now().Add(-time.Minute)
 	decision, traces, _ := decidedBatch(authority, at)
@@ -294,7 +259,7 @@ func TestReportsCountOnce(t *testing.T) {
 		reportFirst: {{Metrics: []*trace.Metrics{report}}, {Records: []*trace.Record{prompt}}, {Records: []*trace.Record{endpoint}}, {Records: []*trace.Record{config}}},
 		startFirst:  {{Interrupted: []*trace.Record{&start}, Records: []*trace.Record{prompt, config}}, {Metrics: []*trace.Metrics{report}}, {Records: []*trace.Record{endpoint}}},
 	} {
-		for counted := range len(steps) + 1 { // by steps, the rest by the reader
+		for counted := range len(steps) + 1 { // by steps, the others by the reader
 			t.Run(fmt.Sprintf("%s, %d counted", name, counted), func(t *testing.T) {
 				s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 				k := mustKeep(t, s)
@@ -341,7 +306,7 @@ func TestReportsCountOnceWhereverStepsEnd(t *testing.T) {
 			counted := map[string]int64{}
 			for i, to := range steps[1:] {
 				from, step := steps[i], tallies{}
-				if _, err := step.countTraces(t.Context(), s.conn, from.traces, to.traces, 100, all, nil); err != nil {
+				if _, err := step.countTraces(t.Context(), s.conn, from.traces, to.traces, 100, all); err != nil {
 					t.Fatal(err)
 				}
 				if err := step.countLate(t.Context(), s.conn, from.traces, to.traces, from.metrics, all); err != nil {
@@ -361,14 +326,13 @@ func TestReportsCountOnceWhereverStepsEnd(t *testing.T) {
 	}
 }
 
-// TestTracesByConversation finds traces by the conversation and the chain that their
-// own metadata names, or a report on them or on their decision, posted or not, page
-// by page. Pages end within a request.
+// TestTracesByConversation finds traces by the conversation and the chain that their own
+// metadata names, or a report on them or on their decision, with and without terms, page by
+// page. Pages end within a request.
 func TestTracesByConversation(t *testing.T) {
-	for _, posted := range []bool{false, true} {
-		t.Run(fmt.Sprintf("posted=%t", posted), func(t *testing.T) {
+	for _, byTerms := range []bool{false, true} {
+		t.Run(fmt.Sprintf("byTerms=%t", byTerms), func(t *testing.T) {
 			s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
-			k := mustKeep(t, s)
 			authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
 			var batch recorder.Batch
 			var want []trace.ID
@@ -386,10 +350,7 @@ func TestTracesByConversation(t *testing.T) {
 				at = at.Add(time.Duration(len(want)%2) * time.Millisecond)
 			}
 			mustCommit(t, s, batch)
-			if posted {
-				mustPost(t, k)
-				s.postedFirst = true
-			}
+			s.termsFirst = byTerms
 			slices.SortFunc(want, compareIDs)
 			slices.Reverse(want)
 			f := trace.Filter{Workspace: "default", ConversationID: "c1"}

@@ -11,8 +11,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// BenchmarkShared shows from what size on, for requests of how many answers, it
-// pays to store once what the answers share.
+// BenchmarkShared shows for which sizes, and for how many answers of a request, it pays to
+// store shared members once.
 func BenchmarkShared(b *testing.B) {
 	for _, answers := range []int{2, 10, 100} {
 		for _, size := range []int{64, 256, 1024, 16 << 10} {
@@ -49,9 +49,7 @@ func benchmarkShared(b *testing.B, answers, size int, once bool) {
 			}
 			batch.Records[i] = r
 		}
-		if err := s.Commit(b.Context(), &batch); err != nil {
-			b.Fatal(err)
-		}
+		mustCommit(b, s, batch)
 		for _, r := range batch.Records {
 			trace.ReleaseRecord(r)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// answersOf are the records of a request of the default workspace with several
-// keys, of which every second logs its content.
+// answersOf returns the records of a request of the default workspace with several keys.
+// Every second record logs its content.
 func answersOf(authority *trace.Authority, at time.Time, count int, shared *trace.Shared) []*trace.Record {
 	records := make([]*trace.Record, count)
 	decision := authority.New(trace.KindDecision, at)
@@ -31,7 +31,7 @@ func answersOf(authority *trace.Authority, at time.Time, count int, shared *trac
 	return records
 }
 
-// shownAs is how a record that shares members is read: with them.
+// shownAs returns a record that shares members as it is read: with them.
 func shownAs(r *trace.Record) *trace.Record {
 	shown := *r
 	if s := shown.Shared; s != nil {
@@ -52,7 +52,7 @@ func fullShared(text string) *trace.Shared {
 	}
 }
 
-// countDecisions counts the rows of decisions, and those that have content.
+// countDecisions counts the rows of decisions, and the rows with content.
 func countDecisions(t testing.TB, s *Store) (rows, contents int64) {
 	t.Helper()
 	err := s.conn.QueryRowContext(t.Context(), "SELECT count(*), count(coalesce(context, variables)) FROM decisions").Scan(&rows, &contents)
@@ -69,8 +69,8 @@ func wantDecisions(t testing.TB, s *Store, when string, rows, contents int64) {
 	}
 }
 
-// TestSharedMembersAreShownOnEveryTrace, wherever traces are read, though they
-// are stored once.
+// TestSharedMembersAreShownOnEveryTrace reads traces in every way: they show the members
+// that are stored once.
 func TestSharedMembersAreShownOnEveryTrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
@@ -78,13 +78,13 @@ func TestSharedMembersAreShownOnEveryTrace(t *testing.T) {
 	authority := mustAuthority(t)
 	records := answersOf(authority, at, 6, fullShared("ada"))
 	records[0].Notes = []string{"1 undeclared variables"}
-	// One of a prompt, and one with all that a call has.
+	// One trace of a prompt, and one with all members that a call has.
 	records[2].Kind, records[2].Variant, records[2].Provider, records[2].Model = trace.KindPrompt, "nl", "openai", "m"
 	full := fullRecord(authority.New(trace.KindEndpoint, at), at)
 	full.Metadata, full.Context, full.Variables = nil, nil, nil
 	full.Decision, full.Shared, full.SharesContent = records[0].Decision, records[0].Shared, true
 	alone := fullRecord(authority.New(trace.KindEndpoint, at), at)
-	alone.Decision = records[0].Decision // it belongs to it, and has members of its own
+	alone.Decision = records[0].Decision // it belongs to the decision, and has members of its own
 	records = append(records, full, alone)
 	mustCommit(t, s, recorder.Batch{Records: records[:4]})
 	mustCommit(t, s, recorder.Batch{Records: records[4:]})
@@ -97,11 +97,11 @@ func TestSharedMembersAreShownOnEveryTrace(t *testing.T) {
 		listed.Context, listed.Variables, listed.Messages, listed.Response, listed.ToolCalls = nil, nil, nil, nil, nil
 		short = append(short, &listed)
 	}
-	check := func(what string, want, got []*trace.Record, err error) {
+	check := func(name string, want, got []*trace.Record, err error) {
 		t.Helper()
 		byID := cmpopts.SortSlices(func(a, b *trace.Record) bool { return compareIDs(a.ID, b.ID) < 0 })
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), byID); diff != "" || err != nil {
-			t.Errorf("%s (-want +got): %v\n%s", what, err, diff)
+			t.Errorf("%s (-want +got): %v\n%s", name, err, diff)
 		}
 	}
 	var got []*trace.Record
@@ -135,7 +135,7 @@ func TestSharedMembersAreShownOnEveryTrace(t *testing.T) {
 	check("the list by other metadata", nil, page.Records, err)
 }
 
-// TestSharedMembersOfAnInterruptedCall are those that its start shared.
+// TestSharedMembersOfAnInterruptedCall shows the members that its start shared.
 func TestSharedMembersOfAnInterruptedCall(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
@@ -154,8 +154,8 @@ func TestSharedMembersOfAnInterruptedCall(t *testing.T) {
 	wantDecisions(t, s, "after the crash", 1, 1)
 }
 
-// TestDecisionsGoWithTheLastOfTheirTraces, and their content with the last that
-// shows it: nothing is left without a trace, and no trace without its row.
+// TestDecisionsGoWithTheLastOfTheirTraces, and their content with the last trace that shows
+// it: no decision is left without a trace, and no trace without its row.
 func TestDecisionsGoWithTheLastOfTheirTraces(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, now := mustAuthority(t), time.Now()
@@ -182,7 +182,7 @@ func TestDecisionsGoWithTheLastOfTheirTraces(t *testing.T) {
 	wantDecisions(t, s, "once that was written again", 1, 0)
 	remove(2)
 	wantDecisions(t, s, "with none left", 0, 0)
-	mustCommit(t, s, recorder.Batch{Records: records[3:]}) // that came late
+	mustCommit(t, s, recorder.Batch{Records: records[3:]}) // the late ones
 	wantDecisions(t, s, "with one that came late", 1, 1)
 	if got, err := s.Trace(t.Context(), records[3].ID); err != nil || string(got.Context) != `{"plan":"ada"}` {
 		t.Errorf("%+v, %v", got, err)
@@ -192,7 +192,7 @@ func TestDecisionsGoWithTheLastOfTheirTraces(t *testing.T) {
 func TestRetentionDeletesDecisions(t *testing.T) {
 	t.Parallel()
 	limit := int64(0)
-	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), Retention: time.Hour, CurrentMaxSize: func() int64 { return limit }})
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), CurrentRetention: always(time.Hour), CurrentMaxSize: func() int64 { return limit }})
 	authority, now := mustAuthority(t), time.Now()
 	text := string(bytes.Repeat([]byte("x"), 10_000))
 	for _, age := range []time.Duration{2 * time.Hour, 30 * time.Minute, 0} {
@@ -221,12 +221,12 @@ func TestRetentionDeletesDecisions(t *testing.T) {
 	if used() > limit || rows == 0 || rows > 25 {
 		t.Errorf("%d decisions are left, in %d bytes of %d", rows, used(), limit)
 	}
-	for what, query := range map[string]string{
+	for part, query := range map[string]string{
 		"decisions without a trace": "SELECT count(*) FROM decisions WHERE id NOT IN (SELECT decision_id FROM traces WHERE shared IS NOT NULL)",
 		"traces without a decision": "SELECT count(*) FROM traces WHERE shared IS NOT NULL AND decision_id NOT IN (SELECT id FROM decisions)",
 	} {
 		if n, err := queryInt(t.Context(), s.conn, query); err != nil || n != 0 {
-			t.Errorf("%d %s (%v)", n, what, err)
+			t.Errorf("%d %s (%v)", n, part, err)
 		}
 	}
 	if err := s.Check(t.Context()); err != nil {
@@ -234,9 +234,9 @@ func TestRetentionDeletesDecisions(t *testing.T) {
 	}
 }
 
-// TestErasureOfSharedMembers erases some of the traces of a request, by what was
-// reported on them, and then all of them by what they share. What no trace shows
-// any more is gone from the bytes of the file.
+// TestErasureOfSharedMembers erases some of the traces of a request by reports on them, and
+// then all of them by their shared members. Content that no trace shows any more is gone
+// from the bytes of the file.
 func TestErasureOfSharedMembers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
@@ -256,21 +256,21 @@ func TestErasureOfSharedMembers(t *testing.T) {
 			}
 		}
 		mustCommit(t, s, batch)
-		has := func(text string, want bool) {
+		check := func(text string, want bool) {
 			t.Helper()
 			if bytes.Contains(rawBytes(t, path), []byte(text)) != want {
 				t.Errorf("%q in the file: %t, want %t", text, !want, want)
 			}
 		}
-		has("the context.", true)
+		check("the context.", true)
 
 		erased, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", ConversationID: "c1"})
 		if err != nil || erased.Traces != 50 {
 			t.Fatalf("%+v, %v", erased, err)
 		}
-		has("the context.", false)
-		has("the variables.", false)
-		has("the metadata.", true)
+		check("the context.", false)
+		check("the variables.", false)
+		check("the metadata.", true)
 		if got, err := s.Trace(t.Context(), records[0].ID); err != nil || !bytes.Equal(got.Metadata, shared.Metadata) {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -278,8 +278,8 @@ func TestErasureOfSharedMembers(t *testing.T) {
 		if err != nil || erased.Traces != 50 {
 			t.Fatalf("%+v, %v", erased, err)
 		}
-		has("the metadata.", false)
-		has("another's context", true)
+		check("the metadata.", false)
+		check("another's context", true)
 		wantDecisions(t, s, "of others", 1, 1)
 		if _, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", MetadataName: "user", MetadataValue: `"bob"`}); err != nil {
 			t.Fatal(err)
@@ -288,7 +288,8 @@ func TestErasureOfSharedMembers(t *testing.T) {
 	}
 }
 
-// TestErasureCountsWhatGoesWithATrace: the writer waits for each transaction.
+// TestErasureCountsWhatGoesWithATrace: shared members count once in the size of a
+// transaction.
 func TestErasureCountsWhatGoesWithATrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
@@ -314,31 +315,7 @@ func TestErasureCountsWhatGoesWithATrace(t *testing.T) {
 	}
 }
 
-// TestMigrationOfDecisions: what was stored before shows what it showed.
-func TestMigrationOfDecisions(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.db")
-	makeOldFile(t, path, 7, `INSERT INTO traces (id, time_ms, workspace, kind, key, state, status, notes, metadata, context, variables)
-VALUES (X'00112233445566778899aabbccddeeff', 12, 'default', 'prompt', 'k', 'ended', 200, '["n"]', '{"user":"ada"}', '{"c":1}', '{"v":1}')`)
-	s := mustOpen(t, Config{Path: path})
-	want := &trace.Record{
-		ID:   trace.ID{0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff},
-		Time: time.UnixMilli(12), Workspace: "default", Kind: trace.KindPrompt, Key: "k", Status: 200,
-		Notes: []string{"n"}, Metadata: []byte(`{"user":"ada"}`), Context: []byte(`{"c":1}`), Variables: []byte(`{"v":1}`),
-	}
-	got, err := s.Trace(t.Context(), want.ID)
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
-		t.Errorf("%v, %s", err, diff)
-	}
-	if err := s.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	erased, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", MetadataName: "user", MetadataValue: `"ada"`})
-	if err != nil || erased.Traces != 1 {
-		t.Errorf("%+v, %v", erased, err)
-	}
-}
-
-// TestListsAreBoundedByWhatTheyShow, and so what follows the traces.
+// TestListsAreBoundedByWhatTheyShow checks lists, and following the traces.
 func TestListsAreBoundedByWhatTheyShow(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	text := bytes.Repeat([]byte("x"), answerBytes/8)
@@ -353,7 +330,8 @@ func TestListsAreBoundedByWhatTheyShow(t *testing.T) {
 	}
 }
 
-// TestDeliveriesAreBoundedByWhatTheyShow, not by what is stored of it.
+// TestDeliveriesAreBoundedByWhatTheyShow counts the shared members of each trace, though
+// they are stored once.
 func TestDeliveriesAreBoundedByWhatTheyShow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})

@@ -7,20 +7,21 @@ import (
 	"strings"
 )
 
-// walLimit is what the log is cut back to after a burst, in bytes.
+// walLimit is the size to which the log is truncated after a burst, in bytes.
 const walLimit = 32 << 20
 
 // busyTimeoutMillis is how long a statement waits for a lock that another
 // process holds on the file.
 const busyTimeoutMillis = 5000
 
-// dsn is how a file is opened.
+// dsn is a file and the options to open it.
 type dsn struct {
 	path, uri string
 	pragmas   []string // in uri too, as the driver takes them
 }
 
-// fileURI is the path as an SQLite URI, so that no character of it is special.
+// fileURI returns the path as an SQLite URI, in which no character is special.
+// https://www.sqlite.org/uri.html
 func fileURI(path string, query url.Values) string {
 	path = filepath.ToSlash(path)
 	if filepath.IsAbs(path) && !strings.HasPrefix(path, "/") {
@@ -29,8 +30,8 @@ func fileURI(path string, query url.Values) string {
 	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: query.Encode()}).String()
 }
 
-// writerDSN sets what concerns the connection alone. What would change the file
-// waits until it is known to be ours.
+// writerDSN sets options of the connection alone. Those that would change the file wait
+// until it is known to be ours.
 func writerDSN(path string) dsn {
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
@@ -39,17 +40,18 @@ func writerDSN(path string) dsn {
 		fmt.Sprintf("journal_size_limit(%d)", walLimit),
 		"temp_store(MEMORY)",
 		"trusted_schema(OFF)",
-		// Deleted content must not stay in the file: an erasure could not find
-		// what is left of a row that was replaced or moved before.
-		// FAST costs no more writing, and leaves free pages to the erasure.
+		// Deleted content must not stay in the file: an erasure could not find the bytes of
+		// a row that was replaced or moved before. FAST costs no more writing, and leaves
+		// free pages to the erasure.
+		// https://www.sqlite.org/pragma.html#pragma_secure_delete
 		"secure_delete(FAST)",
 	}
 	return dsn{path, fileURI(path, url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}), pragmas}
 }
 
-// besideDSN is that of a connection that writes to a file which another made.
-// More pragmas may be given.
-func besideDSN(path string, pragmas ...string) dsn {
+// secondWriterDSN returns the dsn of another connection that writes to an existing file, with
+// more pragmas.
+func secondWriterDSN(path string, pragmas ...string) dsn {
 	return dsn{path: path, uri: fileURI(path, url.Values{
 		"mode": {"rw"},
 		"_pragma": append([]string{

@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"fmt"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -11,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestHowAnswersEndedIsKept, with the prompt that was sent, also of records that
-// have nothing else of an upstream call.
+// TestHowAnswersEndedIsKept, with the prompt that was sent, also for records without other
+// members of an upstream call.
 func TestHowAnswersEndedIsKept(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, now := mustAuthority(t), time.Now()
@@ -36,7 +34,7 @@ func TestHowAnswersEndedIsKept(t *testing.T) {
 	}
 }
 
-// TestCutAnswersAreFoundByTheirIndex, as few as they are.
+// TestCutAnswersAreFoundByTheirIndex, which has only them.
 func TestCutAnswersAreFoundByTheirIndex(t *testing.T) {
 	for reason, index := range map[string]string{
 		"stop": "sqlite_autoindex_traces_1", "tool_calls": "sqlite_autoindex_traces_1", "length": "traces_cut", "content_filter": "traces_cut",
@@ -44,36 +42,5 @@ func TestCutAnswersAreFoundByTheirIndex(t *testing.T) {
 		if s := sourceOf(&trace.Filter{Workspace: "default", FinishReason: reason}); s.index != index {
 			t.Errorf("%s is looked for in %s", reason, s.index)
 		}
-	}
-}
-
-// TestMigrationOfEndings: calls that were interrupted had a status.
-func TestMigrationOfEndings(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.db")
-	var rows []string
-	for i, state := range []string{"ended", "interrupted", "started"} {
-		rows = append(rows, fmt.Sprintf("INSERT INTO traces (id, time_ms, workspace, kind, key, state, status, provider) VALUES (X'%032d', 12, 'default', 'endpoint', 'k', '%s', 200, 'p')", i, state))
-	}
-	rows = append(rows,
-		"INSERT INTO stats_series (id, workspace, kind, key, variant) VALUES (1, 'default', 'endpoint', 'k', '')",
-		"INSERT INTO stats VALUES (1, 24, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL)")
-	makeOldFile(t, path, 6, rows...)
-	s := mustOpen(t, Config{Path: path})
-	if err := s.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	for i, want := range []int{200, 0, 0} {
-		record, err := s.Trace(t.Context(), trace.ID{15: byte(i)})
-		if err != nil || record.Status != want || record.Provider != "p" || record.FinishReason != "" {
-			t.Errorf("%+v, %v", record, err)
-		}
-	}
-	page, err := s.Traces(t.Context(), trace.Filter{Workspace: "default", Status: 200}, trace.ID{}, 10, time.Minute)
-	if err != nil || len(page.Records) != 1 || page.Records[0].State != trace.StateEnded {
-		t.Errorf("with status 200: %+v, %v", page.Records, err)
-	}
-	stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Interval: Overall})
-	if err != nil || !slices.ContainsFunc(stats.Rows, func(r StatsRow) bool { return r.Traces == 8 && r.FinishReasons == FinishReasons{} }) {
-		t.Errorf("%+v, %v", stats, err)
 	}
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -20,17 +19,17 @@ import (
 )
 
 const (
-	// What one transaction of an erasure deletes, in rows and in bytes of their
-	// content (about), and what one query looks at, in rows. The writer of the file
-	// waits for the transaction. SQLite can't restart the log during the query.
+	// One transaction deletes at most eraseRows and about eraseBytes of content: the file's
+	// writer waits for it. One query looks at eraseScan rows: SQLite can't restart the log
+	// meanwhile.
 	eraseRows  = 500
 	eraseBytes = 1 << 20
 	eraseScan  = 20_000
 
-	// pageBytes is what a page of the log holds.
+	// pageBytes is the size of a page, of the file and of its log.
 	pageBytes = 4 << 10
 
-	// eraseIDs is how many traces and decisions one part of an erasure names.
+	// eraseIDs bounds the traces and decisions that one part of an erasure names.
 	eraseIDs = 5_000
 
 	// cleanTime bounds how long an erasure waits for the readers that still need
@@ -39,16 +38,16 @@ const (
 )
 
 // Erase deletes the traces that the selector chooses, the reports on them and on their
-// decisions, and the replies that name them, of what was stored when it began. A report on
-// a decision that the selector chooses, it chooses all traces of. It keeps the selector
-// for the sinks, to which it is delivered. When Erase returns without an error, nothing of
-// what it deleted is left in the bytes of the file and its log; after an error it may be
-// called again. It does not find a reply whose trace the retention deleted before: that
-// reply expires within a day.
+// decisions, and the replies that name them, as far as they were stored when it began. If
+// the selector chooses a report on a decision, it chooses all traces of the decision. Erase
+// stores the selector, which outboxes deliver to the sinks. If it returns no error, no
+// bytes of the deleted rows are left in the file and its log; after an error it may be
+// called again. It does not find a reply whose trace the retention has deleted: that reply
+// expires within a day.
 //
-// Erase works on a connection of its own, a little at a time, also while a Store
-// writes to the file. What is written meanwhile, such as the end of a call, belongs
-// to the next erasure.
+// Erase works on a connection of its own, a little at a time, also while a Store writes to
+// the file. Rows that are written meanwhile, such as the end of a call, belong to the next
+// erasure.
 func Erase(ctx context.Context, path string, selector trace.Selector) (trace.Erased, error) {
 	return openAndErase(ctx, path, selector, false)
 }
@@ -78,7 +77,7 @@ func erase(ctx context.Context, path string, selector trace.Selector, dry bool) 
 	if err != nil {
 		return trace.Erased{}, err
 	}
-	db, err := openDatabase(besideDSN(path, "secure_delete(ON)"), 1)
+	db, err := openDatabase(secondWriterDSN(path, "secure_delete(ON)"), 1)
 	if err != nil {
 		return trace.Erased{}, err
 	}
@@ -88,11 +87,14 @@ func erase(ctx context.Context, path string, selector trace.Selector, dry bool) 
 		return trace.Erased{}, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := checkSchema(ctx, conn); err != nil {
+	if err := checkFormat(ctx, conn); err != nil {
+		return trace.Erased{}, err
+	}
+	if err := checkLayout(ctx, conn); err != nil {
 		return trace.Erased{}, err
 	}
 	e := &erasure{conn: conn, turn: turnOf(path), selector: selector, dry: dry}
-	steps := []func(context.Context) error{e.begin, e.find, e.delete, e.forgetRefusals, e.cleanBlocks, e.clean}
+	steps := []func(context.Context) error{e.begin, e.find, e.delete, e.forgetRefusals, e.mergeTerms, e.clean}
 	if dry {
 		steps = []func(context.Context) error{e.begin, e.find, e.count}
 	}
@@ -101,23 +103,23 @@ func erase(ctx context.Context, path string, selector trace.Selector, dry bool) 
 			return e.erased, err
 		}
 	}
-	return e.erased, sameFile(path, file) // or the next one's is still to be erased
+	return e.erased, sameFile(path, file) // a file that replaced it has not been erased
 }
 
-// erasure is an erasure that is under way. It keeps what it found in temporary
-// tables of its connection, in memory.
+// erasure is a running erasure. It keeps the ids that it found in temporary tables of its
+// connection, in memory.
 type erasure struct {
 	conn     *sql.Conn
 	turn     *sync.Mutex
 	selector trace.Selector
-	dry      bool           // nothing is told to the sinks, and nothing deleted
+	dry      bool           // it only counts: the sinks learn nothing, and no row is deleted
 	marks    trace.Position // the greatest seq of each table when it began
 	began    time.Time
 	erased   trace.Erased
-	logged   int64 // about how long the log became since it was copied, in pages
+	logged   int64 // about how much the log grew since it was copied, in pages
 }
 
-// begin marks what the erasure concerns, for itself and for the sinks.
+// begin notes where each table ends, and stores the selector for the sinks.
 func (e *erasure) begin(ctx context.Context) error {
 	if _, err := e.conn.ExecContext(ctx, `
 CREATE TEMP TABLE doomed (n INTEGER PRIMARY KEY, trace_id BLOB NOT NULL UNIQUE, named_by INTEGER);
@@ -129,11 +131,11 @@ CREATE TEMP TABLE doomed_replies (n INTEGER NOT NULL, seq INTEGER NOT NULL, PRIM
 		if e.marks, err = readGreatest(ctx, tx); err != nil {
 			return err
 		}
-		return e.tell(ctx, tx, nil)
+		return e.announce(ctx, tx, nil)
 	})
 }
 
-// count counts what was found.
+// count counts the rows that find found.
 func (e *erasure) count(ctx context.Context) (err error) {
 	for _, c := range []struct {
 		count *int64
@@ -151,8 +153,8 @@ func (e *erasure) count(ctx context.Context) (err error) {
 	return nil
 }
 
-// tell keeps the erasure, or a part of it, for the sinks.
-func (e *erasure) tell(ctx context.Context, tx *sql.Tx, reportedOn []byte) error {
+// announce stores the erasure, or a part of it, for the sinks.
+func (e *erasure) announce(ctx context.Context, tx *sql.Tx, reportedOn []byte) error {
 	if e.dry {
 		return nil
 	}
@@ -163,9 +165,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.began.UnixMilli(), e.selector.Workspace, 
 	return err
 }
 
-// tellReported names to the sinks what reports chose: a sink may have a trace, and
-// never get the report that says whose it is.
-func (e *erasure) tellReported(ctx context.Context) error {
+// announceReported names the traces that reports chose to the sinks: a sink may have such a
+// trace, and never get the report that says whose it is.
+func (e *erasure) announceReported(ctx context.Context) error {
 	ids, err := collect(ctx, e.conn, scanID, "SELECT trace_id FROM doomed WHERE named_by IS NOT NULL ORDER BY n")
 	if err != nil {
 		return err
@@ -175,7 +177,7 @@ func (e *erasure) tellReported(ctx context.Context) error {
 		for i := range part {
 			list = append(list, part[i][:]...)
 		}
-		if err := e.transact(ctx, func(tx *sql.Tx) error { return e.tell(ctx, tx, list) }); err != nil {
+		if err := e.transact(ctx, func(tx *sql.Tx) error { return e.announce(ctx, tx, list) }); err != nil {
 			return err
 		}
 	}
@@ -194,7 +196,7 @@ func (e *erasure) find(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := e.tellReported(ctx); err != nil {
+	if err := e.announceReported(ctx); err != nil {
 		return err
 	}
 	if err := e.findByDecision(ctx); err != nil {
@@ -206,7 +208,8 @@ SELECT n, seq FROM replies CROSS JOIN doomed AS d ON d.trace_id = `+repliedTo+` 
 	return err
 }
 
-// findNamed finds what names the conversation or has the member of the metadata.
+// findNamed finds the traces that name the conversation or have the member of metadata,
+// themselves or in a report.
 func (e *erasure) findNamed(ctx context.Context) error {
 	match := e.selector.Match()
 	if e.selector.ConversationID != "" {
@@ -216,7 +219,7 @@ func (e *erasure) findNamed(ctx context.Context) error {
 		}
 		match = trace.MetadataMatch{Name: "conversation_id", Value: string(value)}
 	}
-	// The reports come second: they set named_by also where the trace's row says so.
+	// The reports come second: they set named_by even if the trace's own row matches.
 	if err := e.findByMetadata(ctx, tracesTable, "NULL", match); err != nil {
 		return err
 	}
@@ -231,13 +234,14 @@ WHERE conversation_id = ? AND workspace = ? AND seq <= ? GROUP BY trace_id`+name
 	return err
 }
 
-// repliedTo is what a reply is about: a trace or, to a report on one, a decision.
+// repliedTo is the subject of a reply: a trace or, if it answered a report on a decision,
+// the decision.
 const repliedTo = "coalesce(replies.trace_id, replies.decision_id)"
 
-// findByDecision adds the traces of the decisions on which a chosen report is, and
-// then the decisions of all chosen traces, whose reports may say anything of them.
-// These choose no further traces: one that is chosen by what was reported on it
-// alone is no reason to delete others.
+// findByDecision adds the traces of the decisions on which there are chosen reports, and
+// then the decisions of all chosen traces, as reports on these may say anything about the
+// traces. The latter choose no further traces: a trace that only a report on it chose is no
+// reason to delete others.
 func (e *erasure) findByDecision(ctx context.Context) error {
 	low, high := trace.KindDecision.IDBytes()
 	decisions, err := collect(ctx, e.conn, scanID, "SELECT trace_id FROM doomed WHERE substr(trace_id, 7, 1) IN (?, ?)", []byte{low}, []byte{high})
@@ -259,73 +263,41 @@ WHERE t.decision_id IS NOT NULL AND t.seq <= ? AND t.workspace = ?`, e.marks.Tra
 // named ends an insertion into doomed of traces that may be in it already.
 const named = " ON CONFLICT (trace_id) DO UPDATE SET named_by = excluded.named_by"
 
-// findByMetadata reads the table, eraseScan rows at a time, but for the traces that
-// are posted: of these it looks up those that may match.
+// findByMetadata looks up the traces that may match in the index, and reads all reports,
+// eraseScan at a time.
 func (e *erasure) findByMetadata(ctx context.Context, t *table, namedBy string, match trace.MetadataMatch) error {
 	var where clauses
 	if err := where.metadata(t.metadata, []trace.MetadataMatch{match}); err != nil {
 		return err
 	}
-	query := fmt.Sprintf("INSERT INTO doomed (trace_id, named_by) SELECT %s, %s FROM %s WHERE seq > ? AND seq <= ? AND workspace = ? AND %s IS NOT NULL AND %s ORDER BY seq",
-		t.id, namedBy, t.name, t.metadata, where.and()) + named
-	mark, from := t.position(e.marks), int64(0)
-	if t == tracesTable {
-		var err error
-		if from, err = e.findPosted(ctx, match, strings.Replace(query, "WHERE", "WHERE seq IN (SELECT value FROM json_each(?)) AND", 1), where.args); err != nil {
-			return err
-		}
+	find := func(source string, args ...any) error {
+		_, err := e.conn.ExecContext(ctx, fmt.Sprintf("INSERT INTO doomed (trace_id, named_by) SELECT %s, %s FROM %s AND seq <= ? AND workspace = ? AND %s IS NOT NULL AND %s ORDER BY seq",
+			t.id, namedBy, source, t.metadata, where.and())+named, slices.Concat(args, []any{t.position(e.marks), e.selector.Workspace}, where.args)...)
+		return err
 	}
-	for from < mark {
-		to, err := queryInt(ctx, e.conn, fmt.Sprintf(
-			"SELECT coalesce(max(seq), ?) FROM (SELECT seq FROM %s WHERE seq > ? ORDER BY seq LIMIT ?)", t.name), mark, from, eraseScan)
+	if t == tracesTable {
+		return e.eachIndexed(ctx, match, func(milliseconds []int64) error {
+			return find("("+rangesQuery+") CROSS JOIN traces INDEXED BY sqlite_autoindex_traces_1 WHERE id >= first AND id < last", packRanges(milliseconds)...)
+		})
+	}
+	mark := t.position(e.marks)
+	for seq := int64(0); seq < mark; {
+		end, err := queryInt(ctx, e.conn, fmt.Sprintf(
+			"SELECT coalesce(max(seq), ?) FROM (SELECT seq FROM %s WHERE seq > ? ORDER BY seq LIMIT ?)", t.name), mark, seq, eraseScan)
 		if err != nil {
 			return err
 		}
-		to = min(to, mark)
-		if _, err := e.conn.ExecContext(ctx, query, append([]any{from, to, e.selector.Workspace}, where.args...)...); err != nil {
+		if err := find(t.name+" WHERE seq > ? AND seq <= ?", seq, end); err != nil {
 			return err
 		}
-		from = to
+		seq = end
 	}
 	return nil
 }
 
-// findPosted runs the query for the traces that may match of each block that is
-// posted, and returns the seq of the last.
-func (e *erasure) findPosted(ctx context.Context, match trace.MetadataMatch, query string, args []any) (posted int64, err error) {
-	all, err := readBlocks(ctx, e.conn, clauses{})
-	if err != nil || all == nil {
-		return 0, err
-	}
-	by := wanted{odd: oddTerm(e.selector.Workspace)}
-	if err := by.addMembers(e.selector.Workspace, []trace.MetadataMatch{match}); err != nil {
-		return 0, err
-	}
-	pieces, err := e.conn.PrepareContext(ctx, selectPiece)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, pieces.Close()) }()
-	for i := range all.blocks {
-		b := &all.blocks[i]
-		rows, n, err := by.candidates(ctx, pieces, b)
-		if err != nil {
-			return 0, err
-		}
-		if n == 0 {
-			continue
-		}
-		if _, err := e.conn.ExecContext(ctx, query, slices.Concat(
-			[]any{seqsOf(b.number, rows, n), 0, e.marks.Traces, e.selector.Workspace}, args)...); err != nil {
-			return 0, err
-		}
-	}
-	return all.posted, nil
-}
-
 // Keyset-paged queries for the replies, reports and traces that are to be deleted;
-// (?1, ?2) is the last row that was seen, by the number of its trace and its seq.
-// A trace may have any number of reports and replies.
+// (?1, ?2) is the last row that was seen, by the number of its trace and its seq. A trace
+// may have any number of reports and replies.
 const (
 	doomedReplies = `
 SELECT n, r.seq, octet_length(body)
@@ -351,9 +323,9 @@ FROM doomed CROSS JOIN traces AS t ON t.id = trace_id
 WHERE n >= ?1 AND (n > ?1 OR t.seq > ?2) AND t.seq <= ?3 AND workspace = ?4
 ORDER BY n, t.seq LIMIT ?5`
 
-// delete deletes what was found, a little in each transaction: the replies, the
-// reports, the traces' own rows and last the reports in named_by. What says whose
-// the traces are goes last, so that an erasure that is tried again finds the rest.
+// delete deletes the found rows, a few in each transaction: replies, reports, the traces'
+// own rows and last the reports in named_by. These say whose the traces are, so an erasure
+// that is tried again finds the remaining rows.
 func (e *erasure) delete(ctx context.Context) error {
 	const everyReply = 1<<63 - 1
 	allButNaming := strings.Replace(doomedReports, "ORDER BY", "AND m.seq IS NOT named_by ORDER BY", 1)
@@ -403,7 +375,7 @@ func scanDoomed(scan func(...any) error) (r doomedRow, err error) {
 	return r, scan(&r.n, &r.seq, &r.size)
 }
 
-// withinBytes returns the first of the rows that one transaction may delete.
+// withinBytes returns the first rows, as many as one transaction may delete.
 func withinBytes(rows []doomedRow) []doomedRow {
 	size := int64(0)
 	for i, r := range rows {
@@ -413,10 +385,6 @@ func withinBytes(rows []doomedRow) []doomedRow {
 	}
 	return rows
 }
-
-// staleBlocks has the blocks cleaned of which traces are deleted: they are known also
-// to the next erasure, if this one is interrupted.
-const staleBlocks = "UPDATE posting_blocks SET stale = stale + 1 WHERE block IN (SELECT value / ? FROM json_each(?))"
 
 func (e *erasure) deleteRows(ctx context.Context, table, remove string, rows []doomedRow) (deleted int64, err error) {
 	seqs := make([]int64, len(rows))
@@ -428,78 +396,27 @@ func (e *erasure) deleteRows(ctx context.Context, table, remove string, rows []d
 		return 0, err
 	}
 	err = e.transact(ctx, func(tx *sql.Tx) error {
+		var doomed []indexed
+		if table == "traces" {
+			if doomed, err = readTerms(ctx, tx, "seq IN (SELECT value FROM json_each(?))", string(list)); err != nil {
+				return err
+			}
+		}
 		result, err := tx.ExecContext(ctx, remove, string(list))
 		if err != nil {
 			return err
 		}
-		if deleted, err = result.RowsAffected(); err != nil || table != "traces" {
+		if deleted, err = result.RowsAffected(); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, staleBlocks, blockRows, string(list)); err != nil {
-			return err
-		}
-		// Blocks that are being made are made again.
-		_, err = tx.ExecContext(ctx, "UPDATE cursors SET erasures = erasures + 1 WHERE sink = ?", postingsCursor)
-		return err
+		return deleteTerms(ctx, tx, doomed)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return deleted, nil
+	return deleted, err
 }
 
-// cleanBlocks takes the entries of deleted traces out of the postings, those of one
-// block in each transaction.
-func (e *erasure) cleanBlocks(ctx context.Context) error {
-	type staleBlock struct{ number, times int64 }
-	stale, err := collect(ctx, e.conn, func(scan func(...any) error) (b staleBlock, err error) {
-		return b, scan(&b.number, &b.times)
-	}, "SELECT block, stale FROM posting_blocks WHERE stale > 0")
-	if err != nil {
-		return err
-	}
-	for _, b := range stale {
-		var kept rowSet
-		if _, err := collect(ctx, e.conn, func(scan func(...any) error) (_ struct{}, err error) {
-			var seq int64
-			err = scan(&seq)
-			kept.add(uint16(seq % blockRows))
-			return struct{}{}, err
-		}, "SELECT seq FROM traces NOT INDEXED WHERE seq >= ? AND seq < ?", b.number*blockRows, (b.number+1)*blockRows); err != nil {
-			return err
-		}
-		type piece struct {
-			place   int64
-			entries []byte
-		}
-		pieces, err := collect(ctx, e.conn, func(scan func(...any) error) (p piece, err error) {
-			return p, scan(&p.place, &p.entries)
-		}, "SELECT place, entries FROM "+piecesOf, b.number, allBuckets)
-		if err != nil {
-			return err
-		}
-		if err := e.transact(ctx, func(tx *sql.Tx) error {
-			for _, p := range pieces {
-				only := onlyRows(p.entries, &kept)
-				if bytes.Equal(only, p.entries) {
-					continue
-				}
-				if _, err := tx.ExecContext(ctx, "UPDATE posting_pieces SET entries = ? WHERE place = ?", only, p.place); err != nil {
-					return err
-				}
-			}
-			_, err := tx.ExecContext(ctx, "UPDATE posting_blocks SET stale = stale - ? WHERE block = ?", b.times, b.number)
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// copyLog copies the log into the database once deletions have made it long, most
-// of it beside the writer, so that the next transaction restarts the log.
-// Otherwise a commit would copy it while the writer waits.
+// copyLog copies the log into the database once deletions have made it long, most of it
+// while the writer works, so that the next transaction restarts the log. Otherwise a commit
+// would copy it while the writer waits.
 func (e *erasure) copyLog(ctx context.Context, deleted []doomedRow) error {
 	for _, r := range deleted {
 		e.logged += 1 + r.size/pageBytes
@@ -508,8 +425,8 @@ func (e *erasure) copyLog(ctx context.Context, deleted []doomedRow) error {
 		return nil
 	}
 	e.logged = 0
-	_, rest, err := checkpoint(ctx, e.conn)
-	if err != nil || rest == 0 {
+	_, uncopied, err := checkpoint(ctx, e.conn)
+	if err != nil || uncopied == 0 {
 		return err
 	}
 	e.turn.Lock()
@@ -519,19 +436,10 @@ func (e *erasure) copyLog(ctx context.Context, deleted []doomedRow) error {
 }
 
 func (e *erasure) transact(ctx context.Context, work func(*sql.Tx) error) error {
-	e.turn.Lock()
-	defer e.turn.Unlock()
-	tx, err := e.conn.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := work(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
+	return transactInTurn(ctx, e.conn, e.turn, work)
 }
 
-// clean removes what was deleted from the bytes of the file and of its log.
+// clean removes the bytes of deleted rows from the file and its log.
 func (e *erasure) clean(ctx context.Context) error {
 	err := e.wipeGaps(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTime, errors.New("others use the file and its log without a pause"))
@@ -549,8 +457,8 @@ func (e *erasure) clean(ctx context.Context) error {
 	return nil
 }
 
-// dropFreePages gives all free pages back to the file system. A page that was
-// moved before the erasure may hold a copy of a row.
+// dropFreePages returns all free pages to the file system. A page that was moved before the
+// erasure may contain a copy of a row.
 func (e *erasure) dropFreePages(ctx context.Context) error {
 	for {
 		free, err := queryInt(ctx, e.conn, "PRAGMA freelist_count")
@@ -563,14 +471,14 @@ func (e *erasure) dropFreePages(ctx context.Context) error {
 	}
 }
 
-// emptyLog copies the log into the database and cuts it to nothing.
+// emptyLog copies the log into the database and truncates it.
 func (e *erasure) emptyLog(ctx context.Context) error {
-	// It keeps the writer out while it waits for readers: it waits here.
+	// A checkpoint that waits for readers keeps the writer out. So this loop waits instead.
 	if _, err := e.conn.ExecContext(ctx, "PRAGMA busy_timeout = 10"); err != nil {
 		return err
 	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		if _, _, err := checkpoint(ctx, e.conn); err != nil { // most of it, beside the writer
+		if _, _, err := checkpoint(ctx, e.conn); err != nil { // most of it, while the writer works
 			return err
 		}
 		var busy, length, copied int

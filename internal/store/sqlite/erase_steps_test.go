@@ -15,8 +15,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// watchedErasure is one whose transactions are counted. It breaks off instead of
-// the commit number failAt, from 1.
+// watchedErasure is an erasure whose transactions are counted. It stops in place of the
+// commit number failAt, from 1.
 type watchedErasure struct {
 	*erasure
 	failAt, commits int
@@ -25,7 +25,7 @@ type watchedErasure struct {
 
 func watchErasure(t *testing.T, path string, selector trace.Selector, failAt int) *watchedErasure {
 	t.Helper()
-	db, err := openDatabase(besideDSN(path), 1)
+	db, err := openDatabase(secondWriterDSN(path), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,12 +45,12 @@ func watchErasure(t *testing.T, path string, selector trace.Selector, failAt int
 		}
 	}
 	hook(func(change sqlite.SQLitePreUpdateData) {
-		if change.DatabaseName == "main" && change.TableName != "reply_totals" { // a sum, which its row's deletion changes
+		if change.DatabaseName == "main" && change.TableName != "reply_totals" { // a sum, which the deletion of a row changes
 			w.rows++
 		}
 	}, func() int32 {
 		if w.rows == 0 {
-			return 0 // of a table of its own
+			return 0 // of its own tables
 		}
 		w.mostRows, w.rows = max(w.mostRows, w.rows), 0
 		if w.commits++; w.commits == w.failAt {
@@ -75,9 +75,8 @@ func (w *watchedErasure) run(ctx context.Context) error {
 	return nil
 }
 
-// TestErasureThatBreaksOffIsDoneAgain breaks an erasure off at each of its
-// transactions. None is long, however much there is of one trace, and who tries
-// again finds what is left.
+// TestErasureThatBreaksOffIsDoneAgain stops an erasure at each of its transactions. None is
+// long, however many rows a trace has, and another try finds the remaining rows.
 func TestErasureThatBreaksOffIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	conversation := trace.Selector{Workspace: "default", ConversationID: "c1"}
@@ -87,7 +86,7 @@ func TestErasureThatBreaksOffIsDoneAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		selector trace.Selector
 		record   string                                    // its metadata, unless empty
-		naming   func(n, reports int) func(*trace.Metrics) // what the nth report says
+		naming   func(n, reports int) func(*trace.Metrics) // changes the nth report
 	}{
 		"the first report tells":       {conversation, `{}`, func(n, _ int) func(*trace.Metrics) { return onlyIf(n == 0, byConversation) }},
 		"a report in the middle tells": {member, `{}`, func(n, reports int) func(*trace.Metrics) { return onlyIf(n == reports/2, byMember) }},
@@ -138,8 +137,8 @@ func TestErasureThatBreaksOffIsDoneAgain(t *testing.T) {
 	}
 }
 
-// storeDoomed writes two traces, the one with very many reports and replies, and
-// a report that is another's.
+// storeDoomed writes two traces, one of them with very many reports and replies, and a
+// report on another.
 func storeDoomed(t *testing.T, path, metadata string, naming func(n, reports int) func(*trace.Metrics)) (batch recorder.Batch) {
 	t.Helper()
 	s := mustOpen(t, Config{Path: path})
@@ -190,7 +189,7 @@ func TestErasureIsBoundedByContent(t *testing.T) {
 		m.ConversationID = new("c1")
 		switch {
 		case n == 5:
-			m.LLMResponse = new(large + large + large + large + large) // more than a transaction's
+			m.LLMResponse = new(large + large + large + large + large) // more than a transaction deletes
 		case n%2 == 0:
 			m.LLMResponse = &large
 		default:
@@ -203,14 +202,15 @@ func TestErasureIsBoundedByContent(t *testing.T) {
 	if err := w.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Begun, and the trace is named to the sinks; 4 and 1; the large one; 4 and 2; and the one that told of the trace.
+	// The begin, and the trace for the sinks; 4 and 1; the large one; 4 and 2; and the
+	// report that named the trace.
 	if w.erased.Metrics != 13 || w.mostRows != 4 || w.commits != 8 {
 		t.Errorf("erased %+v in %d commits of up to %d rows", w.erased, w.commits, w.mostRows)
 	}
 }
 
-// TestReportsComeInBesideAnErasure erases a trace that has very many reports
-// while others come in.
+// TestReportsComeInBesideAnErasure erases a trace with very many reports while others come
+// in.
 func TestReportsComeInBesideAnErasure(t *testing.T) {
 	const reports = 40_000
 	path := filepath.Join(t.TempDir(), "a.db")

@@ -11,15 +11,15 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
-// ErrNotFound says that the store does not hold what was asked for.
+// ErrNotFound says that the store has no such row.
 var ErrNotFound = errors.New("not found in the trace store")
 
-// resultCode is the primary SQLite result code of err, 0 for other errors.
+// resultCode returns the primary SQLite result code of err, 0 for other errors.
 // https://www.sqlite.org/rescode.html
 func resultCode(err error) int { return extendedCode(err) & 0xff }
 
-// extendedCode is the extended result code of an error of the driver, or of the
-// native connection; 0 for others.
+// extendedCode returns the extended result code of an error of the driver, or of the native
+// connection; 0 for others.
 func extendedCode(err error) int {
 	if e, ok := errors.AsType[interface {
 		error
@@ -35,9 +35,9 @@ func isCorrupt(err error) bool {
 	return isDamage(extendedCode(err)) || errors.Is(err, errCheckFailed)
 }
 
-// isDamage reports whether an SQLite result code says that the file is damaged. A
-// read that failed may be the disk's fault, or a passing one; it is damage if it
-// found less than the file, or its log, must hold.
+// isDamage reports whether an SQLite result code says that the file is damaged. A failed
+// read may be a fault of the disk, perhaps a passing one; it is damage if the file or its
+// log is shorter than it must be.
 func isDamage(code int) bool {
 	switch code & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
@@ -46,10 +46,10 @@ func isDamage(code int) bool {
 	return code == sqlite3.SQLITE_IOERR_SHORT_READ
 }
 
-// classify wraps recorder.ErrBroken where the connection must not be used again,
-// and recorder.ErrReplaced where another file takes the place of this one. After a
-// failed read, write or sync the kernel's idea of the file and SQLite's may
-// differ; a full disk or a lock passes by itself.
+// classify wraps recorder.ErrBroken if the connection must not be used again, and
+// recorder.ErrReplaced if another file takes the place of this one. After a failed read,
+// write or sync the kernel and SQLite may differ about the file's content; a full disk or a
+// lock passes by itself.
 func classify(err error) error {
 	switch {
 	case err == nil:

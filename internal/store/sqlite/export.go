@@ -13,24 +13,23 @@ import (
 )
 
 const (
-	// What an export reads at once: traces looked at, traces taken, and about
-	// how much of them, and of the reports on them, in bytes. Only the reports on
-	// one trace, which come together, may be more.
+	// One read of an export looks at exportWindow traces and takes at most exportRows of
+	// them, with about exportBytes of traces and of reports on them. Only the reports on
+	// one trace, which come together, may be larger.
 	exportWindow = 4096
 	exportRows   = 200
 	exportBytes  = 4 << 20
 )
 
-// Export calls yield with each trace that the filter selects, oldest first and
-// with all that is stored of it: its content, and its metrics in the order in
-// which they were reported. Metrics whose trace is not in the store come at
-// their time with a nil record, where the filter asks for nothing that only
-// traces have; the conversation, the chain, the caller's key and the metadata
-// are then those of the metrics. It ends with the first error of yield.
+// Export calls yield with each trace that the filter selects, oldest first, with its
+// content and its metrics in the order of their reports. Metrics whose trace is not stored
+// come at their time with a nil record, unless the filter asks for members that only traces
+// have. For them, the filter's conversation, chain, API key and metadata select by members
+// of the metrics. Export ends with the first error of yield.
 //
-// Export reads the file a little at a time, and not while yield runs: a long
-// export blocks no checkpoint and no writer. What is written or deleted meanwhile
-// may be exported or not.
+// Export reads the file a little at a time, and not while yield runs: a long export blocks
+// no checkpoint and no writer. Rows that are written or deleted meanwhile may be exported
+// or not.
 func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.Record, []trace.Metrics) error) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -39,37 +38,25 @@ func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.R
 	if err != nil {
 		return err
 	}
-	end, start := bounds(&f, trace.ID{})
-	attached := &exportCursor[*trace.Record]{at: before(start), end: before(end)}
 	sources := listSources{index: sourceOf(&f), order: oldestFirst}
-	attached.read = func(from trace.ID) ([]*trace.Record, trace.ID, bool, error) {
-		return r.exportRecords(ctx, &sources, where, from, attached.end)
-	}
-	if !f.Decision.IsZero() || f.Score != nil || len(namedBy(&f)) > 0 {
-		ids, some, err := r.exportIDs(ctx, &f, where, end, start)
-		if err != nil {
-			return err
-		}
-		if some {
-			attached.read = func(trace.ID) (records []*trace.Record, at trace.ID, more bool, err error) {
-				records, ids, err = r.exportPosted(ctx, ids, where)
-				return records, at, len(ids) > 0, err
-			}
-		}
-	} else if err := sources.post(ctx, r.db, &f, where); err != nil {
+	if err := sources.find(ctx, r.db, &f); err != nil {
 		return err
 	}
+	end, start := bounds(&f, trace.ID{})
+	attached := &exportCursor[*trace.Record]{at: before(start), end: before(end)}
+	records := exportedRecords{Reader: r, sources: sources, where: where, limit: attached.end}
+	attached.read = func(cursor trace.ID) ([]*trace.Record, trace.ID, bool, error) { return records.read(ctx, cursor) }
 	lone := &exportCursor[trace.ID]{at: before(start), end: before(end), done: onlyTraces(&f)}
 	loneWhere, err := metricsConditions(&f)
 	if err != nil {
 		return err
 	}
-	lone.read = func(from trace.ID) ([]trace.ID, trace.ID, bool, error) {
-		return r.exportLone(ctx, &f, loneWhere, from, lone.end)
+	lone.read = func(cursor trace.ID) ([]trace.ID, trace.ID, bool, error) {
+		return r.exportLone(ctx, &f, loneWhere, cursor, lone.end)
 	}
 
 	var metrics map[trace.ID][]trace.Metrics
-	for ready := 0; ; { // of how many of the records that were read metrics has all
+	for ready := 0; ; { // the number of records read whose metrics are complete
 		if err := attached.fill(lastID); err != nil {
 			return err
 		}
@@ -78,7 +65,7 @@ func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.R
 				return err
 			}
 		}
-		// What comes after the next trace is not looked for yet: there may be none.
+		// Reports after the next trace are not looked for yet: there may be none.
 		until := lastID
 		if len(attached.items) > 0 {
 			until = attached.items[0].ID
@@ -122,10 +109,10 @@ type exportCursor[T any] struct {
 	items   []T // read, and not yet taken
 	at, end trace.ID
 	done    bool
-	read    func(from trace.ID) (items []T, at trace.ID, more bool, err error)
+	read    func(cursor trace.ID) (items []T, end trace.ID, more bool, err error)
 }
 
-// fill reads on where everything was taken, until it has something or is at until.
+// fill reads on if all items were taken, until there are some or it reaches until.
 func (c *exportCursor[T]) fill(until trace.ID) (err error) {
 	for len(c.items) == 0 && !c.done && compareIDs(c.at, until) < 0 {
 		var more bool
@@ -137,14 +124,26 @@ func (c *exportCursor[T]) fill(until trace.ID) (err error) {
 	return nil
 }
 
-// exportRecords reads the next records after from, and where they end.
-func (r *Reader) exportRecords(ctx context.Context, sources *listSources, where clauses, from, limit trace.ID) (records []*trace.Record, end trace.ID, more bool, err error) {
-	next, err := sources.furthest(ctx, r.db, from, limit, exportWindow)
-	if err != nil {
-		return nil, end, false, err
+// exportedRecords reads the records of an export, oldest first.
+type exportedRecords struct {
+	*Reader
+	sources listSources
+	where   clauses
+	limit   trace.ID
+	window  listWindow // that is being read
+}
+
+// read reads the next records after cursor, and returns where they end.
+func (r *exportedRecords) read(ctx context.Context, cursor trace.ID) (records []*trace.Record, end trace.ID, more bool, err error) {
+	window := &r.window
+	if compareIDs(cursor, window.end) >= 0 {
+		if *window, err = r.sources.furthest(ctx, r.db, cursor, r.limit, exportWindow); err != nil {
+			return nil, end, false, err
+		}
 	}
-	end, more = next.end, next.more
-	query, args := next.query(wholeList, where, exportRows)
+	window.goOn(cursor)
+	end, more = window.end, window.more
+	query, args := window.query(wholeList, r.where, exportRows)
 	if query == "" {
 		return nil, end, more, nil
 	}
@@ -167,53 +166,9 @@ func (r *Reader) exportRecords(ctx context.Context, sources *listSources, where 
 	return records, end, more, rows.Err()
 }
 
-// exportIDs returns the ids, newest first, of the traces from limit to from that
-// belong to the decision, the conversation, the chain or the scores that the filter asks
-// for, and of others. It reports whether it knows them: the lists may be too far behind.
-func (r *Reader) exportIDs(ctx context.Context, f *trace.Filter, where clauses, from, limit trace.ID) (ids []trace.ID, some bool, err error) {
-	sources, err := postingSources(ctx, r.db, f, where)
-	if err != nil || len(sources) == 0 {
-		return nil, false, err
-	}
-	for more := true; more; {
-		w, err := sources[0].window(ctx, r.db, newestFirst, from, limit, exportWindow)
-		if err != nil || w.dense {
-			return nil, false, err
-		}
-		ids, from, more = append(ids, w.ids...), w.end, w.more
-	}
-	return ids, true, nil
-}
-
-// exportPosted reads the records of the last of ids that meet the conditions, and
-// returns the ids that are left.
-func (r *Reader) exportPosted(ctx context.Context, ids []trace.ID, where clauses) (records []*trace.Record, left []trace.ID, err error) {
-	some := ids[max(len(ids)-exportRows, 0):]
-	query, args := readPosted(wholeList, oldestFirst, some, where, exportRows)
-	room := exportBytes
-	records, err = collect(ctx, r.db, func(scan func(...any) error) (*trace.Record, error) {
-		record, err := scanWhole(scan)
-		if err != nil {
-			return nil, err
-		}
-		if room -= record.Size(); room <= 0 {
-			return record, errEnough
-		}
-		return record, nil
-	}, query, args...)
-	left = ids[:len(ids)-len(some)]
-	if errors.Is(err, errEnough) {
-		err = nil
-		last := records[len(records)-1].ID
-		known, _ := slices.BinarySearchFunc(ids, last, newestFirst.compare)
-		left = ids[:known]
-	}
-	return records, left, err
-}
-
-// exportLone reads the next ids after from that have metrics which meet the
-// conditions, and no trace.
-func (r *Reader) exportLone(ctx context.Context, f *trace.Filter, where clauses, from, limit trace.ID) (ids []trace.ID, end trace.ID, more bool, err error) {
+// exportLone reads the next ids after cursor with metrics that meet the conditions and
+// without a trace.
+func (r *Reader) exportLone(ctx context.Context, f *trace.Filter, where clauses, cursor, limit trace.ID) (ids []trace.ID, end trace.ID, more bool, err error) {
 	source := source{table: "metrics", id: "trace_id", index: "metrics_trace_id"}
 	if names := namedBy(f); len(names) > 0 {
 		source = names[0].reports()
@@ -221,14 +176,14 @@ func (r *Reader) exportLone(ctx context.Context, f *trace.Filter, where clauses,
 	if !f.Decision.IsZero() {
 		source.add("trace_id = ?", f.Decision[:])
 	}
-	end, more, err = source.window(ctx, r.db, oldestFirst, from, limit, exportWindow)
+	end, more, err = source.window(ctx, r.db, oldestFirst, cursor, limit, exportWindow)
 	if err != nil {
 		return nil, end, false, err
 	}
 	ids, err = collect(ctx, r.db, scanID, fmt.Sprintf(`
 SELECT DISTINCT trace_id FROM metrics AS m INDEXED BY %s
 WHERE %s AND trace_id > ? AND trace_id <= ? AND %s AND NOT EXISTS (SELECT 1 FROM traces WHERE id = m.trace_id AND workspace = m.workspace)
-ORDER BY trace_id`, source.index, source.and(), where.and()), slices.Concat(source.args, []any{from[:], end[:]}, where.args)...)
+ORDER BY trace_id`, source.index, source.and(), where.and()), slices.Concat(source.args, []any{cursor[:], end[:]}, where.args)...)
 	if err != nil {
 		return nil, end, false, err
 	}
@@ -236,16 +191,16 @@ ORDER BY trace_id`, source.index, source.and(), where.and()), slices.Concat(sour
 	return ids, end, more, err
 }
 
-// withoutTraces removes the ids of decisions of which there are traces.
+// withoutTraces removes the ids of decisions that have traces.
 func (r *Reader) withoutTraces(ctx context.Context, ids []trace.ID) (without []trace.ID, err error) {
 	for _, id := range ids {
-		var some int64
+		var exists int64
 		if isDecision(id) {
-			if some, err = queryInt(ctx, r.db, "SELECT EXISTS ("+tracesOfDecision+")", rangesOf(id)...); err != nil {
+			if exists, err = queryInt(ctx, r.db, "SELECT EXISTS ("+tracesOfDecision+")", rangesOf(id)...); err != nil {
 				return nil, err
 			}
 		}
-		if some == 0 {
+		if exists == 0 {
 			without = append(without, id)
 		}
 	}
@@ -258,10 +213,9 @@ type numberedReport struct {
 	trace.Metrics
 }
 
-// metricsOf reads the metrics of the first records, of as many as there is room
-// for, and returns how many records that are. The records are in the order of
-// their ids.
-func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (of map[trace.ID][]trace.Metrics, ready int, err error) {
+// metricsOf reads the metrics of the first records, as many as exportBytes allow, and
+// returns the number of these records. The records are in the order of their ids.
+func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (metrics map[trace.ID][]trace.Metrics, ready int, err error) {
 	if len(records) == 0 {
 		return nil, 0, nil
 	}
@@ -273,7 +227,7 @@ func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (of map
 	if err != nil {
 		return nil, 0, err
 	}
-	of = make(map[trace.ID][]trace.Metrics)
+	metrics = make(map[trace.ID][]trace.Metrics)
 	for _, record := range records {
 		if compareIDs(record.ID, unread) >= 0 || compareIDs(record.Decision, undecided) >= 0 {
 			break
@@ -281,22 +235,22 @@ func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (of map
 		ready++
 		reports := own[record.ID]
 		for _, m := range decided[record.Decision] {
-			if shown, some := reduced(m.Metrics, record.Kind); some {
+			if shown, shows := reduced(m.Metrics, record.Kind); shows {
 				reports = append(reports, numberedReport{m.seq, shown})
 			}
 		}
 		slices.SortFunc(reports, func(a, b numberedReport) int { return cmp.Compare(a.seq, b.seq) })
 		for _, m := range reports {
-			of[record.ID] = append(of[record.ID], m.Metrics)
+			metrics[record.ID] = append(metrics[record.ID], m.Metrics)
 		}
 	}
-	return of, ready, nil
+	return metrics, ready, nil
 }
 
-// reportsOn reads the reports on what idOf names of the records, in the order of
-// these ids, as many as there is room for and at least those of the first record.
-// Those from the id unread on are not read.
-func (r *Reader) reportsOn(ctx context.Context, column string, records []*trace.Record, idOf func(*trace.Record) trace.ID) (of map[trace.ID][]numberedReport, unread trace.ID, err error) {
+// reportsOn reads the reports on the ids that idOf returns of the records, in the order of
+// these ids, as many as exportBytes allow and at least those on the first. It does not read
+// the reports from the id unread on.
+func (r *Reader) reportsOn(ctx context.Context, column string, records []*trace.Record, idOf func(*trace.Record) trace.ID) (reports map[trace.ID][]numberedReport, unread trace.ID, err error) {
 	index, only := "metrics_trace_id", ""
 	if column == "decision_id" {
 		index, only = "metrics_decision", " AND "+ofDecision
@@ -306,8 +260,8 @@ func (r *Reader) reportsOn(ctx context.Context, column string, records []*trace.
 		id := idOf(record)
 		ids[i] = id[:]
 	}
-	// The index has them in this order: nothing is sorted, and what is not taken
-	// is not read.
+	// The index has this order: nothing is sorted, and rows that are not taken are not
+	// read.
 	rows, err := r.db.QueryContext(ctx, fmt.Sprintf(
 		"SELECT seq, %s FROM metrics AS m INDEXED BY %s WHERE %s IN (%s) AND workspace = ?%s ORDER BY %[3]s, seq",
 		metricsList, index, column, strings.Join(slices.Repeat([]string{"?"}, len(ids)), ", "), only), append(ids, records[0].Workspace)...)
@@ -315,35 +269,27 @@ func (r *Reader) reportsOn(ctx context.Context, column string, records []*trace.
 		return nil, unread, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	of = make(map[trace.ID][]numberedReport)
+	reports = make(map[trace.ID][]numberedReport)
 	first := idOf(records[0])
 	for size := 0; rows.Next(); {
 		var report numberedReport
 		if report.Metrics, err = scanMetrics(rows.Scan, &report.seq); err != nil {
 			return nil, unread, err
 		}
-		on := report.TraceID
-		if on.IsZero() {
-			on = report.Decision
+		subject := report.TraceID
+		if subject.IsZero() {
+			subject = report.Decision
 		}
-		if size >= exportBytes && of[on] == nil && compareIDs(on, first) > 0 {
-			return of, on, nil
+		if size >= exportBytes && reports[subject] == nil && compareIDs(subject, first) > 0 {
+			return reports, subject, nil
 		}
-		of[on] = append(of[on], report)
-		size += reportSize(&report.Metrics)
+		reports[subject] = append(reports[subject], report)
+		size += report.Metrics.Size()
 	}
-	return of, lastID, rows.Err()
+	return reports, lastID, rows.Err()
 }
 
-// onlyTraces reports whether the filter asks for something that metrics without a
-// trace do not have.
-func onlyTraces(f *trace.Filter) bool {
-	return f.Kind != 0 && f.Kind != trace.KindMetrics || f.Key != "" || f.Status != 0 || f.Outcome != trace.AnyOutcome ||
-		f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" || f.FinishReason != "" ||
-		f.Version != "" || f.Revision != "" || f.Variant != "" || f.Arm != "" || f.Slower > 0 || f.Attempts > 0 || f.Fallback || f.Score != nil
-}
-
-// metricsConditions are those of a filter on metrics without a trace.
+// metricsConditions returns the conditions of a filter on metrics without a trace.
 func metricsConditions(f *trace.Filter) (clauses, error) {
 	var c clauses
 	c.equal("workspace", f.Workspace)
@@ -360,7 +306,7 @@ func metricsConditions(f *trace.Filter) (clauses, error) {
 	return c, c.metadata(metricsTable.metadata, f.Metadata)
 }
 
-// after is the id that comes after another, the last one for itself.
+// after returns the id that comes after another, the last id for itself.
 func after(id trace.ID) trace.ID {
 	for i := len(id) - 1; i >= 0 && id != lastID; i-- {
 		id[i]++
@@ -371,7 +317,7 @@ func after(id trace.ID) trace.ID {
 	return id
 }
 
-// before is the id that comes before another, the zero id for itself.
+// before returns the id that comes before another, the zero id for itself.
 func before(id trace.ID) trace.ID {
 	for i := len(id) - 1; i >= 0 && id != (trace.ID{}); i-- {
 		id[i]--

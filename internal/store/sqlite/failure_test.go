@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -20,7 +21,7 @@ import (
 // openRecorder returns a recorder on the file, ready for metrics.
 func openRecorder(t testing.TB, config Config) *recorder.Recorder {
 	t.Helper()
-	r := recorder.New(recorder.Options{Open: Opener(config), Calls: config.Path, Logger: config.Logger})
+	r := recorder.New(recorder.Options{Open: opener(config), Calls: config.Path, Logger: config.Logger})
 	r.Open()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -38,11 +39,11 @@ func openRecorder(t testing.TB, config Config) *recorder.Recorder {
 	return r
 }
 
-func waitFor(t testing.TB, what string, done func() bool) {
+func waitFor(t testing.TB, event string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited too long for %s", what)
+			t.Fatalf("waited too long for %s", event)
 		}
 	}
 }
@@ -51,7 +52,7 @@ func metricsOf(id trace.ID) *trace.Metrics {
 	return &trace.Metrics{TraceID: id, Workspace: "default", Time: time.Now(), Score: new(50.0)}
 }
 
-// countStored counts those of ids that the file has metrics for.
+// countStored counts the ids for which the file has metrics.
 func countStored(t testing.TB, path string, ids []trace.ID) int {
 	t.Helper()
 	r, err := OpenReader(t.Context(), path)
@@ -233,6 +234,23 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 	}
 }
 
+// TestCloseEmptiesTheLog closes stores while they check their files. Whoever copies the file
+// afterwards must have all of it.
+func TestCloseEmptiesTheLog(t *testing.T) {
+	t.Parallel()
+	authority := mustAuthority(t)
+	for range 100 {
+		s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+		m := metricsOf(authority.New(trace.KindPrompt, time.Now()))
+		if err := errors.Join(s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{m}}), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(s.path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("the log is left: %v", err)
+		}
+	}
+}
+
 // TestRandomDamage opens a file with random bytes in random places. The store
 // must not panic, and must work in the end.
 func TestRandomDamage(t *testing.T) {
@@ -315,8 +333,8 @@ func TestDeletedFileIsNoticed(t *testing.T) {
 	}
 }
 
-// TestReplacedFileIsNoticed puts another database under the path of one in use,
-// as who restores a copy does.
+// TestReplacedFileIsNoticed puts another database at the path of one in use, as an operator
+// who restores a copy does.
 func TestReplacedFileIsNoticed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	r := openRecorder(t, Config{Path: path})

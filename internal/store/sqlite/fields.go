@@ -16,30 +16,14 @@ import (
 // The columns of traces and metrics, and their values, come from the fields of
 // package trace, which names each member once.
 
-// sharedField says what a record shows of what it shares.
+// sharedField is the column that says which members of its decision a trace shows.
 var sharedField = trace.Field[trace.Record]{Column: "shared", At: shownOf}
 
-// Binding is a quarter of an insert's cost, so a record is inserted by the
-// shortest of three lists that has all of its members: those of a configuration's
-// evaluation, with its decision; these and those of a prompt's, of a request with
-// several keys, or of content; all, as for an upstream call. A new member is in the
-// last.
-var (
-	answerMembers = []string{
-		"trace_id", "time", "workspace", "kind", "key", "state", "api_key", "version", "revision", "row", "variant",
-		"status", "latency_ms", "notes", "metadata", "decision_id", "reason", "arm", "splits", "inputs", "seal",
-	}
-	evaluationMembers = []string{"provider", "model", "read", "context", "variables", "messages", "response"}
+// traceFields are the fields of a record as it is inserted.
+var traceFields = append(slices.Clone(trace.RecordFields), sharedField)
 
-	answerFields     = recordFields(answerMembers)
-	evaluationFields = append(slices.Concat(answerFields, recordFields(evaluationMembers)), sharedField)
-	traceFields      = slices.Concat(evaluationFields, slices.DeleteFunc(slices.Clone(trace.RecordFields), func(f trace.Field[trace.Record]) bool {
-		return slices.Contains(answerMembers, f.Name) || slices.Contains(evaluationMembers, f.Name)
-	}))
-)
-
-// metricsFields are those of metrics as they are inserted. A report of which it is
-// not known what it is on has an id all the same.
+// metricsFields are the fields of metrics as they are inserted. A report is stored with a
+// zero id if its trace is not known.
 var metricsFields = func() []trace.Field[trace.Metrics] {
 	fields := slices.Clone(trace.MetricsFields)
 	for i := range fields {
@@ -48,8 +32,8 @@ var metricsFields = func() []trace.Field[trace.Metrics] {
 	return fields
 }()
 
-// A list of traces shows what is not content. Content can be megabytes, and is read
-// only for one trace, exports and sinks.
+// A list of traces has no content, which can be megabytes. Only single traces, exports and
+// sinks have it.
 var (
 	shortFields = slices.DeleteFunc(slices.Clone(trace.RecordFields), isContent)
 	wholeFields = slices.Concat(shortFields, slices.DeleteFunc(slices.Clone(trace.RecordFields), isShort))
@@ -62,25 +46,10 @@ var (
 func isContent(f trace.Field[trace.Record]) bool { return f.Content }
 func isShort(f trace.Field[trace.Record]) bool   { return !f.Content }
 
-func recordFields(names []string) (fields []trace.Field[trace.Record]) {
-	for _, name := range names {
-		i := slices.IndexFunc(trace.RecordFields, func(f trace.Field[trace.Record]) bool { return f.Name == name })
-		f := trace.RecordFields[i]
-		if name == "splits" {
-			f.At = splitsOf
-		}
-		fields = append(fields, f)
-	}
-	return fields
-}
-
 func columnsOf[T any](fields []trace.Field[T]) (columns []string) {
 	for i := range fields {
 		f := &fields[i]
 		column := f.Column
-		if column == "" {
-			column = f.Name
-		}
 		switch f.At(new(T)).(type) {
 		case *time.Time:
 			column += "_ms"
@@ -92,13 +61,13 @@ func columnsOf[T any](fields []trace.Field[T]) (columns []string) {
 	return columns
 }
 
-// shownColumns is the list of a query of fields of records as they are shown,
-// ended by the notes of the decision.
+// shownColumns returns the columns of a query for fields of records, with the members that
+// a trace takes from its decision, and the decision's notes last.
 func shownColumns(fields []trace.Field[trace.Record]) string {
 	columns := columnsOf(fields)
 	for i, column := range columns {
-		if from, ok := sharedMembers[column]; ok {
-			columns[i] = shownMember(column, from)
+		if level, ok := sharedMembers[column]; ok {
+			columns[i] = shownMember(column, level)
 		}
 	}
 	return strings.Join(append(columns, notesOfDecision), ", ")
@@ -118,88 +87,101 @@ func textBytes[T any](fields []trace.Field[T]) string {
 
 // valueOf returns the value of the column of a field: NULL for an absent member. It
 // shares its bytes with the member.
-func valueOf[T any](f *trace.Field[T], of *T) (value, error) {
-	at := f.At(of)
-	if at, ok := at.(*string); ok { // as most are
-		if *at == "" && !f.Required {
+func valueOf[T any](f *trace.Field[T], row *T) (value, error) {
+	member := f.At(row)
+	if member, ok := member.(*string); ok { // the most frequent type
+		if *member == "" && !f.Required {
 			return value{}, nil
 		}
-		return textValue(*at), nil
+		return textValue(*member), nil
 	}
-	if f.Known != nil && !*f.Known(of) {
+	if f.Known != nil && !*f.Known(row) {
 		return value{}, nil
 	}
-	switch at := at.(type) {
+	switch member := member.(type) {
 	case *[]byte:
-		return content(*at), nil
+		return content(*member), nil
 	case *trace.ID:
 		if f.Required {
-			return blobValue(at[:]), nil
+			return blobValue(member[:]), nil
 		}
-		return idValue(at), nil
+		return idValue(member), nil
 	case *time.Time:
-		return integerValue(at.UnixMilli()), nil
+		return integerValue(member.UnixMilli()), nil
 	case *trace.Kind:
-		return textValue(at.String()), nil
+		return textValue(member.String()), nil
 	case *trace.State:
-		return textValue(at.String()), nil
+		return textValue(member.String()), nil
 	case *time.Duration:
-		return unlessZero(at.Microseconds()), nil
+		return unlessZero(member.Microseconds()), nil
 	case *int:
-		return unlessZero(int64(*at)), nil
+		return unlessZero(int64(*member)), nil
 	case *int64:
 		if f.Known != nil {
-			return integerValue(*at), nil
+			return integerValue(*member), nil
 		}
-		return unlessZero(*at), nil
+		return unlessZero(*member), nil
 	case *float64:
-		if *at == 0 {
+		if *member == 0 {
 			return value{}, nil
 		}
-		return realValue(*at), nil
+		return realValue(*member), nil
 	case *bool:
-		if !*at {
+		if !*member {
 			return value{}, nil
 		}
 		return integerValue(1), nil
 	case *[]string:
-		return jsonArray(*at)
+		return jsonArray(*member)
 	case *[]trace.Attempt:
-		return jsonArray(*at)
+		return jsonArray(*member)
 	case **string:
-		return optional(*at, textValue), nil
+		return optional(*member, textValue), nil
 	case **int64:
-		return optional(*at, integerValue), nil
+		return optional(*member, integerValue), nil
 	case **float64:
-		return optional(*at, realValue), nil
-	case storedSplits:
-		return content(at.text()), nil
+		return optional(*member, realValue), nil
 	case shown:
-		return integerValue(int64(at)), nil
+		return integerValue(int64(member)), nil
 	case nil:
 		return value{}, nil
 	default:
-		return value{}, fmt.Errorf("column %s: a %T can't be stored", f.Name, at)
+		return value{}, fmt.Errorf("column %s: a %T can't be stored", f.Name, member)
 	}
 }
 
-func textValue(s string) value {
-	return value{of: isText, bytes: unsafe.Slice(unsafe.StringData(s), len(s))}
+// argument returns the value as an argument of database/sql.
+func (v value) argument() any {
+	switch v.kind {
+	case isInteger:
+		return int64(v.bits)
+	case isReal:
+		return math.Float64frombits(v.bits)
+	case isText:
+		return string(v.bytes)
+	case isBlob:
+		return v.bytes
+	}
+	return nil
 }
 
-func blobValue(b []byte) value { return value{of: isBlob, bytes: b} }
+func textValue(s string) value {
+	return value{kind: isText, bytes: unsafe.Slice(unsafe.StringData(s), len(s))}
+}
 
-func integerValue(n int64) value { return value{of: isInteger, bits: uint64(n)} }
+func blobValue(b []byte) value { return value{kind: isBlob, bytes: b} }
 
-func realValue(x float64) value { return value{of: isReal, bits: math.Float64bits(x)} }
+func integerValue(n int64) value { return value{kind: isInteger, bits: uint64(n)} }
 
-// content is text that came as bytes, NULL where there is none. As bytes it would be
-// stored as a BLOB, which SQLite's JSON functions refuse.
+func realValue(x float64) value { return value{kind: isReal, bits: math.Float64bits(x)} }
+
+// content returns text that came as bytes, NULL if it is empty. As bytes it would be stored
+// as a BLOB, which SQLite's JSON functions refuse.
 func content(b []byte) value {
 	if len(b) == 0 {
 		return value{}
 	}
-	return value{of: isText, bytes: b}
+	return value{kind: isText, bytes: b}
 }
 
 func unlessZero(n int64) value {
@@ -209,7 +191,7 @@ func unlessZero(n int64) value {
 	return integerValue(n)
 }
 
-// text is s, or nil where it is empty, as the package sql takes it.
+// text returns s as an argument of database/sql, nil if it is empty.
 func text(s string) any {
 	if s == "" {
 		return nil
@@ -231,7 +213,7 @@ func optional[T any](p *T, valueOf func(T) value) value {
 	return valueOf(*p)
 }
 
-// jsonArray is the JSON of a list, NULL for an empty one.
+// jsonArray returns the JSON of a list, NULL for an empty one.
 func jsonArray[T any](list []T) (value, error) {
 	if len(list) == 0 {
 		return value{}, nil
@@ -240,14 +222,14 @@ func jsonArray[T any](list []T) (value, error) {
 	return content(encoded), err
 }
 
-// scanFields reads a row into a T: the columns of first, of fields and of last.
-func scanFields[T any](scan func(...any) error, fields []trace.Field[T], into *T, first []any, last ...any) error {
+// scanFields reads a row into first, the fields of a T, and last.
+func scanFields[T any](scan func(...any) error, fields []trace.Field[T], row *T, first []any, last ...any) error {
 	values := make([]any, len(fields))
-	to := slices.Grow(first, len(fields)+len(last))
+	targets := slices.Grow(first, len(fields)+len(last))
 	for i := range values {
-		to = append(to, &values[i])
+		targets = append(targets, &values[i])
 	}
-	if err := scan(append(to, last...)...); err != nil {
+	if err := scan(append(targets, last...)...); err != nil {
 		return err
 	}
 	for i := range fields {
@@ -255,76 +237,77 @@ func scanFields[T any](scan func(...any) error, fields []trace.Field[T], into *T
 		if values[i] == nil {
 			continue
 		}
-		if err := setField(f.At(into), values[i]); err != nil {
+		if err := setField(f.At(row), values[i]); err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}
 		if f.Known != nil {
-			*f.Known(into) = true
+			*f.Known(row) = true
 		}
 	}
 	return nil
 }
 
 // setField gives the member at a pointer the value of its column.
-func setField(at, value any) (err error) {
-	switch at := at.(type) {
+func setField(member, value any) (err error) {
+	switch member := member.(type) {
 	case *string:
-		*at, err = as[string](value)
+		*member, err = as[string](value)
 	case *[]byte:
-		*at, err = asBytes(value)
+		*member, err = asBytes(value)
 	case *trace.ID:
 		var id []byte
 		id, err = as[[]byte](value)
-		copy(at[:], id)
+		copy(member[:], id)
 	case *time.Time:
 		var millis int64
 		millis, err = as[int64](value)
-		*at = time.UnixMilli(millis)
+		*member = time.UnixMilli(millis)
 	case *trace.Kind:
 		var name string
-		name, err = as[string](value)
-		*at, _ = trace.ParseKind(name)
+		if name, err = as[string](value); err == nil {
+			*member, err = parseKind(name)
+		}
 	case *trace.State:
 		var name string
 		name, err = as[string](value)
-		*at, _ = trace.ParseState(name)
+		*member, _ = trace.ParseState(name)
 	case *time.Duration:
 		var micros int64
 		micros, err = as[int64](value)
-		*at = time.Duration(micros) * time.Microsecond
+		*member = time.Duration(micros) * time.Microsecond
 	case *int:
 		var n int64
 		n, err = as[int64](value)
-		*at = int(n)
+		*member = int(n)
 	case *int64:
-		*at, err = as[int64](value)
+		*member, err = as[int64](value)
 	case *float64:
-		*at, err = as[float64](value)
+		*member, err = as[float64](value)
 	case *bool:
-		*at, err = as[bool](value)
+		*member, err = as[bool](value)
 	case *[]string:
-		return fromJSON(value, at)
+		return fromJSON(value, member)
 	case *[]trace.Attempt:
-		return fromJSON(value, at)
+		return fromJSON(value, member)
 	case **string:
-		return setOptional(at, value)
+		return setOptional(member, value)
 	case **int64:
-		return setOptional(at, value)
+		return setOptional(member, value)
 	case **float64:
-		return setOptional(at, value)
+		return setOptional(member, value)
 	default:
-		err = fmt.Errorf("a %T can't be read", at)
+		err = fmt.Errorf("a %T can't be read", member)
 	}
 	return err
 }
 
-func setOptional[T any](at **T, value any) error {
+func setOptional[T any](member **T, value any) error {
 	v, err := as[T](value)
-	*at = &v
+	*member = &v
 	return err
 }
 
-// as converts a value as the package sql does.
+// as converts a value as database/sql does.
 func as[T any](value any) (T, error) {
 	if v, ok := value.(T); ok {
 		return v, nil
@@ -341,10 +324,20 @@ func asBytes(value any) ([]byte, error) {
 	return as[[]byte](value)
 }
 
-func fromJSON[T any](value any, into *[]T) error {
+func fromJSON[T any](value any, list *[]T) error {
 	text, err := asBytes(value)
 	if err != nil || text == nil {
 		return err
 	}
-	return json.Unmarshal(text, into)
+	return json.Unmarshal(text, list)
+}
+
+// parseKind reads the kind of a trace. A later version wrote a name that is not known: its
+// rows must not be shown, or delivered, as another kind.
+func parseKind(name string) (trace.Kind, error) {
+	k, known := trace.ParseKind(name)
+	if !known {
+		return 0, fmt.Errorf("the store has something of the kind %q, which this version of Cadenza does not know: use the version that wrote it", name)
+	}
+	return k, nil
 }

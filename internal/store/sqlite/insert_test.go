@@ -14,12 +14,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Rows go in several to a statement; what is left over goes in alone.
+// Several rows are inserted by one statement, and the remaining rows one by one.
 func TestBatchesOfAnySizeAreStored(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
-	most := rowsAtOnce[0]
-	for _, size := range []int{1, most - 1, most, most + 1, 3*most + 5} {
+	limit := rowsAtOnce[0]
+	for _, size := range []int{1, limit - 1, limit, limit + 1, 3*limit + 5} {
 		var batch recorder.Batch
 		for n := range size {
 			whole := fullRecord(authority.New(trace.KindEndpoint, at), at)
@@ -57,16 +57,16 @@ func mustHave(t *testing.T, s *Store, records []*trace.Record) {
 	}
 }
 
-// maxRowAllocations is what a batch of 256 rows may allocate, in allocations.
+// maxRowAllocations bounds the allocations of a batch of 256 rows.
 const maxRowAllocations = 8
 
-// Recording hardly allocates: values go from the records to SQLite as they are.
+// Recording hardly allocates: values go from the records to SQLite without conversion.
 func TestAllocationsOfABatch(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
-	mustKeep(t, s) // alone: nothing else allocates
+	mustKeep(t, s) // nothing else allocates
 	authority, now := mustAuthority(t), time.Now()
 	for name, add := range map[string]func(*recorder.Batch){
 		"records": func(b *recorder.Batch) {
@@ -109,7 +109,7 @@ func TestFailedBatchLeavesNothing(t *testing.T) {
 		return b
 	}
 	tooMuch := batch(rowsAtOnce[0]+5, 1<<20)
-	whole := fullRecord(authority.New(trace.KindEndpoint, at), at) // which waits when the others fail
+	whole := fullRecord(authority.New(trace.KindEndpoint, at), at) // it waits when the others fail
 	tooMuch.Records = append([]*trace.Record{whole}, tooMuch.Records...)
 	if err := s.Commit(t.Context(), &tooMuch); err == nil {
 		t.Fatal("a full disk took it")

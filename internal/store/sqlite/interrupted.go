@@ -2,8 +2,8 @@ package sqlite
 
 import "github.com/cadenza-gateway/cadenza/trace"
 
-// withoutEnd returns those of the interrupted calls that the store does not have: a
-// crash came after the end was stored, and before the start record was cleared.
+// withoutEnd returns the interrupted calls that are not stored. If one is stored, the crash
+// came after its end was stored, and before its start record was cleared.
 func (s *statements) withoutEnd(interrupted []*trace.Record) (without []*trace.Record, err error) {
 	for _, r := range interrupted {
 		err := s.stored.bindAll(blobValue(r.ID[:]))

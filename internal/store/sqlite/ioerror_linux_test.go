@@ -16,8 +16,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestWriteErrorReopensTheFile has the writes to the log fail as those to a disk
-// that went away do. The file is opened again, and not set aside.
+// TestWriteErrorReopensTheFile makes writes to the log fail, as those to a removed disk do.
+// The file is opened again, and not set aside.
 func TestWriteErrorReopensTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	var opened int
@@ -57,8 +57,8 @@ func TestWriteErrorReopensTheFile(t *testing.T) {
 	}
 }
 
-// breakWrites puts a file that can only be read in the place of every descriptor
-// that this process has of the file at path.
+// breakWrites replaces every descriptor that this process has of the file at path by a
+// read-only file.
 func breakWrites(t *testing.T, path string) {
 	t.Helper()
 	readOnly, err := os.Open(path)

@@ -5,16 +5,17 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 const (
-	// MaxPage is how many traces a page has at most.
+	// MaxPage is the most traces of a page.
 	MaxPage = 1000
 
-	// What is looked at before the clock is, in traces.
+	// The least and the most traces that are looked at between two looks at the clock.
 	minWindow = 128
 	maxWindow = 16384
 )
@@ -30,20 +31,20 @@ type Page struct {
 	// Messages, Response and ToolCalls are not read.
 	Records []*trace.Record
 
-	// Scores has the scores of those on which one was reported: the last each.
+	// Scores has the last score that was reported on each trace that has one.
 	Scores map[trace.ID]float64
 
-	// Next is what the next page comes before; zero: there is none.
+	// Next is the id before which the next page begins; zero: there is none.
 	Next trace.ID
 
-	// Complete is false where the time was over before the page was full, or
-	// the end reached. What was not looked at comes with the next page.
+	// Complete is false if the time was over before the page was full or the end reached.
+	// The next page has the traces that were not looked at.
 	Complete bool
 }
 
 // Traces lists traces, newest first, from before on; a zero id is the newest.
-// The page is bounded by limit, by some megabytes and, for a filter that matches
-// few traces and that no index serves, by the time that budget allows for looking.
+// The page is bounded by limit and some megabytes, and by the time that budget allows: a
+// filter may match few traces and have no index.
 func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, limit int, budget time.Duration) (_ Page, err error) {
 	if err := f.Validate(); err != nil {
 		return Page{}, err
@@ -53,8 +54,8 @@ func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, li
 		return Page{}, err
 	}
 	limit = min(max(limit, 1), MaxPage)
-	from, floor := bounds(&f, before)
-	// One transaction: a call that ends meanwhile is written again, elsewhere.
+	cursor, floor := bounds(&f, before)
+	// One transaction: the end of a call that is stored meanwhile moves its row.
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return Page{}, err
@@ -64,23 +65,23 @@ func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, li
 	began := time.Now()
 	sources := listSources{index: sourceOf(&f), order: newestFirst}
 	page := Page{Scores: make(map[trace.ID]float64)}
-	room := answerBytes
+	remaining := answerBytes
 	for count, seen := max(limit, minWindow), 0; ; {
 		// Many lists are full after the first traces, and need nothing else.
-		if seen > 0 || r.postedFirst || !f.Decision.IsZero() {
-			if err := sources.post(ctx, tx, &f, where); err != nil {
+		if seen > 0 || r.termsFirst || !f.Decision.IsZero() {
+			if err := sources.find(ctx, tx, &f); err != nil {
 				return Page{}, err
 			}
 		}
-		next, err := sources.furthest(ctx, tx, from, floor, count)
+		next, err := sources.furthest(ctx, tx, cursor, floor, count)
 		if err != nil {
 			return Page{}, err
 		}
-		if err := next.read(ctx, tx, where, limit-len(page.Records), &room, &page); err != nil {
+		if err := next.read(ctx, tx, where, limit-len(page.Records), &remaining, &page); err != nil {
 			return Page{}, err
 		}
-		from, seen = next.end, seen+count
-		if n := len(page.Records); n == limit || room <= 0 {
+		cursor, seen = next.end, seen+count
+		if n := len(page.Records); n == limit || remaining <= 0 {
 			page.Next, page.Complete = page.Records[n-1].ID, true
 			return page, nil
 		}
@@ -93,96 +94,113 @@ func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, li
 			page.Next = next.end
 			return page, nil
 		}
-		count = nextWindow(count, seen, elapsed, budget)
+		if next.index != nil || len(next.ids) >= count { // otherwise it has few traces, however large it is
+			count = nextWindow(count, seen, elapsed, budget)
+		}
 	}
 }
 
-// listSources are the sources that a list, or an export, may be read from. Each has
-// all traces that the filter selects, and others.
+// listSources are the sources from which a list or an export may be read. Each has all
+// traces that the filter selects, and others.
 type listSources struct {
-	order  direction
-	index  source
-	posted []*postingSource
-	asked  bool // for posted
+	order direction
+	index source
+	found []*idSource
 }
 
-// post adds what postings know of the filter.
-func (l *listSources) post(ctx context.Context, on querier, f *trace.Filter, where clauses) (err error) {
-	if l.asked {
-		return nil
+// find adds the sources of ids.
+func (l *listSources) find(ctx context.Context, db querier, f *trace.Filter) (err error) {
+	if l.found == nil {
+		l.found, err = idSources(ctx, db, f)
 	}
-	l.asked = true
-	l.posted, err = postingSources(ctx, on, f, where)
 	return err
 }
 
-// listWindow is a part of a source: its traces after from until end. With more
-// false there are none after those.
+// listWindow is a part of a source: its traces after cursor, up to end. If more is false,
+// there are none after end.
 type listWindow struct {
-	order     direction
-	from, end trace.ID
-	more      bool
-	index     *source    // either this
-	posted    []trace.ID // or the traces themselves
+	order       direction
+	cursor, end trace.ID
+	more        bool
+	index       *source    // either this
+	ids         []trace.ID // or the traces themselves
 }
 
-// furthest returns the window of the next count traces after from of the source
-// whose window goes furthest: it has the fewest traces there. Another source may have
-// the next window.
-func (l *listSources) furthest(ctx context.Context, on querier, from, limit trace.ID, count int) (best listWindow, err error) {
-	some := false
-	if l.index.some() {
-		if best, err = l.indexed(ctx, on, from, limit, count); err != nil || !best.more {
+// furthest returns the window that goes furthest, of the next count traces after cursor of
+// each source: that source has the fewest traces there. Another source may have the next
+// window. If a window has few traces, furthest takes it at once: reading them costs less
+// than looking at another source.
+func (l *listSources) furthest(ctx context.Context, db querier, cursor, limit trace.ID, count int) (best listWindow, err error) {
+	found := false
+	if l.index.narrows() {
+		if best, err = l.indexed(ctx, db, cursor, limit, count); err != nil || !best.more {
 			return best, err
 		}
-		some = true
+		found = true
 	}
-	for _, p := range l.posted {
-		w, err := p.window(ctx, on, l.order, from, limit, count)
+	for _, p := range l.found {
+		w, err := p.window(ctx, db, l.order, cursor, limit, count)
 		if err != nil {
 			return best, err
 		}
-		if w.dense || some && w.more && l.order.compare(w.end, best.end) <= 0 {
+		if found && w.more && l.order.compare(w.end, best.end) <= 0 {
 			continue
 		}
-		some, best = true, listWindow{order: l.order, from: from, end: w.end, more: w.more, posted: w.ids}
-		if !w.more {
+		found, best = true, listWindow{order: l.order, cursor: cursor, end: w.end, more: w.more, ids: w.ids}
+		if !w.more || len(w.ids) < minWindow {
 			return best, nil
 		}
 	}
-	if !some {
-		return l.indexed(ctx, on, from, limit, count)
+	if best.index != nil {
+		return best, nil
 	}
-	return best, nil
+	// If most traces are in the source, a scan of the index is quicker than looking up each
+	// of them.
+	if found {
+		next, more, err := l.index.window(ctx, db, l.order, cursor, limit, denseRows*count)
+		if err != nil || more && l.order.compare(best.end, next) > 0 {
+			return best, err
+		}
+	}
+	return l.indexed(ctx, db, cursor, limit, count)
 }
 
-func (l *listSources) indexed(ctx context.Context, on querier, from, limit trace.ID, count int) (w listWindow, err error) {
-	w = listWindow{order: l.order, from: from, index: &l.index}
-	w.end, w.more, err = l.index.window(ctx, on, l.order, from, limit, count)
+// denseRows is how many traces a scan reads in the time of one look-up.
+const denseRows = 4
+
+func (l *listSources) indexed(ctx context.Context, db querier, cursor, limit trace.ID, count int) (w listWindow, err error) {
+	w = listWindow{order: l.order, cursor: cursor, index: &l.index}
+	w.end, w.more, err = l.index.window(ctx, db, l.order, cursor, limit, count)
 	return w, err
 }
 
-// query returns the query of the columns of the traces of the window that meet the
-// conditions, and its arguments. It is empty if there are none.
+// goOn drops the traces up to cursor.
+func (w *listWindow) goOn(cursor trace.ID) {
+	w.cursor = cursor
+	w.ids = slices.DeleteFunc(w.ids, func(id trace.ID) bool { return w.order.compare(id, cursor) <= 0 })
+}
+
+// query returns the query, and its arguments, for columns of the window's traces that meet
+// the conditions. It is empty if the window has no traces.
 func (w *listWindow) query(columns string, where clauses, limit int) (string, []any) {
 	switch {
 	case w.index != nil:
-		return w.index.read(columns, w.order, w.from, w.end, where, limit)
-	case len(w.posted) == 0:
+		return w.index.read(columns, w.order, w.cursor, w.end, where, limit)
+	case len(w.ids) == 0:
 		return "", nil
 	}
-	return readPosted(columns, w.order, w.posted, where, limit)
+	return readIDs(columns, w.order, w.ids, where, limit)
 }
 
 // read adds the traces of the window that meet the conditions to a page, without
 // their content.
-func (w *listWindow) read(ctx context.Context, on querier, where clauses, limit int, room *int, page *Page) error {
+func (w *listWindow) read(ctx context.Context, db querier, where clauses, limit int, remaining *int, page *Page) error {
 	query, args := w.query(lastReport("score")+", "+shortList, where, limit)
 	if query == "" {
 		return nil
 	}
-	short := shortWithin(room)
-	found, err := collect(ctx, on, func(row func(...any) error) (*trace.Record, error) {
+	short := shortWithin(remaining)
+	found, err := collect(ctx, db, func(row func(...any) error) (*trace.Record, error) {
 		var score sql.NullFloat64
 		record, err := short(row, &score)
 		if score.Valid {
@@ -197,27 +215,27 @@ func (w *listWindow) read(ctx context.Context, on querier, where clauses, limit 
 	return err
 }
 
-// nextWindow doubles the window while it stays small beside the time left.
+// nextWindow doubles the window, unless that takes more than half of the time left.
 func nextWindow(count, seen int, elapsed, budget time.Duration) int {
 	perTrace := max(elapsed/time.Duration(seen), 1)
 	return max(min(2*count, maxWindow, int((budget-elapsed)/2/perTrace)), minWindow)
 }
 
-// bounds are the ids that a list, newest first, begins after and ends with.
-func bounds(f *trace.Filter, before trace.ID) (from, floor trace.ID) {
-	from = lastID
+// bounds returns the ids that a list, newest first, begins after and ends with.
+func bounds(f *trace.Filter, before trace.ID) (cursor, floor trace.ID) {
+	cursor = lastID
 	if !before.IsZero() {
-		from = before
+		cursor = before
 	}
 	if !f.Until.IsZero() {
-		if until := trace.FirstID(f.Until); bytes.Compare(from[:], until[:]) > 0 {
-			from = until
+		if until := trace.FirstID(f.Until); bytes.Compare(cursor[:], until[:]) > 0 {
+			cursor = until
 		}
 	}
 	if !f.Since.IsZero() {
 		floor = trace.FirstID(f.Since)
 	}
-	return from, floor
+	return cursor, floor
 }
 
 func scanWhole(scan func(...any) error) (*trace.Record, error) { return scanRecord(scan, true) }

@@ -10,37 +10,35 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestListsAreBoundedInBytes lists and follows traces that show much, be it their
-// own or what they share, or whose upstreams named a model at length: a page ends
-// early, and the next one goes on behind it.
+// TestListsAreBoundedInBytes lists and follows traces with large members, their own or
+// shared ones, or with long names of models. A page ends early, and the next one goes on
+// after it.
 func TestListsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", answerBytes/8)
 	metadata, notes := []byte(`{"ballast":"`+large+`"}`), []string{large[:len(large)/2], large[:len(large)/2]}
-	for name, of := range map[string]trace.Record{
+	for name, record := range map[string]trace.Record{
 		"metadata":        {Metadata: metadata},
 		"model":           {Model: large},
 		"notes":           {Notes: notes},
 		"shared metadata": {Decision: trace.ID{1}, Shared: &trace.Shared{Metadata: metadata}},
 		"shared notes":    {Decision: trace.ID{1}, Shared: &trace.Shared{Notes: notes}},
 	} {
-		t.Run(name, func(t *testing.T) { testListsAreBounded(t, of) })
+		t.Run(name, func(t *testing.T) { testListsAreBounded(t, record) })
 	}
 }
 
-func testListsAreBounded(t *testing.T, of trace.Record) {
+func testListsAreBounded(t *testing.T, record trace.Record) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, now := mustAuthority(t), time.Now()
 	const count = 20
 	var batch recorder.Batch
 	for range count {
-		r := of
+		r := record
 		r.ID, r.Time, r.Workspace, r.Kind, r.Key = authority.New(trace.KindPrompt, now), now, "w", trace.KindPrompt, "k"
 		batch.Records = append(batch.Records, &r)
 	}
-	if err := s.Commit(t.Context(), &batch); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, batch)
 	for name, filter := range map[string]trace.Filter{
 		"all": {Workspace: "w"}, "by key": {Workspace: "w", Key: "k"}, "of a kind": {Workspace: "w", Kind: trace.KindPrompt},
 	} {
@@ -79,5 +77,27 @@ func testListsAreBounded(t *testing.T, of trace.Record) {
 	}
 	if found != count {
 		t.Errorf("%d of %d traces were followed", found, count)
+	}
+}
+
+// TestFewTracesAreReadAtOnce lists traces of which one source has few in this period,
+// though more in another: the list reads that source alone, and takes only its time.
+func TestFewTracesAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	now := time.Now()
+	commitCalls(t, s, &trace.Record{Key: "rare", Time: now.Add(-30 * 24 * time.Hour)}, &trace.Record{Key: "rare", Time: now})
+	f := trace.Filter{Workspace: "default", Key: "rare", Score: &trace.ScoreRange{Most: 20}, ConversationID: "c"}
+	found, err := idSources(t.Context(), s.Reader.db, &f)
+	if err != nil || len(found) != 3 {
+		t.Fatal(len(found), err)
+	}
+	for _, other := range found[1:] {
+		other.reports = &source{table: "metrics", id: "trace_id", index: "there_is_none"}
+	}
+	sources := listSources{index: sourceOf(&f), order: newestFirst, found: found}
+	w, err := sources.furthest(t.Context(), s.Reader.db, lastID, trace.ID{}, minWindow)
+	if err != nil || len(w.ids) != 1 || !w.more {
+		t.Errorf("%d traces, more: %t, %v", len(w.ids), w.more, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestQueriesOfTheManual runs what the page of storage reads the file by.
+// TestQueriesOfTheManual runs the queries of the page on storage.
 func TestQueriesOfTheManual(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/storage.md")
 	if err != nil {

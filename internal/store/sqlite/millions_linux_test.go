@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// dropFromCache has the kernel forget what it has of a file, as after a start of
-// the machine.
+// dropFromCache drops a file from the page cache, as after a start of the machine.
 func dropFromCache(t testing.TB, path string) {
 	t.Helper()
 	file, err := os.Open(path)

@@ -24,8 +24,8 @@ func TestModesWhateverTheUmask(t *testing.T) {
 	})
 }
 
-// TestFilesThatOthersCanRead are warned of when they are opened, and are not
-// left so where they are damaged.
+// TestFilesThatOthersCanRead checks that opening them logs a warning, and that a damaged
+// one does not stay readable.
 func TestFilesThatOthersCanRead(t *testing.T) {
 	t.Parallel()
 	for mode, warned := range map[fs.FileMode]bool{0o600: false, 0o700: false, 0o640: true, 0o604: true, 0o620: true, 0o666: true} {

@@ -14,13 +14,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// The library says the same of a connection, whoever calls it.
+// The library gives a connection the same answers, whoever calls it.
 func TestNativeErrorsAreTheDrivers(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	for query, code := range map[string]int{
 		"SELECT nothing": sqlite3.SQLITE_ERROR,
 		"INSERT INTO cursors (sink) VALUES ('stats')": sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
-		"PRAGMA journal_size_limit = 1; SELECT":       0, // what comes after a statement is not looked at
+		"PRAGMA journal_size_limit = 1; SELECT":       0, // text after a statement is ignored
 	} {
 		err := s.writer.once(query)
 		_, want := s.conn.ExecContext(t.Context(), strings.Split(query, ";")[0])
@@ -45,12 +45,12 @@ func TestClosedWriterIsBroken(t *testing.T) {
 	}
 }
 
-// The connection of the batches finds damage as all others do.
+// The connection of the batches finds damage, like all others.
 func TestWriterFindsDamage(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
-	mustKeep(t, s) // alone: no other connection finds it
+	mustKeep(t, s) // no other connection finds it
 	authority, now := mustAuthority(t), time.Now()
 	var batch recorder.Batch
 	for range 300 {
@@ -73,8 +73,8 @@ func TestWriterFindsDamage(t *testing.T) {
 	}
 }
 
-// What a statement bound for a row must not be in the next one, nor may a text that
-// takes more room than the statement had.
+// A value that a statement bound for a row must not be in the next row, nor may a text be
+// that is larger than the buffer.
 func TestStatementsForgetTheRowBefore(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
@@ -82,11 +82,11 @@ func TestStatementsForgetTheRowBefore(t *testing.T) {
 	for n := range 6 {
 		r := &trace.Record{
 			ID: authority.New(trace.KindEndpoint, at), Time: at, Workspace: "default", Kind: trace.KindEndpoint,
-			ToolCalls: []byte(`[1]`), // so all are of one list
+			ToolCalls: []byte(`[1]`), // so that all are in one list
 		}
 		if n%2 == 0 {
 			r = fullRecord(r.ID, at)
-			r.Response = []byte(strings.Repeat(fmt.Sprint(n), n*textRoomBytes/2))
+			r.Response = []byte(strings.Repeat(fmt.Sprint(n), n*textBufferBytes/2))
 		}
 		records = append(records, r)
 		mustCommit(t, s, recorder.Batch{Records: []*trace.Record{r}})
@@ -99,21 +99,21 @@ func TestStatementsForgetTheRowBefore(t *testing.T) {
 	mustHave(t, s, records)
 }
 
-// TestRoomForTextsIsSmall: a large text leaves no memory behind, also where it is the
-// first one.
-func TestRoomForTextsIsSmall(t *testing.T) {
+// TestTextBufferIsSmall: a large text leaves no memory allocated, also if it is the first
+// one.
+func TestTextBufferIsSmall(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
-	room := &textRoom{tls: s.writer.tls}
-	defer room.free()
-	for _, size := range []int{textRoomBytes, 1, textRoomBytes} {
+	buffer := &textBuffer{tls: s.writer.tls}
+	defer buffer.free()
+	for _, size := range []int{textBufferBytes, 1, textBufferBytes} {
 		text := []byte(strings.Repeat("m", size))
-		at, err := room.copy(text)
+		at, err := buffer.copy(text)
 		if err != nil || string(memory(at, size)) != string(text) {
 			t.Fatalf("a text of %d bytes: %v", size, err)
 		}
-		room.clear()
-		if len(room.room) > textRoomBytes || len(room.more) > 0 {
-			t.Errorf("%d bytes and %d blocks are left after a text of %d", len(room.room), len(room.more), size)
+		buffer.clear()
+		if len(buffer.unused) > textBufferBytes || len(buffer.more) > 0 {
+			t.Errorf("%d bytes and %d blocks are left after a text of %d", len(buffer.unused), len(buffer.more), size)
 		}
 	}
 }

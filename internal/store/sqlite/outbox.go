@@ -15,17 +15,16 @@ import (
 )
 
 const (
-	// maxDeliveryBytes is about how much content one delivery holds.
+	// maxDeliveryBytes is about how many bytes of content one delivery has.
 	maxDeliveryBytes = 4 << 20
 
-	// deliveryScan is how many rows of each table one delivery looks at to find
-	// some of its workspace.
+	// deliveryScan bounds the rows of each table that one delivery looks at to find some of
+	// its workspace.
 	deliveryScan = 20_000
 )
 
-// Outbox yields one workspace's rows in the order in which they were written, for
-// one sink. It has connections of its own, apart from those of the Store that
-// writes the file.
+// Outbox yields one workspace's rows in the order in which they were written, for one sink.
+// Its connections are not those that the Store writes with.
 //
 // Pending may be called concurrently with the other methods, which are for one
 // goroutine. They fail with recorder.ErrBroken when the file was replaced: close
@@ -39,8 +38,8 @@ type Outbox struct {
 }
 
 // OpenOutbox opens the outbox of a sink, whose name must be WORKSPACE/NAME. It
-// fails if the file is missing or not up to date. Try again then: the Store makes
-// the file.
+// fails if the file is missing or no store yet. Try again then: the Store makes the
+// file.
 func OpenOutbox(ctx context.Context, path, workspace, sink string) (_ *Outbox, err error) {
 	if workspaceOf(sink) != workspace || workspace == "" {
 		return nil, fmt.Errorf("the sink %q must be named %s/NAME, for its workspace", sink, workspace)
@@ -62,10 +61,10 @@ func (o *Outbox) open(ctx context.Context) (err error) {
 	if o.reader, err = openDatabase(readerDSN(o.path), 2); err != nil {
 		return err
 	}
-	if o.writer, err = openDatabase(besideDSN(o.path), 1); err != nil {
+	if o.writer, err = openDatabase(secondWriterDSN(o.path), 1); err != nil {
 		return err
 	}
-	if err := checkSchema(ctx, o.writer); err != nil {
+	if err := checkFormat(ctx, o.writer); err != nil {
 		return err
 	}
 	var id []byte
@@ -76,32 +75,8 @@ func (o *Outbox) open(ctx context.Context) (err error) {
 	return o.usable() // the same file as at first
 }
 
-// checkSchema refuses a file whose schema is not the one that this version has.
-func checkSchema(ctx context.Context, from queryer) error {
-	scripts, err := migrations()
-	if err != nil {
-		return err
-	}
-	application, err := queryInt(ctx, from, "PRAGMA application_id")
-	if err != nil {
-		return err
-	}
-	version, err := queryInt(ctx, from, "PRAGMA user_version")
-	switch {
-	case err != nil:
-		return err
-	case application != applicationID:
-		return errors.New("not a trace store, or not one yet")
-	case version < int64(len(scripts)):
-		return fmt.Errorf("it has schema %d, and is brought to %d when the gateway opens it", version, len(scripts))
-	case version > int64(len(scripts)):
-		return fmt.Errorf("it has schema %d, and this version of Cadenza knows %d: a later one made it", version, len(scripts))
-	}
-	return nil
-}
-
-// makeStoreID gives the store an id unless it has one. A place that keeps copies
-// of rows distinguishes stores by it.
+// makeStoreID gives the store an id unless it has one. A sink's database distinguishes the
+// rows of stores by it.
 func makeStoreID(ctx context.Context, conn *sql.Conn) error {
 	fresh := make([]byte, len(Outbox{}.storeID))
 	rand.Read(fresh)
@@ -109,14 +84,14 @@ func makeStoreID(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// usable reports whether the file at the path is the one that was opened.
+// usable fails if the file at the path is not the one that was opened.
 func (o *Outbox) usable() error { return sameFile(o.path, o.file) }
 
-// StoreID is the id of the store, given to it when it was made.
+// StoreID returns the id that the store got when it was made.
 func (o *Outbox) StoreID() [16]byte { return o.storeID }
 
-// Position returns the stored position of the sink. A new sink is at zero: it also
-// gets what the store holds from before.
+// Position returns the stored position of the sink. A new sink is at zero: it also gets the
+// rows that were stored before.
 func (o *Outbox) Position(ctx context.Context) (trace.Position, error) {
 	if err := o.usable(); err != nil {
 		return trace.Position{}, err
@@ -125,15 +100,15 @@ func (o *Outbox) Position(ctx context.Context) (trace.Position, error) {
 	return p, classify(err)
 }
 
-// Advance moves the sink's position, also back, to redeliver what the sink lost. It
-// fails with trace.ErrMoved when the stored position is not from.
+// Advance moves the sink's position, also back, to redeliver rows that the sink lost. It
+// fails with trace.ErrMoved if the stored position is not from.
 func (o *Outbox) Advance(ctx context.Context, from, to trace.Position) error {
 	if err := o.usable(); err != nil {
 		return err
 	}
 	query := `UPDATE cursors SET traces = ?2, metrics = ?3, versions = ?4, erasures = ?5
 WHERE sink = ?1 AND traces = ?6 AND metrics = ?7 AND versions = ?8 AND erasures = ?9`
-	if from == (trace.Position{}) { // also that of a sink that has none
+	if from == (trace.Position{}) { // or the sink has no position yet
 		query = `INSERT INTO cursors (sink, traces, metrics, versions, erasures) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT (sink) DO UPDATE SET traces = ?2, metrics = ?3, versions = ?4, erasures = ?5
 WHERE traces = ?6 AND metrics = ?7 AND versions = ?8 AND erasures = ?9`
@@ -153,13 +128,13 @@ WHERE traces = ?6 AND metrics = ?7 AND versions = ?8 AND erasures = ?9`
 	return err
 }
 
-// greatestSQL is the greatest seq of each table. Each is found at once.
+// greatestSQL selects the greatest seq of each table. Each is found at once.
 const greatestSQL = `
 SELECT coalesce((SELECT max(seq) FROM traces), 0), coalesce((SELECT max(seq) FROM metrics), 0),
 	coalesce((SELECT max(seq) FROM versions), 0), coalesce((SELECT max(seq) FROM erasures), 0)`
 
-func readGreatest(ctx context.Context, from queryer) (p trace.Position, err error) {
-	err = from.QueryRowContext(ctx, greatestSQL).Scan(&p.Traces, &p.Metrics, &p.Versions, &p.Erasures)
+func readGreatest(ctx context.Context, db queryer) (p trace.Position, err error) {
+	err = db.QueryRowContext(ctx, greatestSQL).Scan(&p.Traces, &p.Metrics, &p.Versions, &p.Erasures)
 	return p, err
 }
 
@@ -217,9 +192,9 @@ func (o *Outbox) Close() error {
 	return errors.Join(errs...)
 }
 
-// Next returns what comes after from: at most limit rows, and no more than some
-// megabytes unless one row has them. It is nil when nothing is pending. It may
-// hold no rows, where there were only some of other workspaces.
+// Next returns the rows after from: at most limit, and no more than some megabytes unless
+// one row is larger. It returns nil if nothing is pending. The delivery may have no rows,
+// if all it passed were of other workspaces.
 func (o *Outbox) Next(ctx context.Context, from trace.Position, limit int) (*trace.Delivery, error) {
 	if err := o.usable(); err != nil {
 		return nil, err
@@ -229,13 +204,13 @@ func (o *Outbox) Next(ctx context.Context, from trace.Position, limit int) (*tra
 }
 
 func (o *Outbox) next(ctx context.Context, from trace.Position, limit int) (_ *trace.Delivery, err error) {
-	// One transaction: otherwise what is deleted between two queries may seem to
+	// One transaction: otherwise a row that is deleted between two queries may seem to
 	// belong to an earlier erasure.
-	tx, err := o.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	tx, err := beginRead(ctx, o.reader)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, tx.Rollback()) }()
+	defer func() { err = errors.Join(err, endRead(tx)) }()
 	to, err := readGreatest(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -273,7 +248,7 @@ func (o *Outbox) next(ctx context.Context, from trace.Position, limit int) (_ *t
 	return d, nil
 }
 
-// gathering is a delivery that is made, and the room that it still has.
+// gathering is an unfinished delivery, and the rows and bytes that it can still take.
 type gathering struct {
 	*Outbox
 	tx          *sql.Tx
@@ -282,7 +257,7 @@ type gathering struct {
 }
 
 // nextErasure returns the workspace's next erasure, and the position after it.
-// Nothing that was written after an erasure may be delivered before it.
+// No row that was written after an erasure may be delivered before it.
 func (n *gathering) nextErasure(ctx context.Context, after int64) (*trace.Erasure, trace.Position, error) {
 	var (
 		e                           trace.Erasure
@@ -319,7 +294,10 @@ func (n *gathering) versions(ctx context.Context, from, to int64) (int64, error)
 		if err := scan(seq, &v.Workspace, &kind, &v.Key, &v.Version, &millis, &v.Content); err != nil {
 			return 0, err
 		}
-		v.Kind, _ = trace.ParseKind(kind)
+		var err error
+		if v.Kind, err = parseKind(kind); err != nil {
+			return 0, err
+		}
 		v.Time = time.UnixMilli(millis)
 		n.delivery.Versions = append(n.delivery.Versions, v)
 		return len(v.Content), nil
@@ -344,11 +322,7 @@ func (n *gathering) metrics(ctx context.Context, from, to int64) (int64, error) 
 			return 0, err
 		}
 		n.delivery.Metrics = append(n.delivery.Metrics, &m)
-		size := len(m.Metadata) + len(m.Values)
-		if m.LLMResponse != nil {
-			size += len(*m.LLMResponse)
-		}
-		return size, nil
+		return m.Size(), nil
 	})
 }
 
@@ -361,7 +335,7 @@ func (n *gathering) gather(ctx context.Context, table, columns string, from, to 
 	if n.rows == 0 || n.bytes <= 0 || to <= from {
 		return from, nil
 	}
-	// Where the rows are that may be looked at.
+	// The window of rows to look at.
 	var window, looked int64
 	err = n.tx.QueryRowContext(ctx, fmt.Sprintf(
 		"SELECT coalesce(max(seq), 0), count(*) FROM (SELECT seq FROM %s WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?)", table),
@@ -370,7 +344,7 @@ func (n *gathering) gather(ctx context.Context, table, columns string, from, to 
 		return from, err
 	}
 	if looked < deliveryScan {
-		window = to // what is not there was deleted
+		window = to // missing rows were deleted
 	}
 	rows, err := n.tx.QueryContext(ctx, fmt.Sprintf(
 		"SELECT seq, %s FROM %s WHERE seq > ? AND seq <= ? AND workspace = ? ORDER BY seq LIMIT ?", columns, table),
@@ -382,7 +356,7 @@ func (n *gathering) gather(ctx context.Context, table, columns string, from, to 
 	reached = from
 	for n.rows > 0 && n.bytes > 0 {
 		if !rows.Next() {
-			// The window has no more of this workspace.
+			// The window has no more rows of this workspace.
 			return window, rows.Err()
 		}
 		size, err := add(rows.Scan, &reached)

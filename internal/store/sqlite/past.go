@@ -19,13 +19,10 @@ type ServedRevision struct {
 }
 
 // Revisions returns the revisions of a workspace that begin with a text, which may be
-// empty, the one that was served last first. Where several directories had the same,
-// it is one. The store keeps the 100 that were served last, as long as the retention
-// and the room for their files allow; a file of an earlier version of Cadenza has none.
+// empty, the last served first. A revision that several directories had is one. The store
+// keeps the 100 that were served last, as long as the retention and the bound on the size
+// of their files allow.
 func (r *Reader) Revisions(ctx context.Context, workspace, begin string) ([]ServedRevision, error) {
-	if kept, err := r.keepsRevisions(ctx); err != nil || !kept {
-		return nil, err
-	}
 	return collect(ctx, r.db, func(scan func(...any) error) (v ServedRevision, err error) {
 		var first, served int64
 		err = scan(&v.Revision, &first, &served, &v.Latest)
@@ -37,21 +34,14 @@ FROM revisions WHERE workspace = ?1 AND substr(revision, 1, length(?2)) = ?2
 GROUP BY revision ORDER BY max(seq) DESC`, workspace, begin)
 }
 
-// keepsRevisions reports whether the file has revisions. One of an earlier version of
-// Cadenza has none.
-func (r *Reader) keepsRevisions(ctx context.Context) (bool, error) {
-	tables, err := queryInt(ctx, r.db, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'files'")
-	return tables > 0, err
-}
-
 // StoredRevision is a revision with its files.
 type StoredRevision struct {
 	ServedRevision
 	Files []trace.File
 }
 
-// Revision returns a revision of a workspace with its files, those that it had when it
-// was served last, or ErrNotFound.
+// Revision returns a revision of a workspace with the files that it had when it was served
+// last, or ErrNotFound.
 func (r *Reader) Revision(ctx context.Context, workspace, revision string) (*StoredRevision, error) {
 	found, err := r.Revisions(ctx, workspace, revision)
 	if err != nil {
@@ -68,18 +58,13 @@ func (r *Reader) Revision(ctx context.Context, workspace, revision string) (*Sto
 }
 
 // ServedLast returns the set that a workspace served last from a directory, or
-// ErrNotFound. A file of an earlier version of Cadenza has none.
+// ErrNotFound.
 func (r *Reader) ServedLast(ctx context.Context, workspace, directory string) (*recorder.Revision, error) {
-	if kept, err := r.keepsRevisions(ctx); err != nil {
-		return nil, err
-	} else if !kept {
-		return nil, ErrNotFound
-	}
 	return r.stored(ctx, "directory", workspace, directory)
 }
 
-// stored returns the set that a workspace served last of those with a value in a
-// column, or ErrNotFound.
+// stored returns the set with a value in a column that a workspace served last, or
+// ErrNotFound.
 func (r *Reader) stored(ctx context.Context, column, workspace, value string) (*recorder.Revision, error) {
 	set := &recorder.Revision{Workspace: workspace}
 	rows, err := collect(ctx, r.db, func(scan func(...any) error) (f trace.File, err error) {
@@ -102,7 +87,7 @@ ORDER BY list.id`, column), workspace, value)
 	if len(rows) == 0 {
 		return nil, ErrNotFound
 	}
-	if rows[0].Path != "" { // else a row without a file: the set has none
+	if rows[0].Path != "" { // otherwise the set has no file
 		set.Files = rows
 	}
 	return set, nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// processorTime is what the process has used of the processors, in nanoseconds.
+// processorTime returns the processor time that the process has used, in nanoseconds.
 func processorTime(b testing.TB) int64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

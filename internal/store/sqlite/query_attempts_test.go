@@ -10,8 +10,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestTracesByTheirAttempts holds which calls went beyond their first target, and
-// which were slow.
+// TestTracesByTheirAttempts lists the calls that went beyond their first target, and the
+// slow ones.
 func TestTracesByTheirAttempts(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, now := mustAuthority(t), time.Now()

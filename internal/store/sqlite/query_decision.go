@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// What DecisionsBetween finds at most, and how many traces it looks at.
+	// DecisionsBetween returns at most maxDecisions, and looks at maxDecisionsTraces.
 	maxDecisions       = 200
 	maxDecisionsTraces = 20_000
 )
 
-// DecisionsBetween returns the ids from first to last that decisions of a
-// workspace have, of which the store has a trace or a report, in their order. With
-// more, there may be others: it looks at 20,000 traces at most.
+// DecisionsBetween returns the ids of a workspace's decisions from first to last, in order,
+// if the store has a trace of them or a report. If more is true, there may be others: it
+// looks at 20,000 traces at most.
 func (r *Reader) DecisionsBetween(ctx context.Context, workspace string, first, last trace.ID) (found []trace.ID, more bool, err error) {
 	// The traces of a decision have its millisecond.
-	from, until := trace.FirstID(first.Time()), trace.FirstID(last.Time().Add(time.Millisecond))
+	start, end := trace.FirstID(first.Time()), trace.FirstID(last.Time().Add(time.Millisecond))
 	near, err := queryInt(ctx, r.db, "SELECT count(*) FROM (SELECT 1 FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id >= ? AND id < ? LIMIT ?)",
-		from[:], until[:], maxDecisionsTraces+1)
+		start[:], end[:], maxDecisionsTraces+1)
 	if err != nil {
 		return nil, false, err
 	}
@@ -36,6 +36,6 @@ SELECT decision_id FROM (
 UNION
 SELECT decision_id FROM metrics INDEXED BY metrics_trace_id
 WHERE trace_id >= ?4 AND trace_id <= ?5 AND decision_id = trace_id AND workspace = ?6
-ORDER BY decision_id LIMIT ?7`, from[:], until[:], maxDecisionsTraces, first[:], last[:], workspace, maxDecisions)
+ORDER BY decision_id LIMIT ?7`, start[:], end[:], maxDecisionsTraces, first[:], last[:], workspace, maxDecisions)
 	return found, near > maxDecisionsTraces || len(found) == maxDecisions, err
 }

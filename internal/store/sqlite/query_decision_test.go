@@ -29,9 +29,7 @@ func TestDecisionsBetween(t *testing.T) {
 	batch.Metrics = append(batch.Metrics, &trace.Metrics{Decision: reported, Time: at, Workspace: "default", Score: new(1.0)})
 	alone := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "default", Kind: trace.KindPrompt, Key: "k"}
 	batch.Records = append(batch.Records, alone)
-	if err := s.Commit(t.Context(), &batch); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, batch)
 	for name, test := range map[string]struct {
 		workspace   string
 		first, last trace.ID
@@ -51,15 +49,13 @@ func TestDecisionsBetween(t *testing.T) {
 		}
 	}
 
-	// What it looks at has an end, also where it finds nothing there.
+	// The search is bounded, also if it finds nothing.
 	batch = recorder.Batch{}
 	for range maxDecisionsTraces {
 		batch.Records = append(batch.Records, &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "default", Kind: trace.KindPrompt})
 	}
 	later := record(authority.Decide(at.Add(time.Second), 1), "default", 1)
-	if err := s.Commit(t.Context(), &batch); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, batch)
 	if found, more, err := s.DecisionsBetween(t.Context(), "default", trace.FirstID(at), lastID); err != nil || !more {
 		t.Errorf("%v, more: %t, %v", found, more, err)
 	}

@@ -8,53 +8,45 @@ import (
 )
 
 const (
-	// What Get reads of the reports on a trace: anyone who has its id may send
-	// more without end.
+	// Get reads at most so many reports on a trace: anyone who has its id may send more
+	// without end.
 	getMetrics      = 1000
 	getMetricsBytes = 4 << 20
 )
 
-// Details is what the store holds of one trace.
+// Details is a trace with its metrics and the versions of its definitions.
 type Details struct {
 	Record       *trace.Record   // nil: there are only metrics
 	Metrics      []trace.Metrics // the first, in the order in which they were reported
-	MetricsTotal int64           // of all, also those that are not among Metrics
-	Version      *StoredVersion  // of the definition that answered; nil: it is not kept
-	Prompt       *StoredVersion  // of the prompt that an endpoint sent; nil: it is not kept
+	MetricsTotal int64           // the number of all metrics, not only Metrics
+	Version      *StoredVersion  // of the definition that answered; nil: not stored
+	Prompt       *StoredVersion  // of the prompt that an endpoint sent; nil: not stored
 }
 
-// Get returns what the store holds of a trace of the workspace, or ErrNotFound.
-// Of its metrics it returns the first thousand at most, and no more than some
-// megabytes of them; [Reader.Export] has them all.
+// Get returns a trace of the workspace with its details, or ErrNotFound. It returns the
+// first thousand metrics at most, and no more than some megabytes of them; [Reader.Export]
+// has them all.
 func (r *Reader) Get(ctx context.Context, workspace string, id trace.ID) (*Details, error) {
-	var d Details
-	var err error
-	if d.Record, err = r.Trace(ctx, id); err != nil && !errors.Is(err, ErrNotFound) {
-		return nil, err
-	}
-	if d.Record != nil && d.Record.Workspace != workspace {
-		return nil, ErrNotFound
-	}
-	if d.Metrics, d.MetricsTotal, err = r.firstMetrics(ctx, workspace, id, d.Record); err != nil {
-		return nil, err
-	}
+	record, err := r.Trace(ctx, id)
 	switch {
-	case d.Record == nil && len(d.Metrics) == 0:
-		return nil, ErrNotFound
-	case d.Record == nil || d.Record.Version == "":
-		return &d, nil
-	}
-	record := d.Record
-	if d.Version, err = r.keptVersion(ctx, workspace, record.Kind, record.Key, record.Version); err != nil {
+	case errors.Is(err, ErrNotFound):
+		d := new(Details)
+		if d.Metrics, d.MetricsTotal, err = r.firstMetrics(ctx, workspace, id, nil); err != nil {
+			return nil, err
+		}
+		if len(d.Metrics) == 0 {
+			return nil, ErrNotFound
+		}
+		return d, nil
+	case err != nil:
 		return nil, err
+	case record.Workspace != workspace:
+		return nil, ErrNotFound
 	}
-	if record.PromptVersion != "" {
-		d.Prompt, err = r.keptVersion(ctx, workspace, trace.KindPrompt, record.Prompt, record.PromptVersion)
-	}
-	return &d, err
+	return r.Around(ctx, record)
 }
 
-// keptVersion is Version, with nil for one that is not kept.
+// keptVersion returns the same as Version, but nil for one that is not stored.
 func (r *Reader) keptVersion(ctx context.Context, workspace string, kind trace.Kind, key, version string) (*StoredVersion, error) {
 	v, err := r.Version(ctx, workspace, kind, key, version)
 	if errors.Is(err, ErrNotFound) {
@@ -71,14 +63,14 @@ func (r *Reader) firstMetrics(ctx context.Context, workspace string, id trace.ID
 			return false
 		}
 		first = append(first, m)
-		size += reportSize(&m)
+		size += m.Size()
 		return true
 	})
 	if err != nil || !more {
 		return first, int64(len(first)), err
 	}
-	// All reports on a trace are of its workspace. To look would take reading
-	// them, where the index alone can count.
+	// All reports on a trace are of its workspace. To check that, SQLite would have to read
+	// them; to count, it reads only the index.
 	var decision []byte
 	if record != nil && !record.Decision.IsZero() {
 		decision = record.Decision[:]

@@ -7,19 +7,20 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// maxBetween bounds how many ids Between looks at.
+// maxBetween bounds the ids that Between looks at.
 const maxBetween = 200
 
-// Between returns what has an id from first to last in a workspace, in the order
-// of the ids: records with ID, Kind and Key, of kind metrics where there are only
-// reports. With more, there may be others: it looks at 200 ids at most.
+// Between returns the traces of a workspace with an id from first to last, in the order of
+// the ids: records with ID, Kind and Key, of kind metrics if only reports are stored. If
+// more is true, there may be others: it looks at 200 ids at most.
 func (r *Reader) Between(ctx context.Context, workspace string, first, last trace.ID) (found []trace.Record, more bool, err error) {
 	traces, err := collect(ctx, r.db, func(scan func(...any) error) (rec trace.Record, err error) {
 		var id []byte
 		var kind string
-		err = scan(&id, &kind, &rec.Key, &rec.Workspace)
+		if err = scan(&id, &kind, &rec.Key, &rec.Workspace); err == nil {
+			rec.Kind, err = parseKind(kind)
+		}
 		copy(rec.ID[:], id)
-		rec.Kind, _ = trace.ParseKind(kind)
 		return rec, err
 	}, "SELECT id, kind, key, workspace FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id >= ? AND id <= ? ORDER BY id LIMIT ?",
 		first[:], last[:], maxBetween)
@@ -41,7 +42,7 @@ FROM (SELECT DISTINCT trace_id FROM metrics INDEXED BY metrics_trace_id WHERE tr
 	}
 	more = len(traces) == maxBetween || len(reported) == maxBetween
 	reported = slices.DeleteFunc(reported, func(rec trace.Record) bool { return isDecision(rec.ID) })
-	// The sort is stable, so that of two with one id the trace stays.
+	// The sort is stable: of a trace and a report with the same id, the trace remains.
 	found = slices.Concat(traces, reported)
 	slices.SortStableFunc(found, func(a, b trace.Record) int { return compareIDs(a.ID, b.ID) })
 	found = slices.CompactFunc(found, func(a, b trace.Record) bool { return a.ID == b.ID })

@@ -6,8 +6,8 @@ import "flag"
 
 const raceEnabled = true
 
-// With the race detector a random store takes five times as long, and the hundredth
-// shares nothing that the twentieth does not. -rapid.checks sets another number.
+// With the race detector a random store takes five times as long, and the hundredth finds
+// nothing that the twentieth did not. -rapid.checks sets another number.
 func init() {
 	if err := flag.Set("rapid.checks", "20"); err != nil {
 		panic(err)

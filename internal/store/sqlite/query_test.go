@@ -24,15 +24,15 @@ import (
 // base is a moment shortly before midnight, so that days differ.
 var base = time.Date(2026, 3, 14, 22, 30, 0, 0, time.UTC)
 
-// drawn is what a property test has stored.
+// drawn is the content that a property test has stored.
 type drawn struct {
 	store   *Store
 	records []*trace.Record  // by id, newest first
 	metrics []*trace.Metrics // in the order in which they were stored
 }
 
-// metadataForms are those that a match must distinguish, and metadataMatches
-// the matches.
+// metadataForms are the forms that a match must distinguish, and metadataMatches the
+// matches.
 var (
 	metadataForms = []string{
 		"", `{}`, `{"plan":"pro"}`, `{"plan":"free","n":1}`, `{"n":1.0}`, `{"n":"1"}`, `{"plan":null}`, `{"plan":true}`, `{"plan":["pro"]}`,
@@ -92,39 +92,32 @@ func drawRecord(t *rapid.T, authority *trace.Authority, at time.Time) *trace.Rec
 	return r
 }
 
-// requests draws which records are of one request, and of those which share what it
-// sent. Before ids of a decision's traces were successive, only those that shared
-// anything had its id.
+// requests draws the records of each request, and the records of it that share members.
 type requests struct {
-	ids       *trace.Decision // nil: they are not successive
-	traces    int             // that have an id
+	ids       trace.Decision
+	traces    int // the traces that have an id
 	at        time.Time
 	shared    *trace.Shared
 	decision  trace.ID
 	workspace string
 }
 
-// draw returns the record as it is to be stored, which may share members that
-// shown, as it is read, then has.
+// draw returns the record as it is to be stored. It may share members, which shown has, as
+// the record is read.
 func (q *requests) draw(t *rapid.T, authority *trace.Authority, shown *trace.Record) *trace.Record {
-	const most = 4
+	const limit = 4
 	if !rapid.Bool().Draw(t, "of a decision") {
 		return shown
 	}
-	if q.shared == nil || q.workspace != shown.Workspace || q.traces == most || rapid.Bool().Draw(t, "another request") {
+	if q.shared == nil || q.workspace != shown.Workspace || q.traces == limit || rapid.Bool().Draw(t, "another request") {
 		*q = requests{shared: &trace.Shared{Metadata: drawMetadata(t), Context: []byte(`{"c":1}`)}, at: shown.Time, workspace: shown.Workspace}
-		q.decision = authority.New(trace.KindDecision, shown.Time)
-		if rapid.Bool().Draw(t, "successive") {
-			q.ids = new(authority.Decide(shown.Time, most))
-			q.decision = q.ids.ID()
-		}
+		q.ids = authority.Decide(shown.Time, limit)
+		q.decision = q.ids.ID()
 	}
-	if q.ids != nil {
-		shown.ID, shown.Time, shown.Decision = q.ids.Trace(shown.Kind, q.traces), q.at, q.decision
-		q.traces++
-		if !rapid.Bool().Draw(t, "shares") {
-			return shown
-		}
+	shown.ID, shown.Time, shown.Decision = q.ids.Trace(shown.Kind, q.traces), q.at, q.decision
+	q.traces++
+	if !rapid.Bool().Draw(t, "shares") {
+		return shown
 	}
 	stored := *shown
 	stored.Metadata, stored.Decision, stored.Shared = nil, q.decision, q.shared
@@ -133,16 +126,16 @@ func (q *requests) draw(t *rapid.T, authority *trace.Authority, shown *trace.Rec
 	return &stored
 }
 
-// drawStore stores random traces and metrics in random batches, calls between
-// each two writes, and has some traces end long after others that began later. Unless
-// onTraces, there are reports on decisions and on nothing alone.
+// drawStore stores random traces and metrics in random batches, with a call of between
+// after each write. Some traces are written long after later ones. Only if onTraces are
+// there reports on traces themselves.
 func drawStore(t *rapid.T, path string, onTraces bool, between func(*Store)) *drawn {
 	authority := mustTestAuthority(t)
 	store, err := Open(t.Context(), Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
-	store.stop() // what is counted when is for the test to say
+	store.stop() // the test decides which rows are counted when
 	store.background.Wait()
 	d := &drawn{store: store}
 	at := base
@@ -157,7 +150,7 @@ func drawStore(t *rapid.T, path string, onTraces bool, between func(*Store)) *dr
 			r := drawRecord(t, authority, at)
 			d.records = append(d.records, r)
 			r = sharing.draw(t, authority, r)
-			if sharing.ids != nil && r.Decision == sharing.decision {
+			if !r.Decision.IsZero() && r.Decision == sharing.decision {
 				decided = append(decided, r)
 			}
 			if r.State != trace.StateEnded && rapid.Bool().Draw(t, "ends later") {
@@ -178,13 +171,13 @@ func drawStore(t *rapid.T, path string, onTraces bool, between func(*Store)) *dr
 		for range rapid.IntRange(0, 4).Draw(t, "metrics") {
 			m := &trace.Metrics{Workspace: "w", Time: at, APIKey: "app", Metadata: drawMetadata(t)}
 			if len(decided) > 0 && rapid.Bool().Draw(t, "on a decision") {
-				of := rapid.SampledFrom(decided).Draw(t, "one of its traces")
-				m.Decision, m.Workspace = of.Decision, of.Workspace
+				subject := rapid.SampledFrom(decided).Draw(t, "one of its traces")
+				m.Decision, m.Workspace = subject.Decision, subject.Workspace
 			} else if rapid.IntRange(0, 7).Draw(t, "on a decision without traces") == 0 {
 				m.Decision = authority.Decide(at, 1).ID()
 			} else if onTraces && len(d.records) > 0 && rapid.Bool().Draw(t, "attached") {
-				of := rapid.SampledFrom(d.records).Draw(t, "trace")
-				m.TraceID, m.Workspace = of.ID, of.Workspace
+				subject := rapid.SampledFrom(d.records).Draw(t, "trace")
+				m.TraceID, m.Workspace = subject.ID, subject.Workspace
 			} else {
 				m.TraceID = authority.New(trace.KindMetrics, at)
 			}
@@ -216,6 +209,16 @@ func mustTestAuthority(t *rapid.T) *trace.Authority {
 	return a
 }
 
+// drawnTexts are values to draw for each filter, as parameters have them, in addition to
+// the values of the records.
+var drawnTexts = map[string][]string{
+	"workspace": {"w"}, "kind": {"prompt", "endpoint", "metrics"}, "key": {"a", "none"}, "api_key": {"app"},
+	"status": {"200", "502", "ok", "error"}, "state": {"ended", "started", "interrupted"},
+	"provider": {"p"}, "model": {"m"}, "code": {"timeout"}, "finish_reason": trace.FinishReasons, "version": {"v", "none"},
+	"revision": {"d"}, "variant": {"x"}, "arm": {"x"}, "attempts": {"1", "2", "3"}, "fallback": {"true"},
+	"conversation_id": {"c1", "none"}, "chain_id": {"chain"}, "score": {"0..100", "..50", "30..60", "50.."},
+}
+
 func drawFilter(t *rapid.T, d *drawn) trace.Filter {
 	f := trace.Filter{Workspace: "w"}
 	maybe := func(label string, set func()) {
@@ -223,56 +226,45 @@ func drawFilter(t *rapid.T, d *drawn) trace.Filter {
 			set()
 		}
 	}
-	text := func(into *string, label string, values ...string) {
-		maybe(label, func() { *into = rapid.SampledFrom(values).Draw(t, label) })
-	}
 	maybe("since", func() { f.Since = base.Add(time.Hour) })
 	maybe("until", func() { f.Until = base.Add(5 * time.Hour) })
-	maybe("kind", func() {
-		f.Kind = rapid.SampledFrom([]trace.Kind{trace.KindPrompt, trace.KindEndpoint, trace.KindMetrics}).Draw(t, "kind")
-	})
-	text(&f.Key, "key", "a", "none")
-	text(&f.APIKey, "api key", "app")
-	maybe("status", func() { f.Status = rapid.SampledFrom([]int{200, 502}).Draw(t, "status") })
-	maybe("outcome", func() { f.Outcome = rapid.SampledFrom([]trace.Outcome{trace.OK, trace.Failed}).Draw(t, "outcome") })
-	maybe("state", func() {
-		f.State = new(rapid.SampledFrom([]trace.State{trace.StateEnded, trace.StateStarted, trace.StateInterrupted}).Draw(t, "state"))
-	})
-	text(&f.Provider, "provider", "p")
-	text(&f.Model, "model", "m")
-	text(&f.Code, "code", "timeout")
-	text(&f.FinishReason, "finish reason", trace.FinishReasons...)
-	text(&f.Version, "version", "v", "none")
-	text(&f.Revision, "revision", "d")
-	text(&f.Variant, "variant", "x")
-	text(&f.Arm, "arm", "x")
-	maybe("decision", func() {
-		for _, r := range d.records {
-			if f.Decision = r.Decision; !f.Decision.IsZero() && rapid.Bool().Draw(t, "this decision") {
-				break
+	for _, field := range FilterFields {
+		maybe(field.Name, func() {
+			switch texts := drawnTexts[field.Name]; {
+			case texts != nil:
+				if err := field.Parse(&f, rapid.SampledFrom(texts).Draw(t, field.Name)); err != nil {
+					t.Fatal(err)
+				}
+			case field.Name == "slower":
+				f.Slower = time.Duration(rapid.IntRange(1, 5_000_000).Draw(t, "slower")) * time.Microsecond
+			case field.Name == "decision":
+				f.Decision = drawDecision(t, d)
+			default:
+				t.Fatalf("nothing is drawn for %s: it needs values, and its meaning in matches", field.Name)
 			}
-		}
-		for _, m := range d.metrics {
-			if !m.Decision.IsZero() && rapid.IntRange(0, 3).Draw(t, "this report's") == 0 {
-				f.Decision = m.Decision
-			}
-		}
-	})
-	maybe("slower", func() { f.Slower = time.Duration(rapid.IntRange(1, 5_000_000).Draw(t, "slower")) * time.Microsecond })
-	maybe("attempts", func() { f.Attempts = rapid.IntRange(1, 3).Draw(t, "attempts") })
-	f.Fallback = rapid.IntRange(0, 5).Draw(t, "fallback") == 0
-	text(&f.ConversationID, "conversation", "c1", "none")
-	text(&f.ChainID, "chain", "chain")
-	maybe("score", func() {
-		f.Score = new(rapid.SampledFrom([]trace.ScoreRange{trace.AllScores, {Least: 0, Most: 50}, {Least: 30, Most: 60}, {Least: 50, Most: 100}}).Draw(t, "score"))
-	})
+		})
+	}
 	maybe("metadata", func() {
 		f.Metadata = append(f.Metadata, rapid.SampledFrom(metadataMatches).Draw(t, "match"))
 	})
 	return f
 }
 
-// matchesMetadata is what a match means, by encoding/json.
+func drawDecision(t *rapid.T, d *drawn) (id trace.ID) {
+	for _, r := range d.records {
+		if id = r.Decision; !id.IsZero() && rapid.Bool().Draw(t, "this decision") {
+			break
+		}
+	}
+	for _, m := range d.metrics {
+		if !m.Decision.IsZero() && rapid.IntRange(0, 3).Draw(t, "this report's") == 0 {
+			id = m.Decision
+		}
+	}
+	return id
+}
+
+// matchesMetadata applies a match with encoding/json.
 func matchesMetadata(metadata []byte, matches []trace.MetadataMatch) bool {
 	for _, match := range matches {
 		var members map[string]json.RawMessage
@@ -285,7 +277,7 @@ func matchesMetadata(metadata []byte, matches []trace.MetadataMatch) bool {
 	return true
 }
 
-// reportsOn are the reports on a trace and on its decision, as the trace shows them.
+// reportsOn returns the reports on a trace and on its decision, as the trace shows them.
 func (d *drawn) reportsOn(r *trace.Record) (all []trace.Metrics) {
 	for _, m := range d.metrics {
 		m := *m
@@ -321,19 +313,19 @@ func (d *drawn) named(r *trace.Record, member string, with func(*trace.Metrics) 
 func conversationOf(m *trace.Metrics) *string { return m.ConversationID }
 func chainOf(m *trace.Metrics) *string        { return m.ChainID }
 
-// score returns the score that was reported last of a trace, and on what; nil: none was.
-func (d *drawn) score(r *trace.Record) (score *float64, on trace.ID) {
+// score returns the last score that was reported on a trace, and on which id, or nil.
+func (d *drawn) score(r *trace.Record) (score *float64, subject trace.ID) {
 	for _, m := range d.reportsOn(r) {
 		if m.Score != nil {
-			if score, on = m.Score, m.TraceID; on.IsZero() {
-				on = m.Decision
+			if score, subject = m.Score, m.TraceID; subject.IsZero() {
+				subject = m.Decision
 			}
 		}
 	}
-	return score, on
+	return score, subject
 }
 
-// inRange reports whether the score of a trace is in a range; all are in none.
+// inRange reports whether the score of a trace is in a range; no range has all.
 func (d *drawn) inRange(r *trace.Record, scores *trace.ScoreRange) bool {
 	score, _ := d.score(r)
 	return scores == nil || score != nil && *score >= scores.Least && *score <= scores.Most
@@ -346,7 +338,7 @@ func fellBackTo(r *trace.Record) bool {
 	})
 }
 
-// matches is what a filter means.
+// matches applies a filter to a record.
 func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 	same := func(want, got string) bool { return want == "" || want == got }
 	failed := r.Code != "" || r.State == trace.StateInterrupted
@@ -364,7 +356,7 @@ func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 	return true
 }
 
-// delete deletes random traces without metrics, of which the lists still know.
+// delete deletes random traces without metrics, which the lists still have.
 func (d *drawn) delete(t *rapid.T) {
 	d.records = slices.DeleteFunc(d.records, func(r *trace.Record) bool {
 		reported := slices.ContainsFunc(d.metrics, func(m *trace.Metrics) bool {
@@ -380,50 +372,22 @@ func (d *drawn) delete(t *rapid.T) {
 	})
 }
 
-// TestQueriesAgreeWithTheirMeaning stores random traces, deletes some, and holds
-// listing, following and exporting, under random filters, against plain Go. A
-// random part of them is posted.
+// TestQueriesAgreeWithTheirMeaning stores random traces, deletes some, and compares
+// listing, following and exporting, under random filters, with plain Go. Lists begin with
+// the terms or with the newest traces, at random.
 func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 	t.Parallel()
 	dir, files := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		files++
-		path := filepath.Join(dir, fmt.Sprint(files))
-		var keeper *statsKeeper
-		defer func() { keeper.close() }()
-		fed := rapid.Bool().Draw(t, "some are posted by the writer")
-		between := func(s *Store) {
-			if rapid.Bool().Draw(t, "nothing is posted") {
-				return
-			}
-			var err error
-			if keeper == nil {
-				if keeper, err = openStatsKeeper(t.Context(), path, nil); err != nil {
-					t.Fatal(err)
-				}
-				if fed {
-					keeper.feed = &s.feed
-				}
-			}
-			if _, err = keeper.step(t.Context(), time.Now()); err != nil {
-				t.Fatal(err)
-			}
-			if rapid.Bool().Draw(t, "it is read only") {
-				return
-			}
-			if err := keeper.postAll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		d := drawStore(t, path, true, between)
+		d := drawStore(t, filepath.Join(dir, fmt.Sprint(files)), true, func(*Store) {})
 		defer d.store.close()
 		if rapid.Bool().Draw(t, "delete") {
 			d.delete(t)
-			between(d.store)
 		}
 		for range 8 {
 			f := drawFilter(t, d)
-			d.store.postedFirst = rapid.Bool().Draw(t, "posted first")
+			d.store.termsFirst = rapid.Bool().Draw(t, "by terms first")
 			var want []*trace.Record // as the list shows them
 			for _, r := range d.records {
 				if d.matches(&f, r) {
@@ -451,7 +415,7 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 			if diff := cmp.Diff(want, listed, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("listed by %+v (-want +got):\n%s", f, diff)
 			}
-			d.checkSelects(t, &f)
+			d.checkSelect(t, &f)
 			d.checkFollow(t, &f, limit)
 			d.checkExport(t, &f, want)
 			d.checkWorst(t, f, want, limit, budget)
@@ -459,7 +423,7 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 	})
 }
 
-// checkScores holds the scores of a page.
+// checkScores checks the scores of a page.
 func (d *drawn) checkScores(t *rapid.T, page *Page) {
 	want := make(map[trace.ID]float64)
 	for _, shown := range page.Records {
@@ -501,8 +465,7 @@ func (d *drawn) checkWorst(t *rapid.T, f trace.Filter, matching []*trace.Record,
 	}
 }
 
-// checkFollow follows from the beginning: every state in which a trace still is
-// comes once.
+// checkFollow follows from the beginning: each state in which a trace still is comes once.
 func (d *drawn) checkFollow(t *rapid.T, f *trace.Filter, limit int) {
 	var want, got []string
 	for _, r := range d.records {
@@ -537,10 +500,10 @@ func (d *drawn) checkExport(t *rapid.T, f *trace.Filter, matching []*trace.Recor
 	describe := func(r *trace.Record, id trace.ID, count int) string {
 		return fmt.Sprintf("%s %v %d", id, r != nil, count)
 	}
-	has := map[trace.ID]bool{}
+	stored := map[trace.ID]bool{}
 	contexts := map[trace.ID][]byte{}
 	for _, r := range d.records {
-		has[r.ID], has[r.Decision], contexts[r.ID] = true, true, r.Context
+		stored[r.ID], stored[r.Decision], contexts[r.ID] = true, true, r.Context
 	}
 	for _, r := range matching {
 		want = append(want, describe(r, r.ID, len(d.reportsOn(r))))
@@ -550,24 +513,24 @@ func (d *drawn) checkExport(t *rapid.T, f *trace.Filter, matching []*trace.Recor
 		f.Kind == trace.KindPrompt || f.Kind == trace.KindEndpoint
 	for _, m := range d.metrics {
 		matches := func(want string, got *string) bool { return want == "" || got != nil && *got == want }
-		on := m.TraceID
+		subject := m.TraceID
 		if !m.Decision.IsZero() {
-			on = m.Decision
+			subject = m.Decision
 		}
-		if !has[on] && !onlyOfTraces && (f.Kind == 0 || m.Decision.IsZero()) && (f.Decision.IsZero() || f.Decision == m.Decision) && m.Workspace == f.Workspace && (f.APIKey == "" || f.APIKey == m.APIKey) &&
+		if !stored[subject] && !onlyOfTraces && (f.Kind == 0 || m.Decision.IsZero()) && (f.Decision.IsZero() || f.Decision == m.Decision) && m.Workspace == f.Workspace && (f.APIKey == "" || f.APIKey == m.APIKey) &&
 			matches(f.ConversationID, m.ConversationID) && matches(f.ChainID, m.ChainID) && matchesMetadata(m.Metadata, f.Metadata) &&
 			!m.Time.Before(f.Since) && (f.Until.IsZero() || m.Time.Before(f.Until)) {
-			want = append(want, describe(nil, on, 1))
+			want = append(want, describe(nil, subject, 1))
 		}
 	}
 	slices.Sort(want) // ids begin with their time
 	if err := d.store.Export(t.Context(), *f, func(r *trace.Record, metrics []trace.Metrics) error {
 		if r == nil {
-			on := metrics[0].TraceID
-			if on.IsZero() {
-				on = metrics[0].Decision
+			subject := metrics[0].TraceID
+			if subject.IsZero() {
+				subject = metrics[0].Decision
 			}
-			got = append(got, describe(nil, on, len(metrics)))
+			got = append(got, describe(nil, subject, len(metrics)))
 			return nil
 		}
 		if string(r.Response) != "content" || !bytes.Equal(r.Context, contexts[r.ID]) {
@@ -590,8 +553,8 @@ func countIf(yes bool) int64 {
 	return 0
 }
 
-// TestManyWindows has queries look at more traces than they do at once, of which
-// few match, and take the time for one look each.
+// TestManyWindows has queries look at more traces than they do at once, with few matches,
+// and with time for one look each.
 func TestManyWindows(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
@@ -629,7 +592,7 @@ func TestManyWindows(t *testing.T) {
 		test.filter.Workspace = "w"
 		var listed, exported, followed []trace.ID
 		short := 0
-		s.postedFirst = name == "no key"
+		s.termsFirst = name == "no key"
 		for before := (trace.ID{}); ; {
 			page, err := s.Traces(t.Context(), test.filter, before, 100, 0)
 			if err != nil {
@@ -687,7 +650,7 @@ func everyNth(ids []trace.ID, n int) (nth []trace.ID) {
 	return nth
 }
 
-// TestMetadataMatches holds every form of metadata against every match.
+// TestMetadataMatches compares every form of metadata with every match.
 func TestMetadataMatches(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority := mustAuthority(t)
@@ -718,7 +681,7 @@ func TestMetadataMatches(t *testing.T) {
 	}
 }
 
-// TestGet reads all of one trace, and nothing of another workspace.
+// TestGet reads all of one trace, and no trace of another workspace.
 func TestGet(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
@@ -762,7 +725,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestFollowAfterDeletion goes on where the latest traces were deleted.
+// TestFollowAfterDeletion goes on after the latest traces were deleted.
 func TestFollowAfterDeletion(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, now := mustAuthority(t), time.Now()

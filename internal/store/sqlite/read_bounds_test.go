@@ -13,8 +13,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestGetTakesTheFirstMetrics reads a trace on which others reported more than
-// anyone wants to see.
+// TestGetTakesTheFirstMetrics reads a trace with more reports than an answer has.
 func TestGetTakesTheFirstMetrics(t *testing.T) {
 	t.Parallel()
 	large := new(strings.Repeat("x", getMetricsBytes/4))
@@ -66,8 +65,8 @@ func TestGetTakesTheFirstMetrics(t *testing.T) {
 	}
 }
 
-// TestExportReadsLittleAtOnce has an export meet traces with much metadata, many
-// reports and large ones, and looks at what it holds of them.
+// TestExportReadsLittleAtOnce exports traces with much metadata, many reports and large
+// ones, and checks the sizes of the parts that it reads.
 func TestExportReadsLittleAtOnce(t *testing.T) {
 	t.Parallel()
 	const traces, size = 60, 512 << 10
@@ -97,7 +96,7 @@ func TestExportReadsLittleAtOnce(t *testing.T) {
 			add(n%3, trace.Metrics{LLMResponse: text})
 			add(n%2, trace.Metrics{Metadata: metadata})
 		case n == 50:
-			add(exportBytes/bareReport+5000, trace.Metrics{Score: new(1.0)})
+			add(exportBytes/new(trace.Metrics).Size()+5000, trace.Metrics{Score: new(1.0)})
 		default:
 			add(n%4, trace.Metrics{Score: new(1.0)})
 		}
@@ -124,10 +123,10 @@ func TestExportReadsLittleAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := listSources{index: sourceOf(&filter), order: oldestFirst}
+	reader := exportedRecords{Reader: s.Reader, sources: listSources{index: sourceOf(&filter), order: oldestFirst}, where: where, limit: lastID}
 	for from, more := (trace.ID{}), true; more; {
 		var records []*trace.Record
-		if records, from, more, err = s.exportRecords(t.Context(), &sources, where, from, lastID); err != nil {
+		if records, from, more, err = reader.read(t.Context(), from); err != nil {
 			t.Fatal(err)
 		}
 		read := 0
@@ -148,7 +147,7 @@ func TestExportReadsLittleAtOnce(t *testing.T) {
 		for id, of := range metrics {
 			size := 0
 			for i := range of {
-				size += reportSize(&of[i])
+				size += of[i].Size()
 			}
 			if read, largest = read+size, max(largest, size); len(of) != reports[id] {
 				t.Errorf("%d of the %d reports on a trace were read", len(of), reports[id])

@@ -20,15 +20,14 @@ const maxReaders = 4
 type Reader struct {
 	db   *sql.DB
 	path string
-	file os.FileInfo // nil where there was none
+	file os.FileInfo // nil if there was none
 
-	// postedFirst has lists begin with what is posted, and not with the newest
-	// traces, to test it in small stores.
-	postedFirst bool
+	// termsFirst makes lists begin with the index of terms, and not with the newest traces,
+	// to test it in small stores.
+	termsFirst bool
 }
 
-// OpenReader opens the file of a store to read it. It neither makes the file
-// nor changes what is in it.
+// OpenReader opens the file of a store to read it. It neither makes nor changes the file.
 func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -38,11 +37,7 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	application, err := queryInt(ctx, r.db, "PRAGMA application_id")
-	if err == nil && application != applicationID {
-		err = errors.New("not a trace store")
-	}
-	if err != nil {
+	if err := checkFormat(ctx, r.db); err != nil {
 		return nil, errors.Join(fmt.Errorf("trace store %s: %w", path, err), r.Close())
 	}
 	return r, nil
@@ -60,23 +55,23 @@ func openReader(path string) (*Reader, error) {
 // Close closes the reader's connections.
 func (r *Reader) Close() error { return r.db.Close() }
 
-// Check has SQLite verify the whole file, its indexes included, and returns
-// what it finds. It reads everything.
+// Check verifies the whole file, its indexes included, and returns the damage it finds.
+// https://www.sqlite.org/pragma.html#pragma_integrity_check
 func (r *Reader) Check(ctx context.Context) error { return r.verify(ctx, "integrity_check") }
 
 var (
 	selectTrace = "SELECT " + wholeList + " FROM traces WHERE id = ?"
 
-	// selectMetrics are the reports on a trace and on its decision, whose id is
-	// empty where there is none. Both come in order, so nothing is sorted.
+	// selectMetrics selects the reports on a trace and on its decision, whose id is NULL if
+	// there is none. Both come in order, so nothing is sorted.
 	selectMetrics = func() string {
 		const one = "SELECT seq, %s FROM metrics INDEXED BY metrics_trace_id WHERE trace_id = ?%d AND workspace = ?3"
 		return fmt.Sprintf(one+" UNION ALL "+one+" ORDER BY seq", metricsList, 1, metricsList, 2)
 	}()
 )
 
-// Trace returns the record of a trace, or ErrNotFound. The record is the
-// caller's. Times have the precision that they are stored with.
+// Trace returns the record of a trace, or ErrNotFound. The record is the caller's. Its
+// times have the precision of the store.
 func (r *Reader) Trace(ctx context.Context, id trace.ID) (*trace.Record, error) {
 	record, err := scanWhole(r.db.QueryRowContext(ctx, selectTrace, id[:]).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -85,8 +80,8 @@ func (r *Reader) Trace(ctx context.Context, id trace.ID) (*trace.Record, error) 
 	return record, err
 }
 
-// MetricsFor returns all metrics of a trace in the order they were reported,
-// however many they are; [Reader.Get] bounds them.
+// MetricsFor returns all metrics of a trace in the order they were reported, without a
+// bound; [Reader.Get] bounds them.
 func (r *Reader) MetricsFor(ctx context.Context, id trace.ID) (all []trace.Metrics, err error) {
 	record, err := r.Trace(ctx, id)
 	if errors.Is(err, ErrNotFound) {
@@ -102,9 +97,8 @@ func (r *Reader) MetricsFor(ctx context.Context, id trace.ID) (all []trace.Metri
 	return all, err
 }
 
-// eachReport calls yield with each report on a trace, as the trace shows it, until
-// yield returns false, and reports whether it did. record is nil where only reports
-// are kept.
+// eachReport calls yield with each report on a trace, as the trace shows it, until yield
+// returns false, and reports whether it did. record is nil if only reports are stored.
 func (r *Reader) eachReport(ctx context.Context, workspace string, id trace.ID, record *trace.Record, yield func(trace.Metrics) bool) (stopped bool, err error) {
 	var decision []byte
 	if record != nil && !record.Decision.IsZero() {
@@ -121,11 +115,11 @@ func (r *Reader) eachReport(ctx context.Context, workspace string, id trace.ID, 
 		if err != nil {
 			return false, err
 		}
-		some := true
+		shows := true
 		if m.TraceID.IsZero() && record != nil {
-			m, some = reduced(m, record.Kind)
+			m, shows = reduced(m, record.Kind)
 		}
-		if some && !yield(m) {
+		if shows && !yield(m) {
 			return true, nil
 		}
 	}
@@ -134,22 +128,7 @@ func (r *Reader) eachReport(ctx context.Context, workspace string, id trace.ID, 
 
 func scanReport(scan func(...any) error) (trace.Metrics, error) { return scanMetrics(scan) }
 
-// bareReport is about what a report without texts takes in memory, in bytes.
-const bareReport = 256
-
-// reportSize is about what a report takes in memory, in bytes. There may be very
-// many that say little.
-func reportSize(m *trace.Metrics) int {
-	size := bareReport + len(m.Metadata) + len(m.Values)
-	for _, text := range []*string{m.LLMResponse, m.ChainID, m.ConversationID} {
-		if text != nil {
-			size += len(*text)
-		}
-	}
-	return size
-}
-
-// scanMetrics reads a row of the columns of first and of metricsList.
+// scanMetrics reads a row into first and metrics, whose columns are metricsList.
 func scanMetrics(scan func(...any) error, first ...any) (m trace.Metrics, err error) {
 	err = scanFields(scan, trace.MetricsFields, &m, first)
 	if m.TraceID == m.Decision {
@@ -179,16 +158,4 @@ func (r *Reader) Version(ctx context.Context, workspace string, kind trace.Kind,
 	}
 	v.Time = time.UnixMilli(firstSeen)
 	return &v, nil
-}
-
-// Counts is how many rows the store holds.
-type Counts struct{ Traces, Metrics, Versions int64 }
-
-// Counts counts the rows. It reads every page of an index of each table.
-func (r *Reader) Counts(ctx context.Context) (Counts, error) {
-	var c Counts
-	err := r.db.QueryRowContext(ctx,
-		"SELECT (SELECT count(*) FROM traces), (SELECT count(*) FROM metrics), (SELECT count(*) FROM versions)",
-	).Scan(&c.Traces, &c.Metrics, &c.Versions)
-	return c, err
 }

@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// maxRefusalRows is how many rows of refusals an hour of a workspace has until new
-	// subjects share recorder.OtherSubjects.
+	// maxRefusalRows is the number of rows of refusals in an hour of a workspace, after
+	// which new subjects share recorder.OtherSubjects.
 	maxRefusalRows = 1000
 
-	// MaxRefusals is how many rows an answer has at most, those with the greatest
-	// counts.
+	// MaxRefusals is the most rows of an answer: those with the greatest counts.
 	MaxRefusals = 1000
 )
 
-// What is beyond the bound is found before the row is, so that a subject that has a row
-// keeps it.
+// The bound is checked before the row is written, so that a subject that has a row keeps
+// it.
 var keepRefusalSQL = `
 WITH room(has) AS (SELECT ?8 = '' OR EXISTS (
 	SELECT 1 FROM refusals WHERE workspace = ?1 AND hour = ?2 AND api_key = ?3 AND route = ?4 AND status = ?5
@@ -30,7 +29,7 @@ WITH room(has) AS (SELECT ?8 = '' OR EXISTS (
 ) OR (SELECT count(*) FROM refusals WHERE workspace = ?1 AND hour = ?2) < ` + fmt.Sprint(maxRefusalRows) + `)
 INSERT INTO refusals SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, iif(has, ?8, '` + recorder.OtherSubjects + `'), ?9, ?10, ?11, ?12 FROM room WHERE true` + addRefusals
 
-// addRefusals adds to the row that there is.
+// addRefusals adds to an existing row.
 var addRefusals = `
 ON CONFLICT DO UPDATE SET count = count + excluded.count, last_ms = max(last_ms, excluded.last_ms), examples = (
 	SELECT json_group_array(json(value)) FROM (
@@ -38,21 +37,21 @@ ON CONFLICT DO UPDATE SET count = count + excluded.count, last_ms = max(last_ms,
 	)
 )`
 
-// keepRefusal adds to what was counted in an hour.
-func keepRefusal(on *native, r *recorder.Refusal) error {
+// keepRefusal adds to the refusals of an hour.
+func keepRefusal(writer *native, r *recorder.Refusal) error {
 	examples, err := json.Marshal(r.Examples)
 	if err != nil {
 		return err
 	}
-	return on.execute(keepRefusalSQL, textValue(r.Workspace), integerValue(r.Hour.Unix()), textValue(r.APIKey), textValue(r.Route),
+	return writer.execute(keepRefusalSQL, textValue(r.Workspace), integerValue(r.Hour.Unix()), textValue(r.APIKey), textValue(r.Route),
 		integerValue(int64(r.Status)), textValue(r.Code), textValue(r.Limit), textValue(r.Subject), textValue(r.Key),
 		integerValue(r.Count), integerValue(r.Last.UnixMilli()), textValue(string(examples)))
 }
 
 const deleteRefusalsSQL = "DELETE FROM refusals WHERE hour < ?"
 
-// forgetRefusals takes the value that an erasure names out of the refusals: they are
-// counted as those of other subjects.
+// forgetRefusals removes the value that an erasure names from the refusals: they count as
+// refusals of other subjects.
 func (e *erasure) forgetRefusals(ctx context.Context) error {
 	value := e.selector.ConversationID
 	if e.selector.MetadataName != "" {
@@ -93,15 +92,14 @@ type RefusalRow struct {
 	Code     string                    `json:"code"`
 	Limit    string                    `json:"limit,omitempty"`
 	Subject  string                    `json:"subject,omitempty"` // "*": several
-	Key      string                    `json:"key,omitempty"`     // of the definition that was asked for
+	Key      string                    `json:"key,omitempty"`     // of the requested definition
 	Count    int64                     `json:"count"`
 	Last     time.Time                 `json:"last"`
 	Examples []recorder.RefusalExample `json:"examples,omitempty"` // of the last hour, the newest first
 }
 
-// Refusals returns what was refused, by the filter's workspace, API key, key, and the
-// whole hours that its times are in: MaxRefusals rows at most, the greatest counts
-// first.
+// Refusals returns the refused requests of the filter's workspace, API key and key, in the
+// whole hours that its times are in: at most MaxRefusals rows, the greatest counts first.
 func (r *Reader) Refusals(ctx context.Context, f *trace.Filter) ([]RefusalRow, error) {
 	since, until := int64(0), int64(1<<62)
 	if !f.Since.IsZero() {
@@ -110,7 +108,8 @@ func (r *Reader) Refusals(ctx context.Context, f *trace.Filter) ([]RefusalRow, e
 	if !f.Until.IsZero() {
 		until = f.Until.Add(-time.Nanosecond).Unix()
 	}
-	// The other columns are of the row that has the maximum.
+	// SQLite takes the other columns from the row with the maximum.
+	// https://www.sqlite.org/lang_select.html#bareagg
 	return collect(ctx, r.db, func(scan func(...any) error) (row RefusalRow, err error) {
 		var last int64
 		var examples []byte

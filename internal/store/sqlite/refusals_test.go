@@ -11,7 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// refusal is one by a limit of customers, in an hour.
+// refusal returns a refusal by a limit of customers, in an hour.
 func refusal(subject string, hour time.Time, count int64, messages ...string) *recorder.Refusal {
 	r := &recorder.Refusal{
 		RefusalID: recorder.RefusalID{Workspace: "default", APIKey: "web", Route: "endpoints", Status: 429, Code: "rate_limited", Limit: "customers", Subject: subject, Key: "chat"},
@@ -60,10 +60,10 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = mustOpen(t, config) // a restart
-	hold := func(what string, f trace.Filter, want ...string) {
+	hold := func(name string, f trace.Filter, want ...string) {
 		t.Helper()
 		if got := refusedIn(t, path, f); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s: %q, want %q", what, got, want)
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 	hold("all", trace.Filter{}, "9 acme chat d c b", "3 globex chat for globex")
@@ -79,7 +79,7 @@ func TestRefusals(t *testing.T) {
 	}
 	hold("after the retention", trace.Filter{}, "4 acme chat d c b", "3 globex chat for globex")
 
-	// The counts of an erased subject go on as those of others.
+	// The refusals of an erased subject count as refusals of others.
 	mustCommit(t, s, recorder.Batch{Refusals: []*recorder.Refusal{refusal("*", now, 7, "others")}})
 	if _, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", MetadataName: "customer", MetadataValue: `"globex"`}); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestRefusals(t *testing.T) {
 	hold("after that of a conversation", trace.Filter{}, "10 * chat", "4 acme chat d c b")
 }
 
-// Callers choose subjects: they have a bound in each hour.
+// Callers choose subjects: their number in each hour is bounded.
 func TestRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -28,7 +28,7 @@ WHERE time_ms <= excluded.time_ms - %d`, trace.ReplyLifetime.Milliseconds())
 		strings.Join(replyColumns[3:len(replyColumns)-1], ", "))
 )
 
-// keepReply stores r, or finds the reply that is kept under its key.
+// keepReply stores r, or finds the reply that is stored under its key.
 func (s *statements) keepReply(r *trace.Reply) error {
 	err := s.keep.run(textValue(r.Workspace), textValue(r.Route), textValue(r.Key), blobValue(r.Digest[:]), integerValue(r.Time.UnixMilli()),
 		idValue(&r.TraceID), integerValue(int64(r.Status)), unlessEmpty(r.Code), textValue(string(r.Body)), textValue(r.APIKey), idValue(&r.Decision),
@@ -36,7 +36,7 @@ func (s *statements) keepReply(r *trace.Reply) error {
 	if err != nil {
 		return err
 	}
-	r.Earlier = nil // that of a file which this one replaced
+	r.Earlier = nil // it may be of a file which this one replaced
 	if s.keep.changed() > 0 {
 		return nil
 	}
@@ -70,7 +70,7 @@ func idValue(id *trace.ID) value {
 	return blobValue(id[:])
 }
 
-// idOrNull returns an id as a value of a column that is NULL for none.
+// idOrNull returns an id as an argument of database/sql, nil if it is zero.
 func idOrNull(id *trace.ID) any {
 	if id.IsZero() {
 		return nil

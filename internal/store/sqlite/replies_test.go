@@ -31,9 +31,7 @@ func TestRepliesComeBackAsTheyWere(t *testing.T) {
 		Status:   502, Code: "upstream_error", Body: []byte(`{"content":"é\u0000"}`),
 	}
 	bare := replyOf("k", 0, at)
-	if err := s.Commit(t.Context(), &recorder.Batch{Replies: []*trace.Reply{full, bare}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Replies: []*trace.Reply{full, bare}})
 	if !s.durable {
 		t.Error("replies were committed without a sync")
 	}
@@ -108,9 +106,7 @@ func TestRepliesExpire(t *testing.T) {
 			first, second := replyOf("k", 1, at), replyOf("k", 2, at.Add(test.age))
 			second.Status, second.Body = 502, []byte(`{"error":{}}`)
 			for _, r := range []*trace.Reply{first, second} {
-				if err := s.Commit(t.Context(), &recorder.Batch{Replies: []*trace.Reply{r}}); err != nil {
-					t.Fatal(err)
-				}
+				mustCommit(t, s, recorder.Batch{Replies: []*trace.Reply{r}})
 			}
 			if got := second.Earlier != nil; got != test.fresh {
 				t.Errorf("the commit of another found the first: %v", got)
@@ -174,9 +170,7 @@ func TestExpiredRepliesAreDeleted(t *testing.T) {
 	}
 	fresh := replyOf("fresh", 1, now.Add(-23*time.Hour))
 	batch.Replies = append(batch.Replies, fresh)
-	if err := s.Commit(t.Context(), &batch); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, batch)
 	steps := 0
 	for more := true; more; steps++ {
 		var err error
@@ -195,38 +189,5 @@ func TestExpiredRepliesAreDeleted(t *testing.T) {
 	}
 	if counts, err := s.Counts(t.Context()); err != nil || counts.Traces != 1 {
 		t.Errorf("%+v, %v", counts, err)
-	}
-}
-
-// TestFirstSchemaIsMigrated opens a file that the first version made.
-func TestFirstSchemaIsMigrated(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.db")
-	scripts, err := migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := openDatabase(writerDSN(path), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := migrate(t.Context(), conn, scripts[:1]); err != nil {
-		t.Fatal(err)
-	}
-	if err := keepTraceKey(t.Context(), conn, []byte("a key of the first version")); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(conn.Close(), db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s := mustOpen(t, Config{Path: path})
-	if key, err := s.TraceKey(t.Context()); err != nil || string(key) != "a key of the first version" {
-		t.Errorf("its key is %q, %v", key, err)
-	}
-	if err := s.Commit(t.Context(), &recorder.Batch{Replies: []*trace.Reply{replyOf("k", 1, time.Now())}}); err != nil {
-		t.Error(err)
 	}
 }

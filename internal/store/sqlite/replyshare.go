@@ -8,30 +8,30 @@ import (
 )
 
 const (
-	// replySharePart is the divisor of the file's size that gives the share of
-	// replies. They are of use for a day; the file is for traces and metrics, which
-	// must not be deleted for replies.
+	// replySharePart is the divisor of the file's size that gives the share of replies.
+	// Replies are useful for a day; the file is for traces and metrics, which must not be
+	// deleted for replies.
 	replySharePart = 10
 
-	// defaultReplyShare is what they may take of a file without a size, in bytes.
+	// defaultReplyShare is the share of replies in a file without a size, in bytes.
 	defaultReplyShare = 1 << 30
 
 	// replyKeyPart is the divisor of that share that gives the part of one API key,
 	// so that no key evicts the replies of others.
 	replyKeyPart = 4
 
-	// replyOverhead is about what a reply takes in the file, in bytes, besides its
-	// body and its key, which is in an index too. By it a ceiling in bytes also
-	// bounds the number of replies.
+	// replyOverhead is about how many bytes a reply takes in the file besides its body and
+	// its key, which is in an index too. It makes a bound in bytes bound the number of
+	// replies too.
 	replyOverhead = 256
 )
 
-// replySize is about what a reply takes in the file, in bytes.
+// replySize returns about how many bytes a reply takes in the file.
 func replySize(r *trace.Reply) int64 {
 	return replyOverhead + 2*int64(len(r.Key)) + int64(len(r.Body))
 }
 
-// replyShare is what replies may take of the file together, in bytes.
+// replyShare returns how many bytes of the file all replies together may take.
 func (s *Store) replyShare() int64 {
 	if limit := s.config.CurrentMaxSize(); limit > 0 {
 		return limit / replySharePart
@@ -45,15 +45,15 @@ func (s *Store) replyShare() int64 {
 // replyOwner is the API key of a workspace whose replies are counted together.
 type replyOwner struct{ workspace, apiKey string }
 
-// replyTotal is what the replies of an API key take.
+// replyTotal is the size of the replies of an API key.
 type replyTotal struct {
 	replyOwner
 	bytes int64
 }
 
-// shrinkReplies deletes some of the oldest replies of the API keys that have too
-// many, and then of all while they are too many together, and reports whether
-// there is more.
+// shrinkReplies deletes some of the oldest replies of API keys above their part and then,
+// while all replies are above their share, of all keys. It reports whether there may be
+// more.
 func (s *Store) shrinkReplies(ctx context.Context) (more bool, err error) {
 	share := s.replyShare()
 	totals, err := collect(ctx, s.conn, func(scan func(...any) error) (t replyTotal, err error) {
@@ -103,8 +103,8 @@ func (s *Store) shrinkReplies(ctx context.Context) (more bool, err error) {
 	return len(evicted) > 0, nil
 }
 
-// deleteOldestReplies deletes a few of the oldest replies, as many as make
-// excess bytes, and counts them by their owners.
+// deleteOldestReplies deletes a few of the oldest replies, up to excess bytes, and counts
+// them by their owners.
 func (s *Store) deleteOldestReplies(ctx context.Context, excess int64, evicted map[replyOwner]eviction, where string, args ...any) (freed int64, err error) {
 	type reply struct {
 		replyOwner

@@ -12,14 +12,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// replyBy is a reply to a request that came with an API key.
+// replyBy returns a reply to a request with an API key.
 func replyBy(apiKey, key string, at time.Time, body int) *trace.Reply {
 	r := replyOf(key, 1, at)
 	r.APIKey, r.Body = apiKey, []byte(strings.Repeat("x", body))
 	return r
 }
 
-// wantTotals checks that the sums are those of the rows.
+// wantTotals checks that the sums agree with the rows.
 func wantTotals(t testing.TB, s *Store) {
 	t.Helper()
 	const totals = "SELECT workspace, api_key, replies, bytes FROM reply_totals WHERE replies <> 0 OR bytes <> 0"
@@ -30,8 +30,8 @@ func wantTotals(t testing.TB, s *Store) {
 	}
 }
 
-// countReplies counts those of an API key that sent so many, the oldest first:
-// what is left of them must be the newest.
+// countReplies counts the replies of an API key that sent so many, the oldest first: the
+// remaining ones must be the newest.
 func countReplies(t testing.TB, s *Store, apiKey string, sent int) int64 {
 	t.Helper()
 	n, err := queryInt(t.Context(), s.conn, "SELECT count(*) FROM replies WHERE api_key = ?", apiKey)
@@ -47,13 +47,13 @@ func countReplies(t testing.TB, s *Store, apiKey string, sent int) int64 {
 }
 
 // TestRepliesNeverTakeMetrics has one API key fill a small store with replies to
-// idempotency keys: none of the reports that another had acknowledged goes.
+// idempotency keys: no report that another key had acknowledged is deleted.
 func TestRepliesNeverTakeMetrics(t *testing.T) {
 	t.Parallel()
 	log := &logBuffer{}
 	evicted := map[string]int64{}
 	s := mustOpen(t, Config{
-		Path: filepath.Join(t.TempDir(), "a.db"), MaxSize: 2 << 20, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Path: filepath.Join(t.TempDir(), "a.db"), CurrentMaxSize: always[int64](2 << 20), Logger: slog.New(slog.NewTextHandler(log, nil)),
 		OnEvicted: func(table string, rows int64) { evicted[table] += rows },
 	})
 	authority, now := mustAuthority(t), time.Now()
@@ -117,8 +117,8 @@ func TestReplyCeilings(t *testing.T) {
 		"one key":                {Config{replyShare: share}, map[string]int{"a": 150, "b": 20}, map[string]int{"a": 100, "b": 20}},
 		"all together":           {Config{replyShare: share}, map[string]int{"a": 80, "b": 80, "c": 80, "d": 80, "e": 80, "f": 80}, map[string]int{"a": 0, "b": 80, "c": 80, "d": 80, "e": 80, "f": 80}},
 		"both":                   {Config{replyShare: share}, map[string]int{"a": 50, "b": 99, "c": 99, "d": 99, "e": 300}, map[string]int{"a": 3, "b": 99, "c": 99, "d": 99, "e": 100}},
-		"of the size":            {Config{MaxSize: 10 * share}, map[string]int{"a": 150, "b": 20}, map[string]int{"a": 100, "b": 20}},
-		"the size goes before":   {Config{MaxSize: 10 * share, replyShare: 1}, map[string]int{"a": 150}, map[string]int{"a": 100}},
+		"of the size":            {Config{CurrentMaxSize: always[int64](10 * share)}, map[string]int{"a": 150, "b": 20}, map[string]int{"a": 100, "b": 20}},
+		"the size goes before":   {Config{CurrentMaxSize: always[int64](10 * share), replyShare: 1}, map[string]int{"a": 150}, map[string]int{"a": 100}},
 		"without any, much more": {Config{}, map[string]int{"a": 500}, map[string]int{"a": 500}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,18 +145,17 @@ func TestReplyCeilings(t *testing.T) {
 	}
 }
 
-// TestReplyTotals does all that changes replies: what another process of an
-// older version does goes by the same triggers.
+// TestReplyTotals changes replies in every way.
 func TestReplyTotals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
-	makeOldFile(t, path, 7, `INSERT INTO replies (workspace, route, key, digest, time_ms, status, body) VALUES
-		('default', 'metrics', 'old', X'01', 1790000000000, 200, '{"ok":true}')`)
 	s := mustOpen(t, Config{Path: path})
-	wantTotals(t, s)
-	if n, err := queryInt(t.Context(), s.conn, "SELECT size FROM replies"); err != nil || n != replySize(replyOf("old", 1, time.Now())) {
-		t.Errorf("a reply of an older version counts %d bytes, %v", n, err)
-	}
 	now := time.Now()
+	old := replyOf("old", 1, time.UnixMilli(1790000000000))
+	mustCommit(t, s, recorder.Batch{Replies: []*trace.Reply{old}})
+	wantTotals(t, s)
+	if n, err := queryInt(t.Context(), s.conn, "SELECT size FROM replies"); err != nil || n != replySize(old) {
+		t.Errorf("a reply counts %d bytes, %v", n, err)
+	}
 	id := mustAuthority(t).New(trace.KindMetrics, now)
 	named := replyBy("a", "named", now, 100)
 	named.TraceID = id

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestRequestIDIsThatOfEarlierVersions holds the text that the id is the hash of:
-// the gateways of a fleet may have different versions.
+// TestRequestIDIsThatOfEarlierVersions pins the text that is hashed to the id: the gateways
+// of a fleet may have different versions.
 func TestRequestIDIsThatOfEarlierVersions(t *testing.T) {
 	for _, key := range []string{"", "order-1", "a \"quoted\" \\ key", "ключ\x00\x7f\xff\u2028", strings.Repeat("k", 300)} {
 		reply := replyOf(key, 7, time.Now())

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +12,8 @@ import (
 )
 
 const (
-	// What one step of maintenance looks at and deletes, in rows of each table,
-	// and gives back to the file system, in pages: a few milliseconds' work.
+	// One step of maintenance looks at scanRows and deletes deleteRows of each table, and
+	// returns vacuumPages to the file system: a few milliseconds' work.
 	scanRows    = 2000
 	deleteRows  = 500
 	vacuumPages = 256
@@ -24,9 +23,9 @@ const (
 	erasureLifetime = 30 * 24 * time.Hour
 )
 
-// Maintain implements [recorder.Store]: it deletes what is older than the
-// retention, the replies that have expired and, oldest first, what the file is
-// too large for, and gives the space back.
+// Maintain implements [recorder.Store]: it deletes rows older than the retention, expired
+// replies, and the oldest rows while the file is too large. Then it returns free pages to
+// the file system.
 func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err error) {
 	if err := s.usable(); err != nil {
 		return false, err
@@ -61,8 +60,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 
 const deleteRepliesSQL = "DELETE FROM replies WHERE seq IN (SELECT seq FROM replies WHERE time_ms <= ? ORDER BY time_ms LIMIT ?)"
 
-// deleteOld deletes some of what is beyond its age, and reports whether there is
-// more.
+// deleteOld deletes some of the rows that are too old, and reports whether there are more.
 func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err error) {
 	err = s.transact(s.maintains(ctx), func() error {
 		result, err := s.conn.ExecContext(ctx, deleteRepliesSQL, now.Add(-trace.ReplyLifetime).UnixMilli(), deleteRows)
@@ -99,21 +97,21 @@ func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err er
 		// An id begins with its time, so the index on ids is one on times.
 		cutoff := trace.FirstID(now.Add(-retention))
 		for _, table := range []*table{tracesTable, metricsTable} {
-			rest, err := s.deleteDelivered(ctx, table, cutoff, sinks)
+			others, err := s.deleteDelivered(ctx, table, cutoff, sinks)
 			if err != nil {
 				return err
 			}
-			more = more || rest
+			more = more || others
 		}
 		return nil
 	})
 	return more, err
 }
 
-// table is one that is deleted from by the time in its trace ids.
+// table is a table whose rows are deleted by the time in their trace ids.
 type table struct {
 	name, id string // id is the column of trace ids
-	metadata string // its expression
+	metadata string // the expression of its metadata
 	position func(trace.Position) int64
 }
 
@@ -122,7 +120,7 @@ var (
 	metricsTable = &table{"metrics", "trace_id", "metadata", func(p trace.Position) int64 { return p.Metrics }}
 )
 
-// row is one that may be deleted.
+// row is a row that may be deleted.
 type row struct {
 	seq       int64
 	id        trace.ID
@@ -136,14 +134,14 @@ func scanRow(scan func(...any) error) (r row, err error) {
 	return r, err
 }
 
-// deleteDelivered deletes some of the rows before cutoff that every sink of their
-// workspace has, and reports whether there may be more. It skips a row that it
-// spared for the rest of this maintenance.
+// deleteDelivered deletes some of the rows before cutoff that every sink of their workspace
+// has, and reports whether there may be more. A maintenance looks only once at a row that
+// it spares.
 func (s *Store) deleteDelivered(ctx context.Context, t *table, cutoff trace.ID, sinks []activeSink) (more bool, err error) {
-	from := s.spared[t]
+	last := s.spared[t]
 	old, err := collect(ctx, s.conn, scanRow, fmt.Sprintf(
 		"SELECT seq, %[1]s, workspace FROM %[2]s WHERE (%[1]s, seq) > (?, ?) AND %[1]s < ? ORDER BY %[1]s, seq LIMIT ?", t.id, t.name),
-		from.id[:], from.seq, cutoff[:], scanRows)
+		last.id[:], last.seq, cutoff[:], scanRows)
 	if err != nil {
 		return false, err
 	}
@@ -154,7 +152,7 @@ func (s *Store) deleteDelivered(ctx context.Context, t *table, cutoff trace.ID, 
 			more = true
 			break
 		}
-		from = r
+		last = r
 		if !slices.ContainsFunc(sinks, func(sink activeSink) bool { return sink.awaits(t, r) }) {
 			delivered = append(delivered, r.seq)
 		}
@@ -163,9 +161,9 @@ func (s *Store) deleteDelivered(ctx context.Context, t *table, cutoff trace.ID, 
 		s.spared = make(map[*table]row)
 	}
 	if !more {
-		from = row{}
+		last = row{}
 	}
-	s.spared[t] = from
+	s.spared[t] = last
 	return more, s.deleteRows(ctx, t, delivered)
 }
 
@@ -181,20 +179,16 @@ func (s *Store) deleteRows(ctx context.Context, t *table, seqs []int64) error {
 	return err
 }
 
-// newest is the time of the newest trace, zero when there is none.
+// newest returns the time of the newest trace, zero if there is none.
 func (s *Store) newest(ctx context.Context) (time.Time, error) {
-	var raw []byte
-	err := s.conn.QueryRowContext(ctx, "SELECT id FROM traces ORDER BY id DESC LIMIT 1").Scan(&raw)
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, nil
-	}
-	if err != nil || len(raw) != len(trace.ID{}) {
+	ids, err := collect(ctx, s.conn, scanID, "SELECT id FROM traces ORDER BY id DESC LIMIT 1")
+	if err != nil || len(ids) == 0 {
 		return time.Time{}, err
 	}
-	return trace.ID(raw).Time(), nil
+	return ids[0].Time(), nil
 }
 
-// vacuum gives some of the free pages back once they are worth it.
+// vacuum returns some of the free pages to the file system if they are many.
 func (s *Store) vacuum(ctx context.Context) (more bool, err error) {
 	free, err := queryInt(ctx, s.conn, "PRAGMA freelist_count")
 	if err != nil || free < 2*vacuumPages {
@@ -203,9 +197,10 @@ func (s *Store) vacuum(ctx context.Context) (more bool, err error) {
 	return free > 3*vacuumPages, incrementalVacuum(ctx, s.conn)
 }
 
-// incrementalVacuum gives some free pages back to the file system.
-func incrementalVacuum(ctx context.Context, on querier) error {
-	rows, err := on.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
+// incrementalVacuum returns some free pages to the file system.
+// https://www.sqlite.org/pragma.html#pragma_incremental_vacuum
+func incrementalVacuum(ctx context.Context, db querier) error {
+	rows, err := db.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
 	if err != nil {
 		return err
 	}
@@ -215,15 +210,15 @@ func incrementalVacuum(ctx context.Context, on querier) error {
 }
 
 const (
-	// A step of the clock beyond what has passed, or a gap since the newest
+	// suspiciousJump is the least jump of the clock, against the uptime or from the newest
 	// trace, that may be a wrong clock.
 	suspiciousJump = 24 * time.Hour
-	// How long such a clock must go on to be believed.
+	// jumpConfirmation is how long such a clock must go on until it is trusted.
 	jumpConfirmation = 10 * time.Minute
 )
 
-// clockGuard keeps a clock that jumped ahead, as on a machine that starts with
-// a wrong one, from deleting everything.
+// clockGuard keeps a clock that jumped ahead, such as a machine's that starts with a wrong
+// time, from deleting everything.
 type clockGuard struct {
 	began      bool
 	lastWall   time.Time
@@ -232,8 +227,8 @@ type clockGuard struct {
 	doubtedAt  time.Duration // uptime
 }
 
-// trust reports whether to delete by the wall clock's time. uptime is what a
-// monotonic clock says has passed, newest the time of the newest trace.
+// trust reports whether to delete by the wall clock's time. uptime is the time that has
+// passed by a monotonic clock, newest the time of the newest trace.
 func (g *clockGuard) trust(wall time.Time, uptime time.Duration, newest time.Time) bool {
 	wall = wall.Round(0) // or Sub would use the monotonic reading
 	var jump time.Duration

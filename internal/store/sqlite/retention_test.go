@@ -13,7 +13,7 @@ import (
 
 func TestRetention(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
-	s := mustOpen(t, Config{Path: path, Retention: 48 * time.Hour})
+	s := mustOpen(t, Config{Path: path, CurrentRetention: always(48 * time.Hour)})
 	authority := mustAuthority(t)
 	now := time.Now()
 	commit := func(age time.Duration, count int) (ids []trace.ID) {
@@ -27,9 +27,7 @@ func TestRetention(t *testing.T) {
 			batch.Metrics = append(batch.Metrics, metricsOf(r.ID))
 			ids = append(ids, r.ID)
 		}
-		if err := s.Commit(t.Context(), &batch); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, s, batch)
 		return ids
 	}
 	const oldCount = 2*deleteRows + 7
@@ -70,7 +68,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// fileSize is the size of the file once the log is in it.
+// fileSize returns the size of the file once the log is copied into it.
 func fileSize(t *testing.T, s *Store) int64 {
 	t.Helper()
 	waitFor(t, "a checkpoint that nothing is in the way of", func() bool {
@@ -96,9 +94,7 @@ func TestRetentionMayChange(t *testing.T) {
 	now := time.Now()
 	at := now.Add(-2 * time.Hour)
 	record := fullRecord(mustAuthority(t).New(trace.KindPrompt, at), at)
-	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{record}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{record}})
 	for _, step := range []struct {
 		retention time.Duration
 		want      int64
@@ -117,9 +113,7 @@ func TestNoRetentionKeepsEverything(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	at := time.UnixMilli(0)
 	record := fullRecord(mustAuthority(t).New(trace.KindPrompt, at), at)
-	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{record}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{record}})
 	if more, err := s.Maintain(t.Context(), time.Now()); more || err != nil {
 		t.Errorf("%v, %v", more, err)
 	}

@@ -12,17 +12,15 @@ import (
 )
 
 const (
-	// maxRevisions is how many revisions of a workspace are kept, those that were
-	// served last.
+	// maxRevisions bounds the revisions of a workspace that are stored, the last served.
 	maxRevisions = 100
 
-	// maxRevisionBytes bounds what the revisions of all workspaces take: their lists,
-	// and each content of a file once. The newest of a workspace is kept, whatever it
-	// takes.
+	// maxRevisionBytes bounds the size of the revisions of all workspaces: their lists, and
+	// each content of a file once. The newest of a workspace is kept, whatever its size.
 	maxRevisionBytes = 64 << 20
 
-	// sweepBytes is how many bytes of files come until a commit looks at that bound,
-	// which the maintenance does as well.
+	// sweepBytes is how many bytes of files are stored until a commit checks that bound.
+	// The maintenance checks it too.
 	sweepBytes = maxRevisionBytes / 8
 )
 
@@ -51,9 +49,8 @@ DELETE FROM revisions WHERE served_ms < ? AND seq NOT IN (SELECT max(seq) FROM r
 // listed is a file in the list of a revision: its path and its hash.
 type listed [2]string
 
-// keepRevision stores the set that is served now. A set that was served before, whose
-// revision is the same, is kept with the files that it has now: comments and tests are
-// no part of a revision.
+// keepRevision stores the set that is served now. If its revision was served before, it
+// replaces that set's files: comments and tests are no part of a revision.
 func (s *Store) keepRevision(r *recorder.Revision) error {
 	workspace, directory := textValue(r.Workspace), textValue(r.Directory)
 	before, err := s.servedFiles(workspace, directory)
@@ -68,9 +65,9 @@ func (s *Store) keepRevision(r *recorder.Revision) error {
 	for i, f := range r.Files {
 		list[i] = listed{f.Path, f.Hash}
 		if before[list[i]] {
-			continue // as nearly all are after an edit
+			continue // after an edit, nearly all files are
 		}
-		if err := keep.run(textValue(f.Hash), value{of: isBlob, bytes: textValue(f.Content).bytes}); err != nil {
+		if err := keep.run(textValue(f.Hash), value{kind: isBlob, bytes: textValue(f.Content).bytes}); err != nil {
 			return err
 		}
 		s.unswept += int64(len(f.Content))
@@ -86,8 +83,8 @@ func (s *Store) keepRevision(r *recorder.Revision) error {
 	return s.writer.execute(forgetRevisionsSQL, workspace, integerValue(maxRevisions))
 }
 
-// servedFiles returns the list of what a workspace served last from a directory. The
-// store has these files.
+// servedFiles returns the list of the files that a workspace served last from a directory.
+// The store has these files.
 func (s *Store) servedFiles(workspace, directory value) (map[listed]bool, error) {
 	var text []byte
 	if err := s.writer.each(servedFilesSQL, func(row *statement) { text = row.bytes(0) }, workspace, directory); err != nil {
@@ -99,8 +96,8 @@ func (s *Store) servedFiles(workspace, directory value) (map[listed]bool, error)
 	return files, nil
 }
 
-// eachListed calls f with each file in the list of a revision. What can't be read,
-// because someone changed it, names nothing.
+// eachListed calls f with each file in the list of a revision. It ignores a list that can't
+// be read, because someone changed it.
 func eachListed(parser *fastjson.Parser, text []byte, f func(path, hash []byte)) {
 	list, err := parser.ParseBytes(text)
 	if err != nil {
@@ -114,13 +111,13 @@ func eachListed(parser *fastjson.Parser, text []byte, f func(path, hash []byte))
 // sweep deletes the oldest revisions while all take more than maxRevisionBytes, and the
 // files that no revision names. It is called in a transaction.
 //
-//	revision  files          take, from the newest on, where 8 may be kept
+//	revision  files          size, from the newest on, if the bound is 8
 //	5         a, b of 3 + 3  6, kept
 //	4         a, c of 3 + 1  7, kept: it shares a
 //	3         a, d of 3 + 2  9, deleted, and d with it
 //	2         a, c of 3 + 1  deleted, as all that are older
 func (s *Store) sweep() error {
-	sizes := make(map[string]int64) // of the files that no revision seen so far names
+	sizes := make(map[string]int64) // of the files that no revision read so far names
 	err := s.writer.each("SELECT hash, length(content) FROM files", func(row *statement) {
 		sizes[string(row.bytes(0))] = row.integer(1)
 	})
@@ -166,8 +163,8 @@ func (s *Store) sweep() error {
 	)
 }
 
-// deleteListed runs a query that deletes what a list of JSON has.
-func deleteListed[T any](on *native, query string, list []T) error {
+// deleteListed runs a query that deletes the rows in a JSON list.
+func deleteListed[T any](writer *native, query string, list []T) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -175,5 +172,5 @@ func deleteListed[T any](on *native, query string, list []T) error {
 	if err != nil {
 		return err
 	}
-	return on.execute(query, textValue(string(text)))
+	return writer.execute(query, textValue(string(text)))
 }

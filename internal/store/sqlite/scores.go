@@ -16,31 +16,32 @@ const (
 	// scoreWindow is how many scores of reports are read at once.
 	scoreWindow = 256
 
-	// fewScores is up to how many scores are read at once to list the newest traces that
-	// have one. Where more are in the range, report after report soon has some.
+	// fewScores bounds the scores that are read at once to list the newest traces with one.
+	// If more are in the range, a scan of the reports soon finds some.
 	fewScores = 4096
 )
 
-// ScorePlace is a place in the list of the worst traces: after the trace ID, whose
-// Score was reported on On: on it, or on its decision.
+// ScorePlace is a place in the list of the worst traces: after the trace ID, whose Score
+// was reported on On, which is the trace or its decision.
 type ScorePlace struct {
 	Score  float64
 	On, ID trace.ID
 }
 
-// scored is what a score was reported on, and the last of the reports that say so.
+// scored is a score, the trace or decision that it was reported on, and the seq of the last
+// report of it.
 type scored struct {
 	score float64
 	on    trace.ID
 	seq   int64
 }
 
-// scoresFrom reads the next scores of a filter from a place on, the lowest first. Some
-// are not the last that was reported.
-func scoresFrom(ctx context.Context, on querier, f *trace.Filter, from ScorePlace, limit int) ([]scored, error) {
-	most := *cmp.Or(f.Score, &trace.AllScores)
+// scoresFrom reads the next scores of a filter from a place on, the lowest first. Later
+// reports may have replaced some.
+func scoresFrom(ctx context.Context, db querier, f *trace.Filter, place ScorePlace, limit int) ([]scored, error) {
+	scores := *cmp.Or(f.Score, &trace.AllScores)
 	before, floor := bounds(f, trace.ID{})
-	return collect(ctx, on, func(scan func(...any) error) (s scored, err error) {
+	return collect(ctx, db, func(scan func(...any) error) (s scored, err error) {
 		var raw []byte
 		err = scan(&s.score, &raw, &s.seq)
 		copy(s.on[:], raw)
@@ -49,7 +50,7 @@ func scoresFrom(ctx context.Context, on querier, f *trace.Filter, from ScorePlac
 SELECT score, trace_id, max(seq) FROM metrics INDEXED BY metrics_score
 WHERE workspace = ?1 AND score IS NOT NULL AND score >= ?2 AND score <= ?3 AND (score > ?2 OR trace_id <= ?4) AND trace_id >= ?5 AND trace_id < ?6
 GROUP BY score, trace_id ORDER BY score, trace_id DESC LIMIT ?7`,
-		f.Workspace, from.Score, most.Most, from.On[:], floor[:], before[:], limit)
+		f.Workspace, place.Score, scores.Most, place.On[:], floor[:], before[:], limit)
 }
 
 // firstScore is before every trace of a list of the worst.
@@ -58,22 +59,22 @@ func firstScore(f *trace.Filter) ScorePlace {
 }
 
 // scoredTraces returns the traces that a score was reported on, newest first.
-func scoredTraces(ctx context.Context, on querier, s scored) ([]trace.ID, error) {
+func scoredTraces(ctx context.Context, db querier, s scored) ([]trace.ID, error) {
 	if !isDecision(s.on) {
 		return []trace.ID{s.on}, nil
 	}
-	ids, err := readTracesOf(ctx, on, s.on)
+	ids, err := readTracesOf(ctx, db, s.on)
 	return newestFirst.sort(ids), err
 }
 
-// scoredSource is the source of the traces that have a score of the filter; nil without
-// one.
-func scoredSource(ctx context.Context, on querier, f *trace.Filter) (*postingSource, error) {
+// scoredSource returns the source of the traces with a score in the filter's range, nil if
+// the filter has none.
+func scoredSource(ctx context.Context, db querier, f *trace.Filter) (*idSource, error) {
 	if f.Score == nil {
 		return nil, nil
 	}
-	p := postingSource{kind: f.Kind, tail: true}
-	found, err := scoresFrom(ctx, on, f, firstScore(f), fewScores+1)
+	p := idSource{kind: f.Kind}
+	found, err := scoresFrom(ctx, db, f, firstScore(f), fewScores+1)
 	if err != nil {
 		return nil, err
 	}
@@ -83,19 +84,19 @@ func scoredSource(ctx context.Context, on querier, f *trace.Filter) (*postingSou
 		return &p, nil
 	}
 	for _, s := range found {
-		ids, err := scoredTraces(ctx, on, s)
+		ids, err := scoredTraces(ctx, db, s)
 		if err != nil {
 			return nil, err
 		}
-		p.unposted = append(p.unposted, ids...)
+		p.ids = append(p.ids, ids...)
 	}
 	return &p, nil
 }
 
-// Worst lists the traces of which a score was reported, the lowest first and of one
-// score the newest, after a place; nil is the beginning. The score is the one that was
-// reported last. The page is bounded as that of [Reader.Traces]. next is where the next
-// page begins; nil: there is none.
+// Worst lists the traces with a score after a place, the lowest first and of one score the
+// newest; nil is the beginning. The score is the last reported one. The page is bounded as
+// that of [Reader.Traces]. next is the place where the next page begins; nil: there is
+// none.
 func (r *Reader) Worst(ctx context.Context, f trace.Filter, after *ScorePlace, limit int, budget time.Duration) (page Page, next *ScorePlace, err error) {
 	if err := f.Validate(); err != nil {
 		return Page{}, nil, err
@@ -112,18 +113,18 @@ func (r *Reader) Worst(ctx context.Context, f trace.Filter, after *ScorePlace, l
 		return Page{}, nil, err
 	}
 	defer func() { err = errors.Join(err, endRead(tx)) }()
-	one, err := tx.PrepareContext(ctx, fmt.Sprintf("SELECT %s, %s FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id = ? AND %s",
+	stmt, err := tx.PrepareContext(ctx, fmt.Sprintf("SELECT %s, %s FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id = ? AND %s",
 		lastReport("metrics.seq"), shortList, where.and()))
 	if err != nil {
 		return Page{}, nil, err
 	}
-	defer func() { err = errors.Join(err, one.Close()) }()
+	defer func() { err = errors.Join(err, stmt.Close()) }()
 
-	began, room := time.Now(), answerBytes
+	began, remaining := time.Now(), answerBytes
 	page.Scores = make(map[trace.ID]float64)
-	at := *cmp.Or(after, new(firstScore(&f)))
+	place := *cmp.Or(after, new(firstScore(&f)))
 	for looked := 0; ; {
-		found, err := scoresFrom(ctx, tx, &f, at, scoreWindow)
+		found, err := scoresFrom(ctx, tx, &f, place, scoreWindow)
 		if err != nil {
 			return Page{}, nil, err
 		}
@@ -133,26 +134,26 @@ func (r *Reader) Worst(ctx context.Context, f trace.Filter, after *ScorePlace, l
 				return Page{}, nil, err
 			}
 			for _, id := range ids {
-				if s.score == at.Score && s.on == at.On && compareIDs(id, at.ID) >= 0 {
+				if s.score == place.Score && s.on == place.On && compareIDs(id, place.ID) >= 0 {
 					continue // passed already
 				}
-				page.Complete = len(page.Records) == limit || room <= 0
+				page.Complete = len(page.Records) == limit || remaining <= 0
 				if page.Complete || looked >= minWindow && time.Since(began) >= budget {
-					return page, &at, nil
+					return page, &place, nil
 				}
 				looked++
-				at = ScorePlace{s.score, s.on, id}
-				record, last, err := readScored(ctx, one, id, where)
+				place = ScorePlace{s.score, s.on, id}
+				record, last, err := readScored(ctx, stmt, id, where)
 				if err != nil {
 					return Page{}, nil, err
 				}
 				if record != nil && last == s.seq {
 					page.Records = append(page.Records, record)
 					page.Scores[id] = s.score
-					room -= record.Size()
+					remaining -= record.Size()
 				}
 			}
-			at = ScorePlace{s.score, s.on, trace.ID{}}
+			place = ScorePlace{s.score, s.on, trace.ID{}}
 		}
 		if len(found) < scoreWindow {
 			page.Complete = true
@@ -161,10 +162,10 @@ func (r *Reader) Worst(ctx context.Context, f trace.Filter, after *ScorePlace, l
 	}
 }
 
-// readScored reads a trace that meets the conditions, and the seq of the last report
-// on it that has a score. The trace is nil if it does not.
-func readScored(ctx context.Context, one *sql.Stmt, id trace.ID, where clauses) (record *trace.Record, last int64, err error) {
-	row := one.QueryRowContext(ctx, slices.Concat([]any{id[:]}, where.args)...)
+// readScored reads a trace, and the seq of the last report with a score on it. The trace is
+// nil if it does not meet the conditions.
+func readScored(ctx context.Context, stmt *sql.Stmt, id trace.ID, where clauses) (record *trace.Record, last int64, err error) {
+	row := stmt.QueryRowContext(ctx, slices.Concat([]any{id[:]}, where.args)...)
 	var found sql.NullInt64
 	record, err = scanRecord(row.Scan, false, &found)
 	if errors.Is(err, sql.ErrNoRows) {

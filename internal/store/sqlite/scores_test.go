@@ -9,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestTheLastScoreCounts, also where a report says what one before it said, for lists
-// and for a call that the store does not have.
+// TestTheLastScoreCounts, even if it is the same as an earlier one, for lists and for a
+// call that is not stored.
 func TestTheLastScoreCounts(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	now := time.Now()
@@ -34,8 +34,8 @@ func TestTheLastScoreCounts(t *testing.T) {
 			if err != nil || len(page.Records) != want {
 				t.Errorf("score %v, in %v: %+v, %v", score, scores, page, err)
 			}
-			if is, err := s.Selects(t.Context(), &f, r); err != nil || is != (want > 0) {
-				t.Errorf("score %v, selected by %v: %v, %v", score, scores, is, err)
+			if selected, err := s.Select(t.Context(), &f, r); err != nil || selected[0] != (want > 0) {
+				t.Errorf("score %v, selected by %v: %v, %v", score, scores, selected, err)
 			}
 		}
 	}

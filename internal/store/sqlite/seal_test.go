@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// oddTexts are texts that a form of a record may have otherwise, and oddJSON values of
+// oddTexts are texts that a form of a record may write differently, and oddJSON values of
 // members that are JSON. JSON can't have the last of each.
 var (
 	oddTexts = []string{"a", "é\u2028", "\x00", "a \"b\"\\\n", "<&>", "\xff", "a\xed\xa0\x80\xfe"}
@@ -61,7 +60,7 @@ func randomRecord(t *testing.T, r *rand.Rand, authority *trace.Authority, anyVal
 			}
 		}
 	}
-	// What a decision rests on is JSON: whoever reads makes it so.
+	// The inputs of a decision are JSON: a reader makes them so.
 	for _, text := range []*[]byte{&record.Splits, &record.Read, &record.Inputs} {
 		if !json.Valid(*text) {
 			*text = nil
@@ -72,9 +71,8 @@ func randomRecord(t *testing.T, r *rand.Rand, authority *trace.Authority, anyVal
 	d := authority.Decide(at, 1)
 	record.Kind = kinds[r.IntN(3)]
 	record.ID, record.Decision = d.Trace(record.Kind, 0), d.ID()
-	if r.IntN(2) == 0 { // the split of the row that decided is stored without what the row says
-		splits, arm := decidingSplit([]byte("[{"), []byte(`"bucket":12000`), record)
-		record.Splits = fmt.Appendf(nil, `%s%s,"share":0.2}]`, splits, arm)
+	if r.IntN(2) == 0 {
+		record.Splits = []byte(`[{"experiment":{"definition":"prompts/k","rule":"r","salt":"r"},"bucket":12000,"arm":"b","share":0.2}]`)
 	}
 	if r.IntN(2) == 0 {
 		record.SharesContent = r.IntN(2) == 0
@@ -93,8 +91,8 @@ func mustSealer(t testing.TB) *trace.Sealer {
 	return s
 }
 
-// TestSealsHold of random records through the recorder and the store, where one is
-// read alone, where all are exported, and where a line of the export is read again.
+// TestSealsHold verifies the seals of random records that went through the recorder and the
+// store: of one read alone, of an export, and of a line of the export that is read again.
 func TestSealsHold(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	r, authority, sealer := openRecorder(t, Config{Path: path}), mustAuthority(t), mustSealer(t)
@@ -153,7 +151,7 @@ func TestSealsHold(t *testing.T) {
 	}
 }
 
-// TestSealsOfInterruptedCalls hold: it is not known yet at their start how they end.
+// TestSealsOfInterruptedCalls: the end of a call is not known yet when it starts.
 func TestSealsOfInterruptedCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	dead, authority, sealer := openRecorder(t, Config{Path: path}), mustAuthority(t), mustSealer(t)

@@ -6,28 +6,26 @@ import (
 	"sync"
 )
 
-// shared is what all connections of this process to the file of a path have in
-// common.
+// shared is the state that all connections of this process to the file of a path share.
 type shared struct {
 	path string
 
-	// A connection takes turn before it writes. SQLite polls for its own lock,
-	// which is between processes: beside a busy writer another connection would
-	// hardly get it, and a writer that found it taken would sleep for longer than
-	// it is held.
+	// A connection locks turn before it writes. SQLite polls for its own lock, which is for
+	// other processes: next to a busy writer another connection would hardly get it, and a
+	// writer that found it taken would sleep longer than it is held.
 	turn sync.Mutex
 
-	// moving keeps connections from being opened while the file and its log are
-	// renamed: one that had the file, but not yet its log, would take that of the
-	// next file for its own.
+	// moving keeps connections from being opened while the file and its log are renamed:
+	// one that had opened the file, but not yet its log, would open the log of the next
+	// file.
 	moving sync.RWMutex
 
 	mu     sync.Mutex
-	stores []*Store // that are open
+	stores []*Store // the open ones
 	damage *damage  // of the file at the path
 }
 
-// damage is what is wrong with a file.
+// damage is an error that shows that a file is damaged.
 type damage struct {
 	file os.FileInfo
 	err  error
@@ -61,7 +59,7 @@ func (s *shared) found(file os.FileInfo, err error) {
 	}
 }
 
-// damaged returns what is wrong with file, nil where nothing is known to be.
+// damaged returns the damage of file, nil if none is known.
 func (s *shared) damaged(file os.FileInfo) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	// shrinkTime is about how long one step of shrinking takes, and shrinkRows
-	// what it deletes between two looks at the clock and at the size: rows may
-	// be megabytes.
+	// shrinkTime is about how long one step of shrinking takes. shrinkRows is how many rows
+	// it deletes between two looks at the clock and the size: rows may be megabytes.
 	shrinkTime = 5 * time.Millisecond
 	shrinkRows = 16
 )
 
-// usedSQL counts what is in use of the file, in bytes.
+// usedSQL selects the bytes of the file's pages that are in use.
 const usedSQL = `
 SELECT (pages.page_count - free.freelist_count) * size.page_size
 FROM pragma_page_count AS pages, pragma_freelist_count AS free, pragma_page_size AS size`
 
-// shrink deletes some of the oldest traces, and the metrics of the same age,
-// while the file is larger than it may be, and reports whether there is more.
+// shrink deletes some of the oldest traces, and the metrics of the same age, while the file
+// is larger than it may be, and reports whether more must go.
 func (s *Store) shrink(ctx context.Context) (more bool, err error) {
 	s.loss.overfull = false
 	limit := s.config.CurrentMaxSize()
@@ -67,10 +66,10 @@ func (s *Store) shrink(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// deleteOldest deletes a few of the oldest rows and counts them by table, and
-// those that a sink has yet to have by sink.
+// deleteOldest deletes a few of the oldest rows. It counts all by table, and the rows that
+// a sink does not have yet by sink.
 func (s *Store) deleteOldest(ctx context.Context, sinks []activeSink, lost map[string]int64, evicted map[*table]eviction) (deleted int, err error) {
-	// Not the oldest of each table: there may be many more traces than metrics.
+	// Not as many of each table: there may be many more traces than metrics.
 	tables := []*table{tracesTable, metricsTable}
 	oldest := make([][]row, len(tables))
 	last := lastID
@@ -117,7 +116,7 @@ func earlier(a, b trace.ID) trace.ID {
 	return b
 }
 
-// eviction is how many rows were deleted, and of what time the newest was.
+// eviction is the number of deleted rows, and the time of the newest.
 type eviction struct {
 	rows   int64
 	newest time.Time
@@ -130,13 +129,13 @@ func (e *eviction) add(rows int64, newest time.Time) {
 	}
 }
 
-// loss is what this maintenance deleted for the size, which of it should not
-// have been, and whether that was not enough.
+// loss is the account of a maintenance: the rows that it deleted for the size, the number
+// of them that a sink did not have, and whether the file is still too large.
 type loss struct {
-	rows           map[string]int64 // that a sink did not have, by sink
-	evicted        map[*table]eviction
-	replies        map[replyOwner]eviction
-	overfull, told bool
+	rows             map[string]int64 // that a sink did not have, by sink
+	evicted          map[*table]eviction
+	replies          map[replyOwner]eviction
+	overfull, warned bool
 }
 
 func (l *loss) add(rows map[string]int64, onLoss func(string, int64)) {
@@ -153,16 +152,16 @@ func (l *loss) addRows(t *table, more eviction) { addEviction(&l.evicted, t, mor
 
 func (l *loss) addReplies(owner replyOwner, more eviction) { addEviction(&l.replies, owner, more) }
 
-func addEviction[K comparable](to *map[K]eviction, of K, more eviction) {
-	if *to == nil {
-		*to = make(map[K]eviction)
+func addEviction[K comparable](evictions *map[K]eviction, key K, more eviction) {
+	if *evictions == nil {
+		*evictions = make(map[K]eviction)
 	}
-	e := (*to)[of]
+	e := (*evictions)[key]
 	e.add(more.rows, more.newest)
-	(*to)[of] = e
+	(*evictions)[key] = e
 }
 
-// report logs the account of a maintenance and begins the next one's.
+// report logs the account of a maintenance, and clears it for the next one.
 func (l *loss) report(logger *slog.Logger) {
 	for owner, e := range l.replies {
 		logger.Warn("replies to idempotency keys take more than their share of the trace store: the oldest were deleted, and requests that bear their keys again are new ones",
@@ -181,8 +180,8 @@ func (l *loss) report(logger *slog.Logger) {
 			"sink", sink, "lost", l.rows[sink])
 	}
 	clear(l.rows)
-	if l.overfull && !l.told {
+	if l.overfull && !l.warned {
 		logger.Warn("the trace store is larger than it may be although no traces are left in it: allow it more")
 	}
-	l.told = l.overfull
+	l.warned = l.overfull
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// maintain does all housekeeping that is due.
+// maintain runs maintenance until nothing is left to do.
 func maintain(t testing.TB, s *Store, now time.Time) (steps int) {
 	t.Helper()
 	for more := true; more; steps++ {
@@ -45,7 +45,7 @@ func commitAged(t testing.TB, s *Store, authority *trace.Authority, workspace st
 	return ids
 }
 
-func wantStored(t testing.TB, s *Store, what string, ids []trace.ID, want int) {
+func wantStored(t testing.TB, s *Store, name string, ids []trace.ID, want int) {
 	t.Helper()
 	traces, metrics := 0, 0
 	for _, id := range ids {
@@ -59,7 +59,7 @@ func wantStored(t testing.TB, s *Store, what string, ids []trace.ID, want int) {
 		metrics += len(all)
 	}
 	if traces != want || metrics != want {
-		t.Errorf("%s: %d of %d traces and %d metrics are stored, want %d", what, traces, len(ids), metrics, want)
+		t.Errorf("%s: %d of %d traces and %d metrics are stored, want %d", name, traces, len(ids), metrics, want)
 	}
 }
 
@@ -68,13 +68,13 @@ func TestRetentionSparesWhatIsUndelivered(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	now := time.Now()
 	sinks := []string{"default/copy", "third/copy"}
-	s := mustOpen(t, Config{Path: path, Retention: time.Hour, Sinks: func() []string { return sinks }})
+	s := mustOpen(t, Config{Path: path, CurrentRetention: always(time.Hour), Sinks: func() []string { return sinks }})
 	authority := mustAuthority(t)
 	old := now.Add(-3 * time.Hour)
 	delivered := commitAged(t, s, authority, "default", old, deleteRows+50, 1)
 	o, sink := mustOutbox(t, path), newCopySink()
 	sink.drain(t, o, 1000)
-	// More than one step looks at, and before the others in order.
+	// More rows than one step looks at, and before the others in order.
 	spared := commitAged(t, s, authority, "default", old.Add(time.Minute), scanRows+100, 1)
 	others := commitAged(t, s, authority, "other", old.Add(2*time.Minute), 30, 1)
 
@@ -126,7 +126,7 @@ func TestSizeIsACeiling(t *testing.T) {
 	undelivered := commitAged(t, s, authority, "default", now.Add(-2*time.Hour), 300, 2000)
 	others := commitAged(t, s, authority, "other", now.Add(-time.Hour), 100, 2000)
 	young := commitAged(t, s, authority, "default", now, 300, 2000)
-	// Of a clock that was wrong; it must not be taken for old, nor stop anything.
+	// By a wrong clock: they must not be taken for old, nor stop anything.
 	future := commitAged(t, s, authority, "default", now.AddDate(5, 0, 0), 3, 2000)
 	full := used()
 	perTrace := (full - bare) / 1003
@@ -175,7 +175,7 @@ func TestSizeIsACeiling(t *testing.T) {
 		t.Error(err)
 	}
 
-	limit = 1 // which no deletion reaches
+	limit = 1 // no deletion reaches it
 	maintain(t, s, now)
 	maintain(t, s, now)
 	if counts, err := s.Counts(t.Context()); err != nil || counts != (Counts{Versions: 1}) {
@@ -189,9 +189,9 @@ func TestSizeIsACeiling(t *testing.T) {
 	}
 }
 
-// The size is no matter of time: it holds under a clock that is doubted.
+// The size does not depend on time: it is enforced under a doubted clock too.
 func TestSizeHoldsUnderAWrongClock(t *testing.T) {
-	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), MaxSize: 500_000, Retention: time.Hour})
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), CurrentMaxSize: always[int64](500_000), CurrentRetention: always(time.Hour)})
 	authority, now := mustAuthority(t), time.Now()
 	ids := commitAged(t, s, authority, "default", now, 100, 10_000)
 	maintain(t, s, now.AddDate(1, 0, 0))
@@ -201,7 +201,7 @@ func TestSizeHoldsUnderAWrongClock(t *testing.T) {
 	}
 }
 
-// A file of as many bytes as it may have keeps all.
+// A file of exactly the bound keeps all.
 func TestSizeAtItsBound(t *testing.T) {
 	var limit int64
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), CurrentMaxSize: func() int64 { return limit }})
@@ -222,7 +222,7 @@ func TestSizeAtItsBound(t *testing.T) {
 // Rows of megabytes take more than the others: a step must not overshoot.
 func TestSizeWithLargeRows(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), MaxSize: 30 << 20})
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), CurrentMaxSize: always[int64](30 << 20)})
 	authority, now := mustAuthority(t), time.Now()
 	for range 40 {
 		commitAged(t, s, authority, "default", now, 1, 1<<20)
@@ -255,7 +255,7 @@ func TestErasuresAreForgotten(t *testing.T) {
 	erase()
 	kept(erasureLifetime-time.Hour, 1)
 	sinks = []string{"default/copy"}
-	kept(erasureLifetime+time.Hour, 1) // it was not told yet
+	kept(erasureLifetime+time.Hour, 1) // no sink has it yet
 	o := mustOutbox(t, path)
 	newCopySink().drain(t, o, 10)
 	kept(erasureLifetime+time.Hour, 0)

@@ -15,7 +15,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Interval is what a row of statistics covers.
+// Interval is the time that a row of statistics covers.
 type Interval uint8
 
 // The intervals.
@@ -39,20 +39,19 @@ func ParseInterval(name string) (Interval, bool) {
 }
 
 const (
-	// MaxStatsRows is how many rows an answer has at most.
+	// MaxStatsRows is the most rows of an answer.
 	MaxStatsRows = 10_000
 
-	// What is looked at for one answer, which keeps it within 200 ms of a
-	// processor: so many hours and days of series, at some 5 µs each, and so many
-	// rows that were not counted yet.
+	// These bounds keep an answer within 200 ms of processor time: the hours and days of
+	// series, about 5 µs each, and the rows that are not counted yet.
 	maxStatsRead = 30_000
 	maxStatsTail = 10_000
 )
 
-// Groups is what rows of statistics are of beside their key: any of the parts.
+// Groups is the set of parts, in addition to the key, by which statistics are grouped.
 type Groups uint8
 
-// The parts. None is ByVariant.
+// The parts. Zero means ByVariant.
 const (
 	ByVariant Groups = 1 << iota
 	ByArm
@@ -98,19 +97,16 @@ type StatsQuery struct {
 type Stats struct {
 	Rows []StatsRow // by start, kind, key, variant, arm and version
 
-	// Pending is how many traces and metrics have not been counted yet, and are
-	// not in the rows: 0 but after a burst, and for a while in a file of a
-	// version without statistics.
+	// Pending is the number of traces and metrics that are not counted yet, and not in the
+	// rows: 0 except after a burst.
 	Pending int64
 }
 
-// StatsRow is what happened in an interval that began at Start with the traces
-// of one variant, arm or version, as was asked for. The variant is that of a prompt
-// or endpoint that has variants, or the matched row of a remote configuration,
-// "default" where none matched. Metrics count at the time of their trace, those on a
-// decision under each of its traces that ended. The key is empty where the trace of
-// metrics is not kept. What was counted by a version without arms has no arm and no
-// version.
+// StatsRow has the statistics of the interval that begins at Start, for the traces of one
+// variant, arm or version, as the query asked. The variant is one of a prompt or endpoint,
+// or the matched row of a remote configuration, "default" if none matched. Metrics count at
+// the time of their trace; metrics on a decision count under each of its ended traces. The
+// key is empty if the trace of metrics is not stored.
 type StatsRow struct {
 	Start   time.Time `json:"start,omitzero"` // zero for Overall
 	Kind    string    `json:"kind"`
@@ -118,13 +114,13 @@ type StatsRow struct {
 	Variant string    `json:"variant,omitempty"`
 	Arm     string    `json:"arm,omitempty"`
 	Version string    `json:"version,omitempty"` // of the definition
-	// PromptVersion is that of an endpoint's prompt.
+	// PromptVersion is the version of an endpoint's prompt.
 	PromptVersion string `json:"prompt_version,omitempty"`
 
-	Traces      int64 `json:"traces"`      // those that ended or were interrupted
-	Errors      int64 `json:"errors"`      // those with an error code
-	Interrupted int64 `json:"interrupted"` // those that a crash cut off: of the latest 5,000, while their traces are kept
-	Cached      int64 `json:"cached"`      // those that a cache answered
+	Traces      int64 `json:"traces"`      // ended or interrupted
+	Errors      int64 `json:"errors"`      // with an error code
+	Interrupted int64 `json:"interrupted"` // by a crash: the latest 5,000, while their traces are stored
+	Cached      int64 `json:"cached"`      // answered by a cache
 
 	FinishReasons FinishReasons `json:"finish_reasons,omitzero"`
 
@@ -135,22 +131,22 @@ type StatsRow struct {
 	Cost             float64 `json:"cost_usd"`
 
 	Reports   int64    `json:"reports"` // metrics
-	Scores    int64    `json:"scores"`  // those of them with a score
+	Scores    int64    `json:"scores"`  // reports with a score
 	ScoreMean *float64 `json:"score_mean,omitempty"`
 
 	Latency         Quantiles `json:"latency_ms"`
 	FirstToken      Quantiles `json:"first_token_ms"`
 	ReportedLatency Quantiles `json:"reported_latency_ms"` // of metrics
 
-	// Values are what metrics report by names of their own. Of more than 64 names
-	// the others are counted together, as OtherValues.
+	// Values are the numbers that metrics report under names of their own. If there are
+	// more than 64 names, OtherValues counts the remaining ones together.
 	Values      map[string]Values `json:"values,omitempty"`
 	OtherValues *Values           `json:"other_values,omitempty"`
 }
 
-// Values are of the numbers that metrics report under one name. The quantiles are
-// rounded to two digits, and so within 5 % of the true ones; those nearer to 0 than
-// 1e-9 are 0.
+// Values summarizes the numbers that metrics report under one name. The quantiles are
+// rounded to two digits, which is within 5 % of the true ones. Numbers nearer to 0 than
+// 1e-9 count as 0.
 type Values struct {
 	Count     int64    `json:"count"`
 	Mean      float64  `json:"mean"`
@@ -173,7 +169,7 @@ func summaryOf(n *histogram.Numbers) Values {
 	return v
 }
 
-// FinishReasons counts the answers of endpoints by why their models stopped.
+// FinishReasons counts the answers of endpoints by the reason why the model stopped.
 type FinishReasons struct {
 	Stop          int64 `json:"stop"`
 	ToolCalls     int64 `json:"tool_calls"`
@@ -181,7 +177,7 @@ type FinishReasons struct {
 	ContentFilter int64 `json:"content_filter"`
 }
 
-// Quantiles are of durations in milliseconds, each within 5 % of the true one.
+// Quantiles are quantiles of durations in milliseconds, each within 5 % of the true one.
 type Quantiles struct {
 	Count int64   `json:"count"`
 	P50   float64 `json:"p50"`
@@ -194,16 +190,15 @@ func quantilesOf(h *histogram.Durations) Quantiles {
 	return Quantiles{Count: h.Total(), P50: h.Quantile(0.5), P90: h.Quantile(0.9), P95: h.Quantile(0.95), P99: h.Quantile(0.99)}
 }
 
-// Stats returns the statistics of a time: what was counted in the background,
-// and what was written since. It fails with ErrTooMany where that would take
-// too long.
+// Stats returns the statistics of a time: the rows that were counted in the background, and
+// those written since. It fails with ErrTooMany if that would take too long.
 func (r *Reader) Stats(ctx context.Context, q StatsQuery) (_ Stats, err error) {
 	if q.Workspace == "" {
 		return Stats{}, errors.New("statistics are of a workspace")
 	}
 	since, until := q.hours()
-	// Everything is read in one state of the file: what is counted between two
-	// would count twice, or not at all.
+	// One transaction reads everything: rows that are counted between two reads would count
+	// twice, or not at all.
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return Stats{}, err
@@ -220,8 +215,7 @@ func (r *Reader) Stats(ctx context.Context, q StatsQuery) (_ Stats, err error) {
 	return Stats{Rows: rowsOf(found, q.Interval), Pending: pending}, nil
 }
 
-// hours are the bounds of the query, the first inclusive and the second not, in
-// hours since 1970.
+// hours returns the bounds of the query in hours since 1970; until is exclusive.
 func (q *StatsQuery) hours() (since, until int64) {
 	until = math.MaxInt32
 	if !q.Since.IsZero() {
@@ -233,7 +227,7 @@ func (q *StatsQuery) hours() (since, until int64) {
 	return since, until
 }
 
-// slotOf is the slot of the answer that an hour or a day belongs to.
+// slotOf returns the slot of the answer that an hour or a day belongs to.
 func (q *StatsQuery) slotOf(s series, start int64) slot {
 	by := q.By
 	if by == 0 {
@@ -257,8 +251,8 @@ func (q *StatsQuery) slotOf(s series, start int64) slot {
 	return slot{series: s}
 }
 
-// readStored adds what was counted.
-func (q *StatsQuery) readStored(ctx context.Context, on querier, since, until int64, into tallies) error {
+// readStored adds the stored counts.
+func (q *StatsQuery) readStored(ctx context.Context, db querier, since, until int64, answer tallies) error {
 	var where clauses
 	where.equal("workspace", q.Workspace)
 	if q.Kind != 0 {
@@ -266,7 +260,7 @@ func (q *StatsQuery) readStored(ctx context.Context, on querier, since, until in
 	}
 	where.equal("key", q.Key)
 	names := map[int64]series{}
-	if _, err := collect(ctx, on, func(scan func(...any) error) (_ struct{}, err error) {
+	if _, err := collect(ctx, db, func(scan func(...any) error) (_ struct{}, err error) {
 		var id int64
 		var s series
 		err = scan(&id, &s.workspace, &s.kind, &s.key, &s.variant, &s.version, &s.arm)
@@ -276,7 +270,7 @@ func (q *StatsQuery) readStored(ctx context.Context, on querier, since, until in
 		return err
 	}
 
-	// Whole days by the day, what is left by the hour.
+	// Whole days are read by the day, the other hours by the hour.
 	firstDay, lastDay := (since+23)/24*24, until/24*24
 	parts := []struct{ hours, since, until int64 }{{1, since, firstDay}, {24, firstDay, lastDay}, {1, max(firstDay, lastDay), until}}
 	if q.Interval == Hourly || firstDay >= lastDay {
@@ -286,7 +280,7 @@ func (q *StatsQuery) readStored(ctx context.Context, on querier, since, until in
 	read := 0
 	var t tally
 	for _, part := range parts {
-		if _, err := collect(ctx, on, func(scan func(...any) error) (_ struct{}, err error) {
+		if _, err := collect(ctx, db, func(scan func(...any) error) (_ struct{}, err error) {
 			if read++; read > maxStatsRead {
 				return struct{}{}, ErrTooMany
 			}
@@ -295,7 +289,7 @@ func (q *StatsQuery) readStored(ctx context.Context, on querier, since, until in
 			if err := t.scan(scan, &id, &start); err != nil {
 				return struct{}{}, err
 			}
-			return struct{}{}, into.add(q.slotOf(names[id], start), &t)
+			return struct{}{}, answer.add(q.slotOf(names[id], start), &t)
 		}, fmt.Sprintf("SELECT s.id, h.start, %s FROM stats_series AS s CROSS JOIN stats AS h ON h.series = s.id AND h.hours = ? AND h.start >= ? AND h.start < ? WHERE %s",
 			readColumns, where.and()), slices.Concat([]any{part.hours, part.since, part.until}, where.args)...); err != nil {
 			return err
@@ -304,10 +298,10 @@ func (q *StatsQuery) readStored(ctx context.Context, on querier, since, until in
 	return nil
 }
 
-// readTail adds what was not counted yet, up to maxStatsTail rows, and returns how
-// many rows are left.
-func (q *StatsQuery) readTail(ctx context.Context, on querier, since, until int64, into tallies) (pending int64, err error) {
-	from, err := statsProgress(ctx, on)
+// readTail adds the rows that were not counted yet, up to maxStatsTail of each table, and
+// returns how many rows remain.
+func (q *StatsQuery) readTail(ctx context.Context, db querier, since, until int64, answer tallies) (pending int64, err error) {
+	from, err := statsProgress(ctx, db)
 	if err != nil {
 		return 0, err
 	}
@@ -318,10 +312,10 @@ func (q *StatsQuery) readTail(ctx context.Context, on querier, since, until int6
 		from int64
 		to   *int64
 	}{{"traces", from.traces, &to.traces}, {"metrics", from.metrics, &to.metrics}} {
-		if *table.to, err = endOfRows(ctx, on, table.name, table.from, maxStatsTail); err != nil {
+		if *table.to, err = endOfRows(ctx, db, table.name, table.from, maxStatsTail); err != nil {
 			return 0, err
 		}
-		greatest, err := queryInt(ctx, on, fmt.Sprintf("SELECT coalesce(max(seq), 0) FROM %s", table.name))
+		greatest, err := queryInt(ctx, db, fmt.Sprintf("SELECT coalesce(max(seq), 0) FROM %s", table.name))
 		if err != nil {
 			return 0, err
 		}
@@ -330,51 +324,51 @@ func (q *StatsQuery) readTail(ctx context.Context, on querier, since, until int6
 	var ofTraces, ofMetrics clauses
 	ofTraces.equal("t.workspace", q.Workspace)
 	ofMetrics.equal("m.workspace", q.Workspace)
-	if _, err := counted.countTraces(ctx, on, from.traces, to.traces, math.MaxInt, ofTraces, nil); err != nil {
+	if _, err := counted.countTraces(ctx, db, from.traces, to.traces, math.MaxInt, ofTraces); err != nil {
 		return 0, err
 	}
-	if err := counted.countLate(ctx, on, from.traces, to.traces, from.metrics, ofTraces); err != nil {
+	if err := counted.countLate(ctx, db, from.traces, to.traces, from.metrics, ofTraces); err != nil {
 		return 0, err
 	}
-	if _, err := counted.countMetrics(ctx, on, from.metrics, to.metrics, to.traces, math.MaxInt, ofMetrics); err != nil {
+	if _, err := counted.countMetrics(ctx, db, from.metrics, to.metrics, to.traces, math.MaxInt, ofMetrics); err != nil {
 		return 0, err
 	}
 	var where clauses
 	where.equal("workspace", q.Workspace)
-	if err := counted.countInterrupted(ctx, on, where); err != nil {
+	if err := counted.countInterrupted(ctx, db, where); err != nil {
 		return 0, err
 	}
-	for at, t := range counted {
-		if at.start < since || at.start >= until || q.Kind != 0 && at.kind != q.Kind.String() || q.Key != "" && at.key != q.Key {
+	for key, t := range counted {
+		if key.start < since || key.start >= until || q.Kind != 0 && key.kind != q.Kind.String() || q.Key != "" && key.key != q.Key {
 			continue
 		}
-		if err := into.add(q.slotOf(at.series, at.start), t); err != nil {
+		if err := answer.add(q.slotOf(key.series, key.start), t); err != nil {
 			return 0, err
 		}
 	}
 	return pending, nil
 }
 
-// add adds to a slot of an answer, which may become full. The caller may use counted
-// again, but not what it points to.
-func (t tallies) add(at slot, counted *tally) error {
-	if sum := t[at]; sum != nil {
+// add adds to a slot of an answer, and fails if the answer is full. The caller may use
+// counted again, but not the memory that it points to.
+func (t tallies) add(key slot, counted *tally) error {
+	if sum := t[key]; sum != nil {
 		sum.merge(counted)
 		return nil
 	}
 	if len(t) >= MaxStatsRows {
 		return ErrTooMany
 	}
-	t[at] = new(*counted)
+	t[key] = new(*counted)
 	return nil
 }
 
 func rowsOf(found tallies, interval Interval) []StatsRow {
 	rows := make([]StatsRow, 0, len(found))
-	for at, t := range found {
-		version, prompt := versionsOf(at.version)
+	for key, t := range found {
+		version, prompt := versionsOf(key.version)
 		row := StatsRow{
-			Kind: at.kind, Key: at.key, Variant: at.variant, Arm: at.arm, Version: version, PromptVersion: prompt,
+			Kind: key.kind, Key: key.key, Variant: key.variant, Arm: key.arm, Version: version, PromptVersion: prompt,
 			Traces: t.traces, Errors: t.errors, Interrupted: t.interrupted, Cached: t.cached,
 			FinishReasons: FinishReasons{t.finished[0], t.finished[1], t.finished[2], t.finished[3]},
 			PromptTokens:  t.promptTokens, CompletionTokens: t.completionTokens, TotalTokens: t.totalTokens, Cost: t.cost,
@@ -382,7 +376,7 @@ func rowsOf(found tallies, interval Interval) []StatsRow {
 			Latency: quantilesOf(&t.latency), FirstToken: quantilesOf(&t.firstToken), ReportedLatency: quantilesOf(&t.reportedLatency),
 		}
 		if interval != Overall {
-			row.Start = hourTime(at.start).UTC()
+			row.Start = hourTime(key.start).UTC()
 		}
 		if t.scores > 0 {
 			row.ScoreMean = new(t.scoreSum / float64(t.scores))

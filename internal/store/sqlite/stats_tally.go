@@ -17,15 +17,15 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// maxInterrupted bounds what an answer reads of the traces that were interrupted.
+// maxInterrupted bounds the interrupted traces that an answer reads.
 const maxInterrupted = 5_000
 
 const hourMillis = int64(time.Hour / time.Millisecond)
 
-// hourTime is the time of an hour since 1970.
+// hourTime returns the time of an hour since 1970.
 func hourTime(hour int64) time.Time { return time.UnixMilli(hour * hourMillis) }
 
-// series is what statistics are kept of.
+// series names a series of statistics.
 type series struct{ workspace, kind, key, variant, version, arm string }
 
 // slot is one hour, or one day, of a series.
@@ -35,10 +35,10 @@ type slot struct {
 	start int64 // in hours since 1970
 }
 
-// tally is what is counted of a slot.
+// tally has the counts of a slot.
 type tally struct {
 	traces, errors, interrupted, cached         int64    // the interrupted ones are not stored
-	finished                                    [4]int64 // by the place in trace.FinishReasons
+	finished                                    [4]int64 // by the index in trace.FinishReasons
 	promptTokens, completionTokens, totalTokens int64
 	cost                                        float64
 	reports, scores                             int64
@@ -71,7 +71,7 @@ func (t *tally) merge(other *tally) {
 const tallyColumns = `traces, errors, cached, finish_stop, finish_tool_calls, finish_length, finish_content_filter,
 	prompt_tokens, completion_tokens, total_tokens, cost, reports, scores, score_sum, latency, first_token, reported_latency, named_values`
 
-// columns are the values of tallyColumns.
+// columns returns the values of tallyColumns.
 func (t *tally) columns() []any {
 	return []any{
 		t.traces, t.errors, t.cached, t.finished[0], t.finished[1], t.finished[2], t.finished[3],
@@ -80,8 +80,8 @@ func (t *tally) columns() []any {
 	}
 }
 
-// readColumns are tallyColumns as they are read: handing a column over costs more
-// than making it. Most keys have nothing in the second.
+// readColumns are tallyColumns for reading, in fewer columns: to fetch a column costs more
+// than to build a text of several. For most keys the second is NULL.
 const readColumns = `traces,
 	CASE WHEN errors OR cached OR finish_stop OR finish_tool_calls OR finish_length OR finish_content_filter
 		OR prompt_tokens OR completion_tokens OR total_tokens
@@ -89,19 +89,19 @@ const readColumns = `traces,
 		prompt_tokens, completion_tokens, total_tokens) END,
 	cost, reports, scores, score_sum, latency, first_token, reported_latency, named_values`
 
-// scan reads a row of the columns of first and of readColumns into an empty tally.
+// scan reads a row into first and an empty tally, whose columns are readColumns.
 func (t *tally) scan(scan func(...any) error, first ...any) (err error) {
 	var counts, latency, firstToken, reported, values sql.RawBytes
 	if err := scan(append(first, &t.traces, &counts, &t.cost, &t.reports, &t.scores, &t.scoreSum, &latency, &firstToken, &reported, &values)...); err != nil {
 		return err
 	}
 	if counts != nil {
-		into := [...]*int64{
+		targets := [...]*int64{
 			&t.errors, &t.cached, &t.finished[0], &t.finished[1], &t.finished[2], &t.finished[3],
 			&t.promptTokens, &t.completionTokens, &t.totalTokens,
 		}
-		for i, count := range strings.SplitN(string(counts), " ", len(into)) {
-			if *into[i], err = strconv.ParseInt(count, 10, 64); err != nil {
+		for i, count := range strings.SplitN(string(counts), " ", len(targets)) {
+			if *targets[i], err = strconv.ParseInt(count, 10, 64); err != nil {
 				return err
 			}
 		}
@@ -122,42 +122,34 @@ func (t tallies) at(s series, millis int64) *tally {
 	return counted
 }
 
-// variantColumn is what a trace is counted under beside its key.
+// variantColumn is the variant that a trace is counted under.
 const variantColumn = "coalesce(t.variant, CASE t.kind WHEN 'remoteconfig' THEN coalesce(t.matched_row, 'default') END, '')"
 
-// countedVersion is the version that a trace is counted under: of an endpoint also that of
-// its prompt, whose text may change without a change of the endpoint.
+// countedVersion is the version that a trace is counted under. For an endpoint it includes
+// the version of the prompt, whose text may change while the endpoint does not.
 const countedVersion = "coalesce(t.version, '') || CASE WHEN t.kind = 'endpoint' AND t.prompt_version <> '' THEN '/' || t.prompt_version ELSE '' END"
 
-// versionsOf are a definition's version and that of an endpoint's prompt, of a counted
-// version.
+// versionsOf splits a counted version into the versions of the definition and of an
+// endpoint's prompt.
 func versionsOf(counted string) (version, prompt string) {
 	version, prompt, _ = strings.Cut(counted, "/")
 	return version, prompt
 }
 
-// seriesColumns are what a trace is counted under, and the name of its API key, as
-// one text.
-const seriesColumns = "concat_ws(char(31), t.workspace, t.kind, t.key, coalesce(t.api_key, ''), " + countedVersion + ", coalesce(t.arm, ''), " + variantColumn + ")"
+// seriesColumns is the series of a trace, as one text.
+const seriesColumns = "concat_ws(char(31), t.workspace, t.kind, t.key, " + countedVersion + ", coalesce(t.arm, ''), " + variantColumn + ")"
 
-// traceNumbers is what is counted of traces, in few columns: handing a column
-// over costs more than making it. What most traces do not have is an array.
+// traceNumbers selects the counted members of traces in few columns, as fetching a column
+// costs more than building it. An array has the members that most traces lack.
 var traceNumbers = `
-SELECT id, time_ms, ` + seriesColumns + `,
+SELECT time_ms, ` + seriesColumns + `,
 	(code IS NOT NULL) + 2 * (state = 'interrupted') + 4 * (cached IS NOT NULL)
 	+ 8 * CASE WHEN finish_reason IS NULL THEN 0 ` + finishReasonPlaces() + ` ELSE 0 END + 64 * coalesce(latency_us, 0),
 	CASE WHEN coalesce(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) IS NOT NULL
-	THEN json_array(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) END, seq, %s, %s
+	THEN json_array(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) END, seq
 FROM traces AS t `
 
-// countOnly and countAndPost are traceNumbers without and with what is posted.
-var (
-	countOnly    = fmt.Sprintf(traceNumbers, "NULL", "NULL")
-	countAndPost = fmt.Sprintf(traceNumbers, postedColumns,
-		"CASE WHEN t.shared IS NULL THEN t.metadata ELSE (SELECT d.metadata FROM decisions AS d WHERE d.id = t.decision_id) END")
-)
-
-// finishReasonPlaces gives each of trace.FinishReasons its place, from 1 on.
+// finishReasonPlaces numbers trace.FinishReasons from 1.
 func finishReasonPlaces() string {
 	var places strings.Builder
 	for i, reason := range trace.FinishReasons {
@@ -166,16 +158,10 @@ func finishReasonPlaces() string {
 	return places.String()
 }
 
-// countTraces counts the traces that ended, of seq after from until until, or as
-// many as fill maxSlots, and returns the seq of the last. Where posted is given,
-// it puts all of them there.
-func (t tallies) countTraces(ctx context.Context, on querier, from, until int64, maxSlots int, where clauses, posted *posting) (last int64, err error) {
-	columns := countAndPost
-	if posted == nil {
-		where.add("state = 'ended'")
-		columns = countOnly
-	}
-	full, last, err := t.countRows(ctx, on, maxSlots, posted, columns+"NOT INDEXED WHERE seq > ? AND seq <= ? AND "+where.and()+" ORDER BY seq",
+// countTraces counts the ended traces with a seq after from, up to until. It stops when
+// maxSlots are full, and returns the seq of the last trace.
+func (t tallies) countTraces(ctx context.Context, db querier, from, until int64, maxSlots int, where clauses) (last int64, err error) {
+	full, last, err := t.countRows(ctx, db, maxSlots, traceNumbers+"NOT INDEXED WHERE seq > ? AND seq <= ? AND state = 'ended' AND "+where.and()+" ORDER BY seq",
 		slices.Concat([]any{from, until}, where.args)...)
 	if err != nil || !full {
 		return until, err
@@ -183,28 +169,19 @@ func (t tallies) countTraces(ctx context.Context, on querier, from, until int64,
 	return last, nil
 }
 
-// countInterrupted counts the latest interrupted traces. Each answer counts them
-// again: a call that was taken for interrupted, because another process opened the
-// file, may still end. They are few.
-func (t tallies) countInterrupted(ctx context.Context, on querier, where clauses) error {
-	_, _, err := t.countRows(ctx, on, math.MaxInt, nil, countOnly+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+where.and()+" ORDER BY id DESC LIMIT ?",
+// countInterrupted counts the latest interrupted traces. Each answer counts them again, as
+// one may still end: a process marks the calls of another one as interrupted when it opens
+// the file. They are few.
+func (t tallies) countInterrupted(ctx context.Context, db querier, where clauses) error {
+	_, _, err := t.countRows(ctx, db, math.MaxInt, traceNumbers+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+where.and()+" ORDER BY id DESC LIMIT ?",
 		append(slices.Clone(where.args), maxInterrupted)...)
 	return err
 }
 
-// traceGroup is what traces of the same names and the same hour belong to.
-type traceGroup struct {
-	workspace string
-	tally     *tally       // nil until one of them is counted
-	posted    *postedNames // nil: they are not posted
-}
-
-// countRows counts the rows of a query of traceNumbers and, where posted is
-// given, puts them there, of which it counts only those that ended. It stops at
-// the first that has no place in maxSlots, and returns the seq of the last before
-// it.
-func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted *posting, query string, args ...any) (full bool, last int64, err error) {
-	rows, err := on.QueryContext(ctx, query, args...)
+// countRows counts the rows of a query of traceNumbers. It stops at the first row that
+// needs a slot beyond maxSlots, and returns the seq of the row before it.
+func (t tallies) countRows(ctx context.Context, db querier, maxSlots int, query string, args ...any) (full bool, last int64, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return false, last, err
 	}
@@ -213,54 +190,25 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 		names string
 		start int64
 	}
-	found := map[hour]*traceGroup{} // by what is quicker to look up than a slot
-	uncounted := int64(0)
-	if posted != nil {
-		uncounted = flagInterrupted
-	}
-	var (
-		id  sql.RawBytes
-		row [7]any // as the driver has them: converting them costs as much as reading them
-	)
-	into := []any{&id, &row[0], &row[1], &row[2], &row[3], &row[4], &row[5], &row[6]}
-	type joinedNames struct{ workspace, names string }
-	others := map[joinedNames]*postedNames{}
+	found := map[hour]*tally{} // by a key that is quicker to look up than a slot
+	var row [5]any             // with the driver's types: converting costs as much as reading
+	targets := []any{&row[0], &row[1], &row[2], &row[3], &row[4]}
 	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
+		if err := rows.Scan(targets...); err != nil {
 			return false, last, err
 		}
 		millis, _ := row[0].(int64)
 		names, _ := row[1].(string)
 		flags, _ := row[2].(int64)
-		group := found[hour{names, millis / hourMillis}]
-		if group == nil {
-			group = &traceGroup{workspace: namesOf(names).workspace}
-			if posted != nil {
-				group.posted = namesOfColumns(group.workspace, names, seriesFields)
-			}
-			found[hour{names, millis / hourMillis}] = group
-		}
-		c := group.tally
-		if c == nil && flags&uncounted == 0 {
+		c := found[hour{names, millis / hourMillis}]
+		if c == nil {
 			if len(t) >= maxSlots {
 				return true, last, nil
 			}
 			c = t.at(namesOf(names), millis)
-			group.tally = c
+			found[hour{names, millis / hourMillis}] = c
 		}
 		last, _ = row[4].(int64)
-		if posted != nil {
-			other, _ := row[5].(string)
-			metadata, _ := row[6].(string)
-			at := joinedNames{group.workspace, other}
-			if others[at] == nil {
-				others[at] = namesOfColumns(group.workspace, other, otherFields)
-			}
-			posted.add(last, trace.ID(id), group.workspace, metadata, group.posted, others[at])
-		}
-		if flags&uncounted != 0 {
-			continue
-		}
 		c.traces++
 		c.errors += flags & flagFailed
 		c.interrupted += flags & flagInterrupted / flagInterrupted
@@ -271,7 +219,7 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 		if latency := flags / flagsEnd; latency > 0 {
 			c.latency.Observe(float64(latency))
 		}
-		if numbers, some := row[3].(string); some {
+		if numbers, ok := row[3].(string); ok {
 			if err := c.addNumbers([]byte(numbers)); err != nil {
 				return false, last, err
 			}
@@ -285,20 +233,20 @@ const (
 	flagFailed = 1 << iota
 	flagInterrupted
 	flagCached
-	flagFinish  // times the place of the finish reason, from 1 on
+	flagFinish  // times the number of the finish reason, from 1
 	flagsEnd    = 1 << 6
 	flagsFinish = flagsEnd - flagFinish
 )
 
-// nameSeparator is between the names that seriesColumns joins. A key can't hold it,
-// and other names hardly do.
+// nameSeparator separates the names that seriesColumns joins. A key can't contain it, and
+// other names hardly do.
 const nameSeparator = "\x1f"
 
-// namesOf is the series of the names that seriesColumns joined.
+// namesOf returns the series of the names that seriesColumns joined.
 func namesOf(names string) series {
-	part := strings.SplitN(names, nameSeparator, 7)
-	part = append(part, make([]string, 7-len(part))...)
-	return series{workspace: part[0], kind: part[1], key: part[2], version: part[4], arm: part[5], variant: part[6]}
+	part := strings.SplitN(names, nameSeparator, 6)
+	part = append(part, make([]string, 6-len(part))...)
+	return series{workspace: part[0], kind: part[1], key: part[2], version: part[3], arm: part[4], variant: part[5]}
 }
 
 // addNumbers adds the array of traceNumbers.
@@ -352,16 +300,16 @@ func (t *tally) addReport(m *trace.Metrics) {
 	}
 }
 
-// countMetrics counts metrics as countTraces does traces, each under its trace. One
-// on a decision counts under each of the decision's traces that ended and that were
-// counted, which are those of a seq up to traces; countLate counts it for others.
-func (t tallies) countMetrics(ctx context.Context, on querier, from, until, traces int64, maxSlots int, where clauses) (last int64, err error) {
-	decided, err := openDecided(ctx, on)
+// countMetrics counts metrics, each under its trace, within the same bounds as countTraces.
+// A report on a decision counts under each of its ended traces that were counted, up to the
+// seq traces; countLate counts it under later ones.
+func (t tallies) countMetrics(ctx context.Context, db querier, from, until, traces int64, maxSlots int, where clauses) (last int64, err error) {
+	decided, err := openDecided(ctx, db)
 	if err != nil {
 		return 0, err
 	}
 	defer decided.close()
-	rows, err := on.QueryContext(ctx, fmt.Sprintf(`
+	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
 SELECT m.seq, m.trace_id, m.workspace, %s, t.time_ms, %s, m.score, m.latency_ms, m.prompt_tokens, m.completion_tokens, m.total_tokens, m.named_values
 FROM metrics AS m NOT INDEXED LEFT JOIN traces AS t INDEXED BY sqlite_autoindex_traces_1 ON t.id = m.trace_id AND t.workspace = m.workspace
 WHERE m.seq > ? AND m.seq <= ? AND %s ORDER BY m.seq`, ofDecision, seriesColumns, where.and()),
@@ -392,12 +340,12 @@ WHERE m.seq > ? AND m.seq <= ? AND %s ORDER BY m.seq`, ofDecision, seriesColumns
 			}
 			continue
 		}
-		of := namesOf(names)
+		key := namesOf(names)
 		if !millis.Valid {
-			of = series{workspace: m.Workspace, kind: m.TraceID.Kind().String()}
+			key = series{workspace: m.Workspace, kind: m.TraceID.Kind().String()}
 			millis.Int64 = m.TraceID.Time().UnixMilli()
 		}
-		t.at(of, millis.Int64).addReport(&m)
+		t.at(key, millis.Int64).addReport(&m)
 	}
 	return until, rows.Err()
 }

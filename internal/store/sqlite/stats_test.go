@@ -17,12 +17,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// mustKeep opens the connection that counts, on a store whose own does not.
+// mustKeep opens the connection that counts, on a store that does not count itself.
 func mustKeep(t testing.TB, s *Store) *statsKeeper {
 	t.Helper()
 	s.stop()
 	s.background.Wait()
-	k, err := openStatsKeeper(t.Context(), s.path, nil)
+	k, err := openStatsKeeper(t.Context(), s.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +30,8 @@ func mustKeep(t testing.TB, s *Store) *statsKeeper {
 	return k
 }
 
-// BenchmarkCount is what counting costs for each trace, by how many keys they
-// are of, all as often as each other: the more, the more is written.
+// BenchmarkCount shows the cost of counting a trace, by the number of keys, all as
+// frequent: with more keys, more is written.
 func BenchmarkCount(b *testing.B) {
 	for _, keys := range []int{40, 200, 1000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) { benchmarkCount(b, keys) })
@@ -42,21 +42,20 @@ func benchmarkCount(b *testing.B, keys int) {
 	const count = 40_960
 	s := mustOpen(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
 	k := mustKeep(b, s)
-	var batch recorder.Batch
-	authority, now := mustAuthority(b), time.Now()
-	for n := range count {
-		r := manyRecord(new(trace.Record), authority, n, count, now, &batch)
-		r.Key = fmt.Sprintf("key-%d", n*7919%keys)
-		batch.Records = append(batch.Records, r)
-	}
-	batch.Metrics = nil
-	if err := s.Commit(b.Context(), &batch); err != nil {
-		b.Fatal(err)
+	made, now := newMillions(b), time.Now()
+	for n := 0; n < count; {
+		batch := made.batch(min(len(made.pool), count-n), func(int) time.Time { return now })
+		for _, r := range batch.Records {
+			r.Key = fmt.Sprintf("key-%d", n*7919%keys)
+			n++
+		}
+		batch.Metrics = nil
+		mustCommit(b, s, *batch)
 	}
 	b.ReportAllocs()
 	used, held := int64(0), time.Duration(0)
 	for b.Loop() {
-		if _, err := k.db.ExecContext(b.Context(), "UPDATE cursors SET traces = 0; DELETE FROM stats; DELETE FROM posting_pieces"); err != nil {
+		if _, err := k.db.ExecContext(b.Context(), "UPDATE cursors SET traces = 0; DELETE FROM stats"); err != nil {
 			b.Fatal(err)
 		}
 		before := processorTime(b)
@@ -80,7 +79,7 @@ func benchmarkCount(b *testing.B, keys int) {
 	b.ReportMetric(float64(held.Microseconds()), "us-held")
 }
 
-// naiveRow is a StatsRow as plain Go has it, with all the durations.
+// naiveRow is a StatsRow in plain Go, with all the durations.
 type naiveRow struct {
 	StatsRow
 	latency, firstToken, reported []float64
@@ -88,7 +87,7 @@ type naiveRow struct {
 	values                        map[string][]float64
 }
 
-// naive computes statistics from what a property test stored.
+// naive computes statistics from the rows that a property test stored.
 func (d *drawn) naive(q StatsQuery) []naiveRow {
 	since, until := q.Since.Truncate(time.Hour), q.Until
 	if until.Truncate(time.Hour) != until {
@@ -133,9 +132,9 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 		}
 		return at(r.Kind.String(), r.Key, variant, r.Arm, r.Version, prompt, r.Time)
 	}
-	of := map[trace.ID]*trace.Record{}
+	records := map[trace.ID]*trace.Record{}
 	for _, r := range d.records {
-		of[r.ID] = r
+		records[r.ID] = r
 		if r.Workspace != q.Workspace || r.State == trace.StateStarted {
 			continue
 		}
@@ -180,7 +179,7 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 		}
 	}
 	for _, m := range d.metrics {
-		if m.Workspace == q.Workspace && m.Decision.IsZero() && of[m.TraceID] == nil {
+		if m.Workspace == q.Workspace && m.Decision.IsZero() && records[m.TraceID] == nil {
 			report(at("metrics", "", "", "", "", "", m.Time), m)
 		}
 	}
@@ -208,11 +207,11 @@ func nameOf(r StatsRow) string {
 	return fmt.Sprintf("%s/%s/%s/%s/%s/%s/%s", r.Start.Format(time.RFC3339), r.Kind, r.Key, r.Variant, r.Arm, r.Version, r.PromptVersion)
 }
 
-// checkQuantiles holds the promise of 5 % against the nearest rank.
-func checkQuantiles(t interface{ Fatalf(string, ...any) }, what string, got Quantiles, durations []float64) {
+// checkQuantiles checks the promise of 5 % against the nearest rank.
+func checkQuantiles(t interface{ Fatalf(string, ...any) }, name string, got Quantiles, durations []float64) {
 	slices.Sort(durations)
 	if got.Count != int64(len(durations)) {
-		t.Fatalf("%s: %d counted, want %d", what, got.Count, len(durations))
+		t.Fatalf("%s: %d counted, want %d", name, got.Count, len(durations))
 	}
 	for q, value := range map[float64]float64{0.5: got.P50, 0.9: got.P90, 0.95: got.P95, 0.99: got.P99} {
 		want := 0.0
@@ -221,15 +220,15 @@ func checkQuantiles(t interface{ Fatalf(string, ...any) }, what string, got Quan
 		}
 		// No latency is finer than a microsecond.
 		if math.Abs(value-want) > max(want*0.05, 0.001) {
-			t.Fatalf("%s: the quantile %v is %v, want %v", what, q, value, want)
+			t.Fatalf("%s: the quantile %v is %v, want %v", name, q, value, want)
 		}
 	}
 }
 
-// checkValues holds each named value against the numbers that were reported.
-func checkValues(t interface{ Fatalf(string, ...any) }, what string, got map[string]Values, want map[string][]float64) {
+// checkValues compares each named value with the numbers that were reported.
+func checkValues(t interface{ Fatalf(string, ...any) }, label string, got map[string]Values, want map[string][]float64) {
 	if len(got) != len(want) {
-		t.Fatalf("%s: values of %d names, want %d", what, len(got), len(want))
+		t.Fatalf("%s: values of %d names, want %d", label, len(got), len(want))
 	}
 	for name, numbers := range want {
 		slices.Sort(numbers)
@@ -240,13 +239,13 @@ func checkValues(t interface{ Fatalf(string, ...any) }, what string, got map[str
 		v, n := got[name], len(numbers)
 		if v.Count != int64(n) || math.Abs(v.Mean-sum/float64(n)) > 1e-9 || v.Min != numbers[0] || v.Max != numbers[n-1] ||
 			(v.Deviation == nil) != (n == 1) || math.Abs(v.P50-numbers[(n-1)/2]) > 0.05*math.Abs(v.P50) {
-			t.Fatalf("%s: %s is %+v of %v", what, name, v, numbers)
+			t.Fatalf("%s: %s is %+v of %v", label, name, v, numbers)
 		}
 	}
 }
 
-// TestStatsAgreeWithTheirMeaning holds statistics, of which a random part was
-// counted before, against plain Go.
+// TestStatsAgreeWithTheirMeaning compares statistics with plain Go. A random part of the
+// rows was counted before.
 func TestStatsAgreeWithTheirMeaning(t *testing.T) {
 	t.Parallel()
 	dir, files := t.TempDir(), 0
@@ -259,19 +258,12 @@ func TestStatsAgreeWithTheirMeaning(t *testing.T) {
 		// A report that is counted long before its trace is stored has no key; one on a
 		// decision waits for each trace.
 		whileStored := rapid.Bool().Draw(t, "counted while stored")
-		fed := rapid.Bool().Draw(t, "some are counted by the writer")
-		feedOf := func(s *Store) *feed {
-			if fed {
-				return &s.feed
-			}
-			return nil
-		}
 		d := drawStore(t, path, !whileStored, func(s *Store) {
 			if !whileStored {
 				return
 			}
 			if keeper == nil {
-				if keeper, err = openStatsKeeper(t.Context(), path, feedOf(s)); err != nil {
+				if keeper, err = openStatsKeeper(t.Context(), path); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -284,7 +276,7 @@ func TestStatsAgreeWithTheirMeaning(t *testing.T) {
 		})
 		defer d.store.close()
 		if keeper == nil {
-			if keeper, err = openStatsKeeper(t.Context(), path, feedOf(d.store)); err != nil {
+			if keeper, err = openStatsKeeper(t.Context(), path); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -340,21 +332,21 @@ func (d *drawn) checkStats(t *rapid.T, q StatsQuery, when string) {
 	}
 	for _, row := range stats.Rows {
 		naive := want[nameOf(row)]
-		what := when + " counted, " + nameOf(row)
-		checkQuantiles(t, what+" latency", row.Latency, naive.latency)
-		checkQuantiles(t, what+" first token", row.FirstToken, naive.firstToken)
-		checkQuantiles(t, what+" reported latency", row.ReportedLatency, naive.reported)
+		label := when + " counted, " + nameOf(row)
+		checkQuantiles(t, label+" latency", row.Latency, naive.latency)
+		checkQuantiles(t, label+" first token", row.FirstToken, naive.firstToken)
+		checkQuantiles(t, label+" reported latency", row.ReportedLatency, naive.reported)
 		row.Latency, row.FirstToken, row.ReportedLatency = Quantiles{}, Quantiles{}, Quantiles{}
-		checkValues(t, what, row.Values, naive.values)
+		checkValues(t, label, row.Values, naive.values)
 		row.Values = nil
 		if diff := cmp.Diff(naive.StatsRow, row, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })); diff != "" {
-			t.Fatalf("%s (-want +got):\n%s", what, diff)
+			t.Fatalf("%s (-want +got):\n%s", label, diff)
 		}
 	}
 }
 
-// TestMetricsWaitForTheirTrace counts metrics that are stored before their
-// trace, as they may be, under it.
+// TestMetricsWaitForTheirTrace counts metrics that are stored before their trace, as they
+// may be, under the trace.
 func TestMetricsWaitForTheirTrace(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	k := mustKeep(t, s)
@@ -371,22 +363,16 @@ func TestMetricsWaitForTheirTrace(t *testing.T) {
 			t.Errorf("after %v: %+v, %v; want %+v", at.Sub(now), got, err, want)
 		}
 	}
-	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{m}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{m}})
 	step(now.Add(settled-time.Millisecond), progress{})
-	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{record}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{record}})
 	step(now.Add(settled+time.Millisecond), progress{traces: 1, metrics: 1})
 	stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Interval: Overall})
 	if err != nil || len(stats.Rows) != 1 || stats.Rows[0].Key != record.Key || stats.Rows[0].Traces != 1 || stats.Rows[0].Reports != 1 {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	// A clock that went back an hour holds nothing up.
-	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{m}}); err != nil {
-		t.Fatal(err)
-	}
+	// A clock that went back an hour stops nothing.
+	mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{m}})
 	step(now.Add(-time.Hour), progress{traces: 1, metrics: 2})
 }
 
@@ -394,7 +380,7 @@ func TestMetricsWaitForTheirTrace(t *testing.T) {
 func TestEachTraceCountsOnce(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	a := mustKeep(t, s)
-	b, err := openStatsKeeper(t.Context(), s.path, nil)
+	b, err := openStatsKeeper(t.Context(), s.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,9 +395,7 @@ func TestEachTraceCountsOnce(t *testing.T) {
 			r.Key = key
 			batch.Records = append(batch.Records, r)
 		}
-		if err := s.Commit(t.Context(), &batch); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, s, batch)
 	}
 	for round := range 5 {
 		commit("a", 3)
@@ -435,7 +419,7 @@ func TestEachTraceCountsOnce(t *testing.T) {
 	}
 }
 
-// TestStatsInTheBackground has nothing but time count what was written.
+// TestStatsInTheBackground only waits until the rows are counted.
 func TestStatsInTheBackground(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	now := time.Now()
@@ -444,9 +428,7 @@ func TestStatsInTheBackground(t *testing.T) {
 	for range worthCounting {
 		batch.Records = append(batch.Records, fullRecord(authority.New(trace.KindEndpoint, now), now))
 	}
-	if err := s.Commit(t.Context(), &batch); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, batch)
 	waitForStats(t, s)
 }
 
@@ -459,9 +441,7 @@ func TestStatsExpire(t *testing.T) {
 	for _, age := range []time.Duration{100 * time.Hour, 50 * time.Hour, 30 * time.Hour, 0} {
 		batch.Records = append(batch.Records, fullRecord(authority.New(trace.KindEndpoint, now.Add(-age)), now.Add(-age)))
 	}
-	if err := s.Commit(t.Context(), &batch); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, batch)
 	if _, err := k.step(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
@@ -485,12 +465,12 @@ func TestStatsExpire(t *testing.T) {
 	expire(time.Hour, 1, 1)
 }
 
-// TestSeriesWithoutStatisticsGo: each version of a definition has its own. Another
-// process that knew the id of one that is gone does not count under it.
+// TestSeriesWithoutStatisticsGo: each version of a definition has its own. A process that
+// knew the id of a deleted series does not count under it.
 func TestSeriesWithoutStatisticsGo(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	k := mustKeep(t, s)
-	other, err := openStatsKeeper(t.Context(), s.path, nil)
+	other, err := openStatsKeeper(t.Context(), s.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -545,9 +525,7 @@ func TestTooManyStats(t *testing.T) {
 			at := base.Add(time.Duration(n) * time.Hour)
 			batch.Records = append(batch.Records, fullRecord(authority.New(trace.KindEndpoint, at), at))
 		}
-		if err := s.Commit(t.Context(), &batch); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, s, batch)
 	}
 	count := func() {
 		t.Helper()
@@ -573,8 +551,8 @@ func TestTooManyStats(t *testing.T) {
 	}
 }
 
-// TestInterruptedCallsThatEnd are counted as interrupted, and then as ended, and
-// never as both.
+// TestInterruptedCallsThatEnd are counted as interrupted, and then as ended, but never as
+// both.
 func TestInterruptedCallsThatEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
@@ -582,9 +560,7 @@ func TestInterruptedCallsThatEnd(t *testing.T) {
 	call := fullRecord(mustAuthority(t).New(trace.KindEndpoint, now), now)
 	start := *call
 	start.State, start.Code = trace.StateInterrupted, ""
-	if err := s.Commit(t.Context(), &recorder.Batch{Interrupted: []*trace.Record{&start}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Interrupted: []*trace.Record{&start}})
 	k := mustKeep(t, s)
 	check := func(when string, traces, interrupted int64) {
 		t.Helper()
@@ -599,8 +575,6 @@ func TestInterruptedCallsThatEnd(t *testing.T) {
 		}
 	}
 	check("interrupted", 1, 1)
-	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{call}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{call}})
 	check("ended after all", 1, 0)
 }

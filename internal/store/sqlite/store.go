@@ -15,49 +15,41 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/private"
-	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
-// Config says where and how long traces are kept. Path is required.
+// Config says where traces are stored, and for how long. Path is required.
 type Config struct {
-	Path      string        // of the file; missing directories are made, for the owner alone
-	Retention time.Duration // traces older than this are deleted, with their metrics; 0: never
-	Logger    *slog.Logger  // default: none
+	Path   string       // of the file; missing directories are made, for the owner alone
+	Logger *slog.Logger // default: none
 
-	// CurrentRetention is asked, where given, in place of Retention whenever
-	// something may be deleted: a retention that changes while the store is open.
+	// CurrentRetention is asked whenever something may be deleted. Traces older than
+	// it are deleted, with their metrics. Default: 0, never.
 	CurrentRetention func() time.Duration
 
-	// MaxSize bounds the bytes of the file that are in use; 0: it does not. Once
-	// a minute the oldest replies are deleted until they take no more than their
-	// share of it, and then the oldest traces and metrics until it holds. It
-	// counts versions and revisions too, which are not deleted for it.
-	MaxSize        int64
-	CurrentMaxSize func() int64 // in place of MaxSize, where given
+	// CurrentMaxSize bounds the bytes of the file that are in use. Once a minute the oldest
+	// replies are deleted until they take no more than their share of it, and then the
+	// oldest traces and metrics until the file is within it. It counts versions and
+	// revisions too, which are not deleted for it. Default: 0, no bound.
+	CurrentMaxSize func() int64
 
-	// Sinks names the outboxes that are drained, where given, as OpenOutbox has
-	// them. The retention spares what one of them has yet to deliver; the size
-	// does not.
+	// Sinks returns the names of the outboxes that are drained, as OpenOutbox takes them.
+	// Default: none. The retention spares the rows that one of them has yet to deliver; the
+	// size does not.
 	Sinks func() []string
 
-	// OnLoss is called, in the writer's goroutine, with how many rows were deleted
-	// for the size before this sink had them.
+	// OnLoss is called, in the writer's goroutine, with the number of rows that were
+	// deleted for the size before this sink had them.
 	OnLoss func(sink string, rows int64)
 
-	// OnEvicted is called, in the writer's goroutine, with how many rows of a table
-	// were deleted for the size: traces, metrics or replies.
+	// OnEvicted is called, in the writer's goroutine, with the number of rows of a table
+	// that were deleted for the size: traces, metrics or replies.
 	OnEvicted func(table string, rows int64)
 
-	// OnSetAside is called with the path to which a damaged file was moved.
+	// OnSetAside is called with the new path of a damaged file.
 	OnSetAside func(aside string)
 
 	maxPages   int   // of the file, to test a full disk; 0: SQLite's own bound
 	replyShare int64 // of a file without a size, to test it; 0: the default
-}
-
-// Opener returns the function that [recorder.Options] opens the store with.
-func Opener(config Config) func(context.Context) (recorder.Store, error) {
-	return func(ctx context.Context) (recorder.Store, error) { return Open(ctx, config) }
 }
 
 // Store is an open database. It implements [recorder.Store], whose methods are for
@@ -71,39 +63,36 @@ type Store struct {
 	opened  time.Time
 	writer  *native // of batches
 	insert  statements
-	feed    feed // of what they stored
 	db      *sql.DB
-	conn    *sql.Conn // of all else that writes
+	conn    *sql.Conn // of all other writes
 	durable bool      // synchronous is FULL on conn
 	clock   clockGuard
-	spared  map[*table]row // how far this maintenance has looked
+	spared  map[*table]row // the last row that this maintenance looked at
 	loss    loss
-	unswept int64 // about what sweep has to look at: bytes that came, and revisions that went
+	unswept int64 // about how much sweep has to look at: bytes stored, and revisions deleted
 
-	stop       context.CancelFunc // of what runs in the background
+	stop       context.CancelFunc // of the background goroutines
 	background sync.WaitGroup
 	broken     chan struct{} // closed when the file is found to be damaged
 	breakOff   func()        // closes broken
 	written    atomic.Bool   // since the last checkpoint
-	finishLog  atomic.Bool   // the next commit is to copy the rest of the log
+	finishLog  atomic.Bool   // the next commit finishes a checkpoint
 }
 
-// Open opens or makes the database and brings its schema up to date. A file that
-// is damaged, or no database at all, is set aside under the name
-// PATH.corrupt-TIME, with its log, and a new one is begun under its trace key if
-// that can still be read; whether the content of a large file is damaged is found
-// out in the background.
-// A database of another application is left alone, which is an error. A link is
-// followed, and what others can read is warned of.
+// Open opens or makes the database. It renames a damaged file, or one that is no database
+// at all, to PATH.corrupt-TIME, with its log, and begins a new one with the old trace key
+// if that can still be read. Damage inside a large file is found in the background. Open
+// fails for a database of another application or format, and leaves it alone. It follows a
+// link, and logs a warning if others can read the file.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	if config.Path == "" {
 		return nil, errors.New("the trace store needs a path")
 	}
 	if config.CurrentRetention == nil {
-		config.CurrentRetention = func() time.Duration { return config.Retention }
+		config.CurrentRetention = func() time.Duration { return 0 }
 	}
 	if config.CurrentMaxSize == nil {
-		config.CurrentMaxSize = func() int64 { return config.MaxSize }
+		config.CurrentMaxSize = func() int64 { return 0 }
 	}
 	if config.Sinks == nil {
 		config.Sinks = func() []string { return nil }
@@ -131,20 +120,20 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := store.start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("trace store %s: %w", path, err), store.close())
 	}
-	// SQLite puts the log beside what a link leads to.
+	// SQLite puts the log next to the target of a link.
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		private.Warn(config.Logger, target, target+"-wal", target+"-shm")
 	}
 	return store, nil
 }
 
-// openSound opens the file, or another in its place where it is damaged.
+// openSound opens the file, or replaces it if it is damaged.
 func openSound(ctx context.Context, config Config, path string) (*Store, error) {
 	file, err := createFile(path)
 	if err != nil {
 		return nil, err
 	}
-	// What was found in use, and could not be set aside then.
+	// Damage that was found in use, when the file could not be set aside.
 	if err := sharedOf(path).damaged(file); err != nil {
 		return replace(ctx, config, path, file, err)
 	}
@@ -191,7 +180,7 @@ func open(ctx context.Context, config Config, path string, file os.FileInfo) (_ 
 	return s, err
 }
 
-// start begins what runs in the background.
+// start starts the background goroutines.
 func (s *Store) start() error {
 	checkpoints, err := openDatabase(writerDSN(s.path), 1)
 	if err != nil {
@@ -209,17 +198,15 @@ func (s *Store) start() error {
 	return nil
 }
 
-// prepareFile makes the file ours, or makes sure that it is.
+// prepareFile makes an empty file a store, or checks that the file is one.
 func prepareFile(ctx context.Context, conn *sql.Conn) error {
-	scripts, err := migrations()
+	empty, err := checkOwner(ctx, conn)
 	if err != nil {
 		return err
 	}
-	if err := checkOwner(ctx, conn, len(scripts)); err != nil {
-		return err
-	}
-	// Only takes before the file is first written, and lets deleted content be
-	// given back a little at a time.
+	// It must be set before the file is first written, and allows to return deleted pages a
+	// few at a time.
+	// https://www.sqlite.org/pragma.html#pragma_auto_vacuum
 	if _, err := conn.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
 		return err
 	}
@@ -230,10 +217,13 @@ func prepareFile(ctx context.Context, conn *sql.Conn) error {
 	if mode != "wal" {
 		return fmt.Errorf("the file system does not allow a write-ahead log (journal mode %s)", mode)
 	}
-	return migrate(ctx, conn, scripts)
+	if !empty {
+		return nil
+	}
+	return makeSchema(ctx, conn)
 }
 
-// limitPages bounds what a connection lets the file grow to, to test a full disk.
+// limitPages bounds the file's size on a connection, to test a full disk.
 func limitPages(run runner, maxPages int) error {
 	if maxPages == 0 {
 		return nil
@@ -241,8 +231,8 @@ func limitPages(run runner, maxPages int) error {
 	return run(fmt.Sprintf("PRAGMA max_page_count = %d", maxPages))
 }
 
-// createFile makes the file for its owner alone, so that the log files, which
-// get its mode, are too, and makes its name survive a power cut.
+// createFile makes the file for its owner alone; the log files get its mode. It syncs the
+// directory, so that the file's name survives a power cut.
 func createFile(path string) (os.FileInfo, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -277,8 +267,8 @@ func syncDirectory(dir string) error {
 // Broken implements [recorder.Store].
 func (s *Store) Broken() <-chan struct{} { return s.broken }
 
-// Close closes the database. If it was found to be damaged, it is set aside and
-// a new one begun in its place.
+// Close closes the database. If it was found to be damaged, Close sets it aside and begins
+// a new one in its place.
 func (s *Store) Close() error {
 	if s.stop != nil {
 		s.stop()

@@ -40,7 +40,7 @@ func mustAuthority(t testing.TB) *trace.Authority {
 	return a
 }
 
-// fillEvaluation fills a record as a prompt's evaluation does that logs content.
+// fillEvaluation fills a record as the evaluation of a prompt that logs content does.
 func fillEvaluation(r *trace.Record, id trace.ID, now time.Time) {
 	r.ID, r.Time, r.Workspace, r.APIKey, r.Kind, r.Key = id, now, "default", "app", trace.KindPrompt, "support_reply"
 	r.Version, r.Revision, r.Row, r.Variant = "0123456789ab", "ba9876543210", "dutch", "nl"
@@ -68,11 +68,11 @@ func fullRecord(id trace.ID, at time.Time) *trace.Record {
 	}
 }
 
-// haveEveryField holds that what is to come back has a value in every column.
-func haveEveryField[T any](t *testing.T, fields []trace.Field[T], of *T) {
+// haveEveryField checks that a wanted row has a value in every column.
+func haveEveryField[T any](t *testing.T, fields []trace.Field[T], row *T) {
 	t.Helper()
 	for i := range fields {
-		if v, err := valueOf(&fields[i], of); err != nil || v.of == isNull {
+		if v, err := valueOf(&fields[i], row); err != nil || v.kind == isNull {
 			t.Errorf("nothing is stored of %s (%v)", fields[i].Name, err)
 		}
 	}
@@ -88,9 +88,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	full.Splits, full.Read, full.Inputs = []byte(`[{"experiment":{"definition":"prompts/reply","rule":"staff","salt":"staff"},"bucket":1,"arm":"b","share":0.5}]`), []byte(`{"remoteconfigs/a":"0123456789ab"}`), []byte(`{"plan":"pro"}`)
 	haveEveryField(t, trace.RecordFields, full)
 	bare := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "w", Kind: trace.KindPrompt, Key: "k"}
-	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{full, bare}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{full, bare}})
 	for _, want := range []*trace.Record{full, bare} {
 		got, err := s.Trace(t.Context(), want.ID)
 		if err != nil {
@@ -120,9 +118,7 @@ func TestMetricsComeBackAsTheyWere(t *testing.T) {
 		{TraceID: id, Workspace: "default", Time: at.Add(time.Second), Score: new(100.0)},
 	}
 	haveEveryField(t, trace.MetricsFields[1:], &want[0]) // the store gives it its id
-	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{&want[0], &want[1]}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{&want[0], &want[1]}})
 	got, err := s.MetricsFor(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -146,9 +142,7 @@ func TestVersionsAreStoredOnce(t *testing.T) {
 		{version("a", "v2", at.Add(time.Hour))},
 		{version("a", "v1", at.Add(2*time.Hour)), version("a", "v3", at.Add(2*time.Hour))},
 	} {
-		if err := s.Commit(t.Context(), &recorder.Batch{Versions: batch}); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, s, recorder.Batch{Versions: batch})
 	}
 	for _, want := range []StoredVersion{
 		{Version: version("a", "v1", at), Ordinal: 1},
@@ -169,8 +163,8 @@ func TestVersionsAreStoredOnce(t *testing.T) {
 	}
 }
 
-// TestInterruptedCalls: an end that is stored is not replaced, and one that comes
-// after all replaces.
+// TestInterruptedCalls: a stored end is not replaced, and a late one replaces the
+// interruption.
 func TestInterruptedCalls(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	at := time.UnixMilli(1790000000000)
@@ -181,9 +175,7 @@ func TestInterruptedCalls(t *testing.T) {
 	inTurn, reversed, orphan := authority.New(trace.KindEndpoint, at), authority.New(trace.KindEndpoint, at), authority.New(trace.KindEndpoint, at)
 	commit := func(batch recorder.Batch) {
 		t.Helper()
-		if err := s.Commit(t.Context(), &batch); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, s, batch)
 	}
 	commit(recorder.Batch{Interrupted: []*trace.Record{interrupted(inTurn), interrupted(orphan)}})
 	commit(recorder.Batch{Records: []*trace.Record{fullRecord(inTurn, at), fullRecord(reversed, at)}})
@@ -212,9 +204,7 @@ func TestFileIsPrivate(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "new", "a.db")
 	s := mustOpen(t, Config{Path: path})
-	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}})
 	for name, want := range map[string]fs.FileMode{
 		filepath.Dir(path): 0o700, path: 0o600, path + "-wal": 0o600, path + "-shm": 0o600,
 	} {
@@ -232,9 +222,7 @@ func TestPathIsTakenLiterally(t *testing.T) {
 	for _, name := range []string{"a b.db", "a?mode=memory.db", "a%20b.db", "a#b.db", "ü&;=.db"} {
 		path := filepath.Join(t.TempDir(), name)
 		s := mustOpen(t, Config{Path: path})
-		if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}})
 		if counts, err := s.Counts(t.Context()); err != nil || counts.Metrics != 1 {
 			t.Errorf("%s: %+v, %v", name, counts, err)
 		}
@@ -266,33 +254,17 @@ func TestPragmas(t *testing.T) {
 			query.reset()
 		}
 	}
-	if err := s.Commit(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, *batch)
 	check("after metrics", map[string]int64{
-		"synchronous": 2, "auto_vacuum": 2, "application_id": applicationID, "user_version": schemaVersion(t), "busy_timeout": 5000,
+		"synchronous": 2, "auto_vacuum": 2, "application_id": applicationID, "user_version": format, "busy_timeout": 5000,
 	})
-	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{{Workspace: "w"}}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{{Workspace: "w"}}})
 	check("after records", map[string]int64{"synchronous": 1})
-	if err := s.Commit(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, *batch)
 	check("after metrics again", map[string]int64{"synchronous": 2})
 	if _, err := s.Reader.db.ExecContext(t.Context(), "DELETE FROM metrics"); err == nil {
 		t.Error("the reader can write")
 	}
-}
-
-// schemaVersion is that of a file that is up to date.
-func schemaVersion(t *testing.T) int64 {
-	t.Helper()
-	scripts, err := migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int64(len(scripts))
 }
 
 func TestTraceKeyIsKept(t *testing.T) {
@@ -337,10 +309,15 @@ func TestOpenRefuses(t *testing.T) {
 		"another application's empty database": {
 			func(path string) { execute(path, "PRAGMA application_id = 1") }, "another application",
 		},
-		"a later schema": {
+		"a later format": {
 			func(path string) {
-				execute(path, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 99", applicationID))
-			}, "schema 99",
+				execute(path, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, format+1))
+			}, "format 101",
+		},
+		"an earlier format": {
+			func(path string) {
+				execute(path, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 18; CREATE TABLE traces (seq)", applicationID))
+			}, "format 18",
 		},
 		"a directory": {
 			func(path string) {
@@ -378,9 +355,7 @@ func TestOpenReader(t *testing.T) {
 		t.Errorf("the reader made the file: %v", err)
 	}
 	s := mustOpen(t, Config{Path: path})
-	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}})
 	read := func(when string) {
 		t.Helper()
 		r, err := OpenReader(t.Context(), path)
@@ -410,10 +385,28 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 	if err := s.Commit(ctx, batch); err == nil {
 		t.Error("a cancelled commit succeeded")
 	}
-	if err := s.Commit(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	mustCommit(t, s, *batch)
 	if counts, err := s.Counts(t.Context()); err != nil || counts.Metrics != 1 {
 		t.Errorf("%+v, %v", counts, err)
 	}
 }
+
+// Counts has the number of rows of each table.
+type Counts struct{ Traces, Metrics, Versions int64 }
+
+// Counts counts the rows.
+func (r *Reader) Counts(ctx context.Context) (Counts, error) {
+	var c Counts
+	err := r.db.QueryRowContext(ctx,
+		"SELECT (SELECT count(*) FROM traces), (SELECT count(*) FROM metrics), (SELECT count(*) FROM versions)",
+	).Scan(&c.Traces, &c.Metrics, &c.Versions)
+	return c, err
+}
+
+// opener returns the function by which a recorder opens the store.
+func opener(config Config) func(context.Context) (recorder.Store, error) {
+	return func(ctx context.Context) (recorder.Store, error) { return Open(ctx, config) }
+}
+
+// always returns an option that does not change.
+func always[T any](value T) func() T { return func() T { return value } }

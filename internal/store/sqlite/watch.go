@@ -9,14 +9,14 @@ import (
 	"modernc.org/sqlite"
 )
 
-// openDatabase opens connections that note every error that shows damage, also one
-// that their user ignores.
-func openDatabase(to dsn, maxConns int) (*sql.DB, error) {
-	inner, err := sqlite.NewConnector(to.uri)
+// openDatabase opens connections that note every error that shows damage, even if the
+// caller ignores it.
+func openDatabase(target dsn, maxConns int) (*sql.DB, error) {
+	inner, err := sqlite.NewConnector(target.uri)
 	if err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(&connector{Connector: inner, path: to.path})
+	db := sql.OpenDB(&connector{Connector: inner, path: target.path})
 	db.SetMaxOpenConns(maxConns)
 	db.SetMaxIdleConns(maxConns)
 	return db, nil
@@ -33,14 +33,14 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	s := sharedOf(c.path)
 	s.moving.RLock()
 	defer s.moving.RUnlock()
-	file, _ := os.Stat(c.path) // nil where SQLite makes it, or fails to open it
+	file, _ := os.Stat(c.path) // nil if SQLite makes it, or fails to open it
 	inner, err := c.Connector.Connect(ctx)
 	w := &watch{shared: s, file: file}
 	if err != nil {
 		return nil, w.note(err)
 	}
 	conn := &watchedConn{driverConn: inner.(driverConn), watch: w}
-	// This has it open the log too, which SQLite does by name, and late.
+	// SQLite opens the log by name, when it first reads: this makes it do so now.
 	if _, err := conn.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1", nil); err != nil {
 		_ = inner.Close() // nothing was written
 		return nil, err
@@ -51,7 +51,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 // watch notes the errors of one connection.
 type watch struct {
 	shared *shared
-	file   os.FileInfo // that the connection has open
+	file   os.FileInfo // the one that the connection has open
 }
 
 // note marks the file as damaged if err says so, and returns err.
@@ -62,7 +62,7 @@ func (w *watch) note(err error) error {
 	return err
 }
 
-// driverConn is what is used of the driver's connections.
+// driverConn has the interfaces of the driver's connections that are used.
 type driverConn interface {
 	driver.Conn
 	driver.ConnPrepareContext

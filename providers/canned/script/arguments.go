@@ -16,9 +16,9 @@ const (
 	ofValue = 256
 )
 
-// Arguments makes arguments of a tool that satisfy its JSON Schema, as far as that has
-// types, enums, bounds and required members; a pattern is not looked at. They have the
-// required members alone. Texts say the name of their member.
+// Arguments makes arguments of a tool by its JSON Schema: the required members, each by
+// its type, const, default or enum; a text says the name of its member. Of bounds
+// minimum and minItems are looked at, so that not every schema is satisfied.
 func Arguments(schema json.RawMessage) json.RawMessage {
 	var root map[string]any
 	d := json.NewDecoder(bytes.NewReader(schema))
@@ -57,10 +57,8 @@ func (m *maker) value(schema map[string]any, name string, depth int) any {
 			return m.written(v)
 		}
 	}
-	for _, word := range [...]string{"enum", "examples"} {
-		if list, _ := schema[word].([]any); len(list) > 0 {
-			return m.written(list[0])
-		}
+	if list, _ := schema["enum"].([]any); len(list) > 0 {
+		return m.written(list[0])
 	}
 	for _, word := range [...]string{"anyOf", "oneOf", "allOf"} {
 		if list, _ := schema[word].([]any); len(list) > 0 {
@@ -73,30 +71,28 @@ func (m *maker) value(schema map[string]any, name string, depth int) any {
 		return m.object(schema, depth)
 	case "array":
 		items, _ := schema["items"].(map[string]any)
-		list := make([]any, min(integer(schema["minItems"], 0), 100))
+		size, _ := schema["minItems"].(json.Number)
+		n, _ := size.Int64()
+		list := make([]any, min(max(n, 0), 100))
 		for i := range list {
 			list[i] = m.value(items, name, depth+1)
 		}
 		return list
 	case "integer", "number":
-		for _, word := range [...]string{"minimum", "maximum"} {
-			if n, ok := schema[word].(json.Number); ok {
-				return n
-			}
+		if n, ok := schema["minimum"].(json.Number); ok {
+			return n
 		}
-		return integer(schema["exclusiveMinimum"], 0) + integer(schema["multipleOf"], 1)
+		return 1
 	case "boolean":
 		return true
 	case "null":
 		return nil
 	}
-	made := text(schema, name)
-	m.left -= len(made)
-	return made
+	return name
 }
 
-// written returns a value that the schema has as it is, as long as there is room for
-// the whole schema.
+// written returns a value that the schema has as it is, as long as there is space
+// for the whole schema.
 func (m *maker) written(v any) any {
 	if m.left -= m.size; m.left < 0 {
 		return nil
@@ -148,28 +144,4 @@ func typeOf(schema map[string]any) string {
 		return "object"
 	}
 	return "string"
-}
-
-// formats are texts of the formats that SDKs check.
-var formats = map[string]string{
-	"date": "2026-01-31", "date-time": "2026-01-31T12:00:00Z", "time": "12:00:00Z", "email": "a@example.com",
-	"uri": "https://example.com/", "url": "https://example.com/", "uuid": "01a203e0-5cf1-8b40-b9ce-8de40616f0e1",
-}
-
-func text(schema map[string]any, name string) string {
-	if format, _ := schema["format"].(string); formats[format] != "" {
-		return formats[format]
-	}
-	name += strings.Repeat("x", max(0, min(integer(schema["minLength"], 0), 1000)-len(name)))
-	return name[:min(len(name), integer(schema["maxLength"], len(name)))]
-}
-
-// integer returns a number of a schema, or other where there is none.
-func integer(v any, other int) int {
-	if n, ok := v.(json.Number); ok {
-		if i, err := n.Int64(); err == nil && i >= 0 {
-			return int(min(i, 1<<20))
-		}
-	}
-	return other
 }

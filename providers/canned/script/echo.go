@@ -8,7 +8,7 @@ import (
 )
 
 // Echo returns the last message as a text or, where tools' results are last, all of
-// these, a line each. Parts that are no text are told of in brackets, such as
+// these, a line each. Parts that are no text are described in brackets, such as
 // [image image/png, 1234 bytes].
 func Echo(messages []providers.Message) string {
 	first := len(messages) - 1

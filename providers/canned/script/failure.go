@@ -7,130 +7,102 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// kind is a way to fail.
-type kind string
-
 // The ways to fail.
 const (
-	kindStatus   kind = "status"   // an HTTP status
-	kindConnect  kind = "connect"  // no answer
-	kindRefuse   kind = "refuse"   // the content policy
-	kindHang     kind = "hang"     // silence until the call is cancelled
-	kindTruncate kind = "truncate" // the answer stops without its end
-	kindError    kind = "error"    // an error inside the answer
+	kindStatus   = "status"   // an HTTP status
+	kindConnect  = "connect"  // no answer
+	kindRefuse   = "refuse"   // the content policy
+	kindHang     = "hang"     // silence until the call is cancelled
+	kindTruncate = "truncate" // the answer stops without its end
+	kindError    = "error"    // an error inside the answer
 )
+
+// kinds are the ways to fail.
+var kinds = []string{kindStatus, kindConnect, kindRefuse, kindHang, kindTruncate, kindError}
 
 // Failure is the member fail.
 type Failure struct {
-	kind       kind
-	status     int
-	code       string
-	message    string
+	Kind       string          `json:"kind"`
+	Status     int             `json:"status"`
+	Code       string          `json:"code"`
+	Message    string          `json:"message"`
+	RetryAfter json.RawMessage `json:"retry_after"`
+	Times      int             `json:"times"` // tries at the target that fail; 0 means all
+	After      int             `json:"after"` // words said before
+	Rate       float64         `json:"rate"`  // share of the tries that fail; 0 means all
+
 	retryAfter time.Duration
-	times      int     // tries at the target that fail; 0 means all
-	after      int     // words said before
-	rate       float64 // share of the tries that fail; 0 means all
 }
 
 // always reports whether every try fails.
-func (f *Failure) always() bool { return f.times == 0 && (f.rate == 0 || f.rate == 1) }
+func (f *Failure) always() bool { return f.Times == 0 && (f.Rate == 0 || f.Rate == 1) }
 
 func parseFailure(raw json.RawMessage) (*Failure, error) {
-	var members struct {
-		Kind       kind            `json:"kind"`
-		Status     int             `json:"status"`
-		Code       string          `json:"code"`
-		Message    string          `json:"message"`
-		RetryAfter json.RawMessage `json:"retry_after"`
-		Times      int             `json:"times"`
-		After      int             `json:"after"`
-		Rate       float64         `json:"rate"`
-	}
-	if err := decode(raw, &members, "kind", "status", "code", "message", "retry_after", "times", "after", "rate"); err != nil {
+	f := new(Failure)
+	if err := decode(raw, f, "kind", "status", "code", "message", "retry_after", "times", "after", "rate"); err != nil {
 		return nil, err
 	}
-	f := &Failure{
-		kind: members.Kind, status: members.Status, code: members.Code, message: members.Message,
-		times: members.Times, after: members.After, rate: members.Rate,
-	}
-	switch f.kind {
-	case "":
-		f.kind = kindStatus
-		if f.status == 0 && f.after > 0 {
-			f.kind = kindTruncate
+	if f.Kind == "" {
+		f.Kind = kindStatus
+		if f.Status == 0 && f.After > 0 {
+			f.Kind = kindTruncate
 		}
-	case kindStatus, kindConnect, kindRefuse, kindHang, kindTruncate, kindError:
-	default:
-		return nil, fmt.Errorf("has the unknown kind %q%s", f.kind,
-			document.DidYouMean(string(f.kind), []string{"status", "connect", "refuse", "hang", "truncate", "error"}))
 	}
-	if f.kind == kindStatus && f.status == 0 {
-		f.status = 500
+	if !slices.Contains(kinds, f.Kind) {
+		return nil, fmt.Errorf("has the unknown kind %q%s", f.Kind, document.DidYouMean(f.Kind, kinds))
 	}
-	if f.kind == kindStatus && (f.status < 400 || f.status > 599) {
+	if f.Kind == kindStatus && f.Status == 0 {
+		f.Status = 500
+	}
+	if f.Kind == kindStatus && (f.Status < 400 || f.Status > 599) {
 		return nil, errors.New("has a status that is no failure: it must be 400 to 599")
 	}
-	if f.after > 0 && (f.kind == kindStatus || f.kind == kindConnect || f.kind == kindRefuse) {
+	if f.After > 0 && (f.Kind == kindStatus || f.Kind == kindConnect || f.Kind == kindRefuse) {
 		return nil, errors.New("has words before a failure that comes before all words: after goes with truncate, error and hang")
 	}
-	if f.times < 0 || f.after < 0 || f.rate < 0 || f.rate > 1 {
+	if f.Times < 0 || f.After < 0 || f.Rate < 0 || f.Rate > 1 {
 		return nil, errors.New("needs times and after of 0 or more, and a rate of 0 to 1")
 	}
-	if members.RetryAfter != nil {
+	if f.RetryAfter != nil {
 		var err error
-		if f.retryAfter, err = parseDuration(members.RetryAfter); err != nil {
+		if f.retryAfter, err = parseDuration(f.RetryAfter); err != nil {
 			return nil, fmt.Errorf("retry_after %w", err)
 		}
 	}
 	return f, nil
 }
 
-// Before makes the failure of a call that gets no answer.
-func (f *Failure) Before(ctx context.Context) error {
-	switch f.kind {
-	case kindHang:
+// Error makes the failure of a call, or of an answer that began.
+func (f *Failure) Error(ctx context.Context, began bool) error {
+	e := &providers.Error{Provider: Provider, Kind: providers.Status, Status: http.StatusOK, Code: f.Code, Message: f.Message}
+	switch {
+	case f.Kind == kindHang:
 		<-ctx.Done()
 		return ctx.Err()
-	case kindConnect:
+	case f.Kind == kindConnect:
 		return &providers.ConnectError{Err: errors.New("a connection failure was asked for")}
-	case kindRefuse:
-		return &providers.Error{Provider: Provider, Kind: providers.Refused, Status: http.StatusOK, Code: f.code, Message: f.message}
+	case f.Kind == kindRefuse:
+		e.Kind = providers.Refused
+	case f.Kind == kindError:
+		e.Kind = providers.Reported
+	case began:
+		e.Kind, e.Code = providers.Truncated, ""
+	default:
+		e.Status, e.RetryAfter = f.Status, f.retryAfter
 	}
-	return &providers.Error{
-		Provider: Provider, Kind: providers.Status, Status: f.status,
-		Code: f.code, Message: f.message, RetryAfter: f.retryAfter,
-	}
-}
-
-// During makes the failure of an answer that began.
-func (f *Failure) During(ctx context.Context) error {
-	switch f.kind {
-	case kindHang:
-		<-ctx.Done()
-		return ctx.Err()
-	case kindError:
-		return &providers.Error{Provider: Provider, Kind: providers.Reported, Status: http.StatusOK, Code: f.code, Message: f.message}
-	}
-	return &providers.Error{Provider: Provider, Kind: providers.Truncated, Status: http.StatusOK, Message: f.message}
+	return e
 }
 
 // InStream reports whether the failure comes in an answer that began.
 func (f *Failure) InStream() bool {
-	return f.after > 0 || f.kind == kindTruncate || f.kind == kindError
-}
-
-// After returns how many words are said before the failure.
-func (f *Failure) After() int { return f.after }
-
-// AtOnce returns the failure without words before it.
-func (f *Failure) AtOnce() *Failure {
-	return &Failure{kind: f.kind, code: f.code, message: f.message}
+	return f.After > 0 || f.Kind == kindTruncate || f.Kind == kindError
 }
 
 // Applies reports whether this attempt is one that fails: the tries at the
@@ -139,10 +111,10 @@ func (f *Failure) Applies(ctx context.Context) bool {
 	if f == nil {
 		return false
 	}
-	if f.times > 0 {
-		if budget := providers.BudgetFrom(ctx); budget != nil && budget.Tries() > f.times {
+	if f.Times > 0 {
+		if budget := providers.BudgetFrom(ctx); budget != nil && budget.Tries() > f.Times {
 			return false
 		}
 	}
-	return f.rate == 0 || rand.Float64() < f.rate
+	return f.Rate == 0 || rand.Float64() < f.Rate
 }

@@ -12,7 +12,7 @@ import (
 // signed begins canned's opaque data.
 const signed = "canned-"
 
-// Sign returns opaque data as providers put it beside their thoughts and calls: here
+// Sign returns opaque data as providers attach it to their thoughts and calls: here
 // a digest of the text.
 func Sign(text string) string {
 	sum := sha256.Sum256([]byte(text))

@@ -1,6 +1,6 @@
-// Package script is what the members of extra tell the provider canned to do:
-// what to answer, at which pace and how to fail. It is apart from the provider
-// so that definitions can be checked without Caddy.
+// Package script reads the members of extra that direct the provider canned:
+// its answer, its pace and its failures. It is apart from the provider so that
+// definitions can be checked without Caddy.
 package script
 
 import (
@@ -27,12 +27,12 @@ const MaxWait = time.Minute
 // Members are the members that extra may have.
 var Members = []string{"answer", "thinking", "tool_calls", "call_tool", "turns", "pace", "finish_reason", "usage", "fail", "echo"}
 
-// turnMembers are those that a turn may have.
+// turnMembers are the members that a turn may have.
 var turnMembers = slices.DeleteFunc(slices.Clone(Members), func(name string) bool { return name == "turns" || name == "pace" })
 
-// Script is what the members of extra say.
+// Script is the content of the members of extra.
 type Script struct {
-	Answer   []string // nil where there is none
+	Answer   []string // nil if there is none
 	Thinking []string // the words of the thought before the answer
 	Tools    []providers.ToolCall
 	// CallTool is the name of an offered tool to call, or FirstTool or AllTools; empty
@@ -44,7 +44,7 @@ type Script struct {
 	Echo   bool // the last message is the answer
 	Pace   *time.Duration
 	Fail   *Failure               // nil for none
-	Finish providers.FinishReason // empty where the answer says it
+	Finish providers.FinishReason // empty if the answer says it
 	Usage  Usage
 
 	inTurn bool // it is one of Turns
@@ -59,10 +59,10 @@ const (
 // Error is a member of extra that is wrong.
 type Error struct {
 	Member string
-	Reason string // what is wrong and how to mend it, to go behind the member
+	Reason string // the mistake and how to mend it, to go behind the member
 }
 
-// Error names the member and says what is wrong with it.
+// Error names the member and describes its mistake.
 func (e *Error) Error() string { return "extra." + e.Member + " " + e.Reason }
 
 // Silent is the message for a request that canned has nothing to answer with.
@@ -105,7 +105,9 @@ func (s *Script) read(name string, raw json.RawMessage) (err error) {
 	case "thinking":
 		s.Thinking, err = parseAnswer(raw)
 	case "call_tool":
-		s.CallTool, err = parseCallTool(raw)
+		if json.Unmarshal(raw, &s.CallTool) != nil || s.CallTool == "" {
+			err = fmt.Errorf("must be %s, %s or the name of a tool that callers offer", FirstTool, AllTools)
+		}
 	case "turns":
 		s.Turns, err = parseTurns(raw)
 	case "tool_calls":
@@ -116,14 +118,21 @@ func (s *Script) read(name string, raw json.RawMessage) (err error) {
 	case "fail":
 		s.Fail, err = parseFailure(raw)
 	case "finish_reason":
-		s.Finish, err = parseFinishReason(raw)
+		if json.Unmarshal(raw, &s.Finish) != nil || !slices.Contains(reasons, s.Finish) {
+			err = errors.New("must be stop, tool_calls, length or content_filter")
+		}
 	case "usage":
 		s.Usage, err = parseUsage(raw)
 	case "echo":
-		s.Echo, err = parseEcho(raw)
+		if json.Unmarshal(raw, &s.Echo) != nil {
+			err = errors.New("must be true or false")
+		}
 	}
 	return err
 }
+
+// reasons are the reasons why a model stops.
+var reasons = []providers.FinishReason{providers.FinishStop, providers.FinishToolCalls, providers.FinishLength, providers.FinishContentFilter}
 
 // check finds members that do not go together.
 func (s *Script) check(extra map[string]json.RawMessage) error {
@@ -154,7 +163,7 @@ func (s *Script) Speaks() bool {
 }
 
 // decode reads a member that is an object, or a list of objects, with the known
-// members. The error has words that say what is wrong in it.
+// members. The error describes its mistake.
 func decode(raw json.RawMessage, into any, known ...string) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -177,18 +186,6 @@ func decode(raw json.RawMessage, into any, known ...string) error {
 	return fmt.Errorf("is not understood: %w", err)
 }
 
-// parseFinishReason reads one of the reasons why a model stops.
-func parseFinishReason(raw json.RawMessage) (providers.FinishReason, error) {
-	var reason providers.FinishReason
-	if json.Unmarshal(raw, &reason) == nil {
-		switch reason {
-		case providers.FinishStop, providers.FinishToolCalls, providers.FinishLength, providers.FinishContentFilter:
-			return reason, nil
-		}
-	}
-	return "", errors.New("must be stop, tool_calls, length or content_filter")
-}
-
 // parseAnswer reads a text, which is said word by word, or a list of pieces.
 func parseAnswer(raw json.RawMessage) ([]string, error) {
 	var text string
@@ -200,20 +197,6 @@ func parseAnswer(raw json.RawMessage) ([]string, error) {
 		return pieces, nil
 	}
 	return nil, errors.New("must be a string or a list of strings")
-}
-
-func parseEcho(raw json.RawMessage) (echo bool, err error) {
-	if json.Unmarshal(raw, &echo) != nil {
-		return false, errors.New("must be true or false")
-	}
-	return echo, nil
-}
-
-func parseCallTool(raw json.RawMessage) (name string, err error) {
-	if json.Unmarshal(raw, &name) != nil || name == "" {
-		return "", fmt.Errorf("must be %s, %s or the name of a tool that callers offer", FirstTool, AllTools)
-	}
-	return name, nil
 }
 
 // parseTurns reads a list of objects with the members of an answer.

@@ -20,7 +20,7 @@ func FuzzExtra(f *testing.F) {
 		if o.Pace != nil && (*o.Pace < 0 || *o.Pace > MaxWait) {
 			t.Errorf("pace %s", *o.Pace)
 		}
-		if o.Fail != nil && (o.Fail.after < 0 || o.Fail.times < 0 || o.Fail.kind == "") {
+		if o.Fail != nil && (o.Fail.After < 0 || o.Fail.Times < 0 || o.Fail.Kind == "") {
 			t.Errorf("failure %+v", o.Fail)
 		}
 	})

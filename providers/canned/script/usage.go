@@ -8,7 +8,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Usage is the member usage. What is not given of its first three members is counted.
+// Usage is the member usage. The first three members, if absent, are counted.
 type Usage struct {
 	PromptTokens     *int64 `json:"prompt_tokens"`
 	CompletionTokens *int64 `json:"completion_tokens"`
@@ -26,7 +26,7 @@ type Usage struct {
 	CodeExecutions        int64  `json:"code_executions"`
 	Tier                  string `json:"tier"`
 
-	// Cost is what the answer costs, in US dollars; nil: the provider does not say.
+	// Cost is the answer's price in US dollars; nil: the provider does not say.
 	Cost *float64 `json:"cost_usd"`
 
 	// None reports that the provider says nothing: the member is false.
@@ -70,8 +70,8 @@ func parseUsage(raw json.RawMessage) (Usage, error) {
 	return u, nil
 }
 
-// Begin sets what a provider may say before the answer: that of a prompt with so many
-// tokens, unless the script has another number.
+// Begin sets the usage that a provider may report before the answer: that of a prompt
+// with so many tokens, unless the script has another number.
 func (u *Usage) Begin(usage *providers.Usage, prompt int64) {
 	if u.PromptTokens != nil {
 		prompt = *u.PromptTokens
@@ -81,8 +81,8 @@ func (u *Usage) Begin(usage *providers.Usage, prompt int64) {
 	usage.PromptAudioTokens, usage.PromptImageTokens, usage.Tier = u.PromptAudioTokens, u.PromptImageTokens, u.Tier
 }
 
-// End sets what a provider says with the end of the answer, of which usage has what was
-// counted.
+// End sets the usage that a provider reports with the end of the answer, of which usage
+// has what was counted.
 func (u *Usage) End(usage *providers.Usage) {
 	if u.CompletionTokens != nil {
 		usage.CompletionTokens = *u.CompletionTokens

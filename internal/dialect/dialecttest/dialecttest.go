@@ -1,0 +1,200 @@
+// Package dialecttest has what the tests of all dialects share: requests, calls and
+// answers, and checks of a dialect's table of members.
+package dialecttest
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Request returns a request with the body, which is released with the test.
+func Request(t testing.TB, body string) *wire.Request {
+	t.Helper()
+	r := wire.AcquireRequest()
+	t.Cleanup(r.Release)
+	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 64<<20, time.Minute, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Describe returns the turns of a call in a short form, each with its path.
+func Describe(c *dialect.Call) string {
+	var b strings.Builder
+	for i, m := range c.Turns {
+		fmt.Fprintf(&b, "%s %s:", c.Turn(i), m.Role)
+		if m.Parts == nil {
+			fmt.Fprintf(&b, " %q", m.Content)
+		}
+		describeParts(&b, m.Parts)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func describeParts(b *strings.Builder, parts []providers.Part) {
+	for _, p := range parts {
+		fmt.Fprintf(b, " %s", p.Kind)
+		switch p.Kind {
+		case providers.PartText:
+			fmt.Fprintf(b, "(%s)", p.Text)
+		case providers.PartThinking:
+			fmt.Fprintf(b, "(%s|%s)", p.Text, p.Opaque)
+		case providers.PartToolCall:
+			fmt.Fprintf(b, "(%s %s %s|%s)", p.Call.ID, p.Call.Name, p.Call.Arguments, p.Opaque)
+		case providers.PartToolResult:
+			fmt.Fprintf(b, "(%s %s", p.Result.Call, p.Result.Name)
+			if p.Result.Failed {
+				b.WriteString(" failed")
+			}
+			describeParts(b, p.Result.Content)
+			b.WriteByte(')')
+		default:
+			fmt.Fprintf(b, "(%s%s %s %s", p.Media.URL, p.Media.Data, p.Media.Type, p.Media.Name)
+			if p.Media.Detail != "" {
+				b.WriteString(" " + p.Media.Detail)
+			}
+			b.WriteByte(')')
+		}
+	}
+}
+
+// CheckCall checks what holds of each call that a dialect parses: each turn has a path,
+// parts of the assistant have their order, and each tool call has a result.
+func CheckCall(t testing.TB, c *dialect.Call) {
+	t.Helper()
+	if c.TurnParams != nil && len(c.TurnParams) != len(c.Turns) {
+		t.Errorf("%d paths of %d turns", len(c.TurnParams), len(c.Turns))
+	}
+	open := map[string]int{}
+	for _, m := range c.Turns {
+		if m.Role == "assistant" && !slices.IsSortedFunc(m.Parts, dialect.CompareParts) {
+			t.Errorf("parts in another order: %+v", m.Parts)
+		}
+		for _, p := range m.Parts {
+			switch p.Kind {
+			case providers.PartToolCall:
+				open[p.Call.ID]++
+			case providers.PartToolResult:
+				open[p.Result.Call]--
+			}
+		}
+	}
+	for id, n := range open {
+		if n != 0 {
+			t.Errorf("the call %s has %d results too few", id, n)
+		}
+	}
+}
+
+// Answer returns an answer with a trace, an endpoint, a time and a revision.
+func Answer(a dialect.Answer) *dialect.Answer {
+	a.TraceID, a.Key, a.Time, a.Revision = "01890a5d-ac96-874b-b6a4-5a2bffe32a01", "support/chat", time.Unix(1700000000, 0), "0123456789abcdef"
+	return &a
+}
+
+// Usage has a number for each part that a caller may get.
+var Usage = providers.Usage{
+	PromptTokens: 100, CompletionTokens: 50, TotalTokens: 150, CachedTokens: 10, CacheWriteTokens: 20, CacheWriteHourTokens: 30,
+	PromptAudioTokens: 4, PromptImageTokens: 5, ReasoningTokens: 6, CompletionAudioTokens: 7, CompletionImageTokens: 8, WebSearches: 9,
+}
+
+// Golden compares bytes with a file of testdata. UPDATE=1 writes the file.
+func Golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
+		t.Errorf("%s: -want +got\n%s", file, diff)
+	}
+}
+
+// CheckDocumented checks that docs/apis.md has the table of a dialect's members.
+func CheckDocumented[P any](t *testing.T, members []openai.Member[P]) {
+	t.Helper()
+	var table strings.Builder
+	for _, m := range members {
+		fate, note := string(m.Fate), m.Note
+		switch m.Fate {
+		case dialect.Fixed:
+			fate = "only `" + m.Only + "`"
+		case dialect.Refused: // it may be the end of a message
+			note = strings.ToUpper(note[:1]) + note[1:]
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Path, fate, note)
+	}
+	page, err := os.ReadFile("../../../docs/apis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "|---|---|---|\n"+table.String()+"\n") {
+		t.Errorf("docs/apis.md does not have this table:\n%s", table.String())
+	}
+}
+
+// CheckFates sends each known member with each of the values, in JSON. None is dropped in
+// silence.
+func CheckFates[P any](t *testing.T, d dialect.Dialect, members []openai.Member[P], values []string) {
+	t.Helper()
+	for _, m := range members {
+		taken := false
+		for _, value := range values {
+			body := `"` + m.Path + `":` + value
+			if outer, inner, ok := strings.Cut(m.Path, "."); ok {
+				body = `"` + outer + `":{"` + inner + `":` + value + `}`
+			}
+			if m.Path != "model" {
+				body = `"model":"m",` + body
+			}
+			call, _, err := d.Parse(Request(t, "{"+body+"}"))
+			if err != nil {
+				if !strings.HasPrefix(err.Param, m.Path) {
+					t.Errorf("%s: %s: %s", body, err.Param, err.Message)
+				}
+				continue
+			}
+			taken = true
+			named := strings.Join(call.Ignored, " ")
+			switch m.Fate {
+			case dialect.Refused:
+				t.Errorf("%s is taken", body)
+			case dialect.Ignored:
+				if named != m.Path && value != "false" {
+					t.Errorf("%s: Cadenza-Ignored would be %s", body, named)
+				}
+			case dialect.Fixed:
+				if value != m.Only && value != `"`+m.Only+`"` || named != "" {
+					t.Errorf("%s is taken", body)
+				}
+			case dialect.Forwarded:
+				if len(call.Given) != 1 && len(call.Turns) != 1 && !strings.HasPrefix(named, m.Path) && value != "[]" {
+					t.Errorf("%s is dropped", body)
+				}
+			}
+		}
+		if taken == (m.Fate == dialect.Refused) {
+			t.Errorf("%s is %s, and taken: %v", m.Path, m.Fate, taken)
+		}
+	}
+}

@@ -1,4 +1,0 @@
-package canned
-
-// ObeysContext is what the contract of providertest holds.
-func (*Provider) ObeysContext() bool { return true }

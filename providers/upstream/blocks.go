@@ -1,0 +1,283 @@
+package upstream
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// BlockFormat is how a service that takes turns of blocks writes them: Anthropic's
+// Messages API, and Bedrock's Converse, which follows it.
+//
+//	{"role":"user","content":[{"type":"tool_result",…},{"type":"text","text":"And?"}]}
+type BlockFormat struct {
+	// Text is the JSON of a block of text before the text; a brace ends it.
+	Text string
+	// Strings writes a text that is alone as a string, without a block.
+	Strings bool
+	// Call and Result are the JSON of the blocks of a tool call and of a tool's
+	// result before the call's id; End ends both. Failed is the member of the result
+	// of a tool that failed, with its comma.
+	Call, Result, Failed, End string
+	// Thinking and ThinkingEnd are around the text and the signature of a thought,
+	// Redacted and RedactedEnd around the data of one that is not shown. In answers
+	// these are the members ThinkingMember and RedactedMember.
+	Thinking, ThinkingEnd, Redacted, RedactedEnd string
+	ThinkingMember, RedactedMember               string
+	// ToolsMember is the member of a request that has its tools. Without it the API
+	// takes no conversation with calls: Tools are then its first bytes, each tool is
+	// Tool, its name, Schema, an empty schema and ToolEnd, and ToolsEnd are the last
+	// bytes.
+	ToolsMember                            string
+	Tools, Tool, Schema, ToolEnd, ToolsEnd string
+	// Empty describes the mistake of a conversation without turns or, if the user has
+	// to begin it, with one that the assistant begins.
+	Empty      string
+	UserBegins bool
+}
+
+// Blocks writes the messages of a request by appending to Body, because they may hold
+// megabytes of images.
+type Blocks struct {
+	*BlockFormat
+	Service *Service
+	Body    []byte
+	// Media writes an image or a file of message at, with a comma behind it.
+	Media func(at int, p *providers.Part) error
+	// Detail reports that an image says how closely to look at it, which no service
+	// of this format knows.
+	Detail bool
+	// Uncalled reports that the body has tools because of the calls in its history
+	// alone: none of them may be called.
+	Uncalled bool
+
+	calls bool // there is a tool call, or the result of one
+}
+
+// blockSize estimates the size of a block without its text or data, in bytes.
+const blockSize = 96
+
+// Write writes the members messages and system, as far as the form has none, and the
+// tools of calls in the history, if the form has none. These are unusedTools, a member
+// with its comma, or if it is nil, the members that BlockFormat writes for the names
+// of the calls.
+func (w *Blocks) Write(f *Form, messages []providers.Message, unusedTools []byte) error {
+	w.Body = f.Begin(messages, blockSize)
+	if !f.Has("messages") {
+		if err := w.turns(messages); err != nil {
+			return err
+		}
+	}
+	if !f.Has("system") {
+		if err := w.system(messages); err != nil {
+			return err
+		}
+	}
+	if !w.calls || f.Has(w.ToolsMember) {
+		return nil
+	}
+	if unusedTools != nil {
+		w.Body, w.Uncalled = append(w.Body, unusedTools...), true
+		return nil
+	}
+	names := ToolNames(messages)
+	if w.Uncalled = len(names) > 0; w.Uncalled {
+		w.tools(names)
+	}
+	return nil
+}
+
+// turns writes the member messages.
+func (w *Blocks) turns(messages []providers.Message) error {
+	w.Body = append(w.Body, `"messages":[`...)
+	empty := len(w.Body)
+	if err := w.Service.Turns(messages, func(role string, from, to int) error {
+		if len(w.Body) > empty {
+			w.Body = append(w.Body, ',')
+		} else if w.UserBegins && role != "user" {
+			return w.Service.Unsendable("%s", w.Empty)
+		}
+		return w.turn(role, messages, from, to)
+	}); err != nil {
+		return err
+	}
+	if len(w.Body) == empty {
+		return w.Service.Unsendable("%s", w.Empty)
+	}
+	w.Body = append(w.Body, ']')
+	return nil
+}
+
+// turn writes the messages from one to before another as one turn.
+func (w *Blocks) turn(role string, messages []providers.Message, from, to int) error {
+	w.Body = append(append(append(w.Body, `{"role":"`...), role...), `","content":`...)
+	text, alone := OnlyText(messages, from, to)
+	if alone && w.Strings {
+		w.Body = append(jsontext.AppendString(w.Body, text), '}')
+		return nil
+	}
+	w.Body = append(w.Body, '[')
+	switch {
+	case alone:
+		w.text(text)
+	case role == "user":
+		// The results of tools have to come before all else.
+		if err := Parts(messages, from, to, w.result); err != nil {
+			return err
+		}
+		if err := Parts(messages, from, to, w.said); err != nil {
+			return err
+		}
+	default:
+		if err := Parts(messages, from, to, w.answer); err != nil {
+			return err
+		}
+	}
+	w.Body = append(w.Body[:len(w.Body)-1], "]}"...) // without the last comma
+	return nil
+}
+
+// system writes the member system: the messages of the system and the developer, in
+// their order and wherever they are.
+func (w *Blocks) system(messages []providers.Message) error {
+	texts, err := w.Service.SystemTexts(messages)
+	if texts = slices.DeleteFunc(texts, Blank); len(texts) == 0 || err != nil {
+		return err
+	}
+	if len(w.Body) > 1 {
+		w.Body = append(w.Body, ',')
+	}
+	w.Body = append(w.Body, `"system":`...)
+	if w.Strings && len(texts) == 1 {
+		w.Body = jsontext.AppendString(w.Body, texts[0])
+		return nil
+	}
+	w.Body = append(w.Body, '[')
+	for _, text := range texts {
+		w.text(text)
+	}
+	w.Body[len(w.Body)-1] = ']'
+	return nil
+}
+
+// SystemTexts returns the texts of the messages of the system and the developer that
+// are not empty. The error is that of a part which is no text.
+func (s *Service) SystemTexts(messages []providers.Message) (texts []string, err error) {
+	for at := range messages {
+		m := &messages[at]
+		if m.Role != "system" && m.Role != "developer" {
+			continue
+		}
+		if m.Content != "" {
+			texts = append(texts, m.Content)
+		}
+		for i := range m.Parts {
+			if m.Parts[i].Kind != providers.PartText {
+				return nil, s.Lacks(at, m.Parts[i].Kind.String()+" of the system")
+			}
+			if text := m.Parts[i].Text; text != "" {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts, nil
+}
+
+// Lacks returns the error for a part of message at that the service does not take.
+func (s *Service) Lacks(at int, part string) error { return providers.LacksPart(s.Name, at, part) }
+
+// text writes a block of text, and a comma behind it as all blocks are. The services
+// reject one of white space.
+func (w *Blocks) text(text string) {
+	if !Blank(text) {
+		w.Body = append(jsontext.AppendString(append(w.Body, w.Text...), text), "},"...)
+	}
+}
+
+// answer writes a part of the assistant's.
+func (w *Blocks) answer(at int, p *providers.Part) (err error) {
+	switch p.Kind {
+	case providers.PartText:
+		w.text(p.Text)
+	case providers.PartThinking:
+		w.thought(p.Opaque)
+	case providers.PartToolCall:
+		w.calls = true
+		w.Body = jsontext.AppendString(append(w.Body, w.Call...), ToolID(p.Call.ID))
+		w.Body = append(jsontext.AppendString(append(w.Body, `,"name":`...), p.Call.Name), `,"input":`...)
+		w.Body, err = w.Service.AppendInput(w.Body, at, p.Call.Arguments)
+		w.Body = append(append(w.Body, w.End...), ',')
+	default:
+		return w.Service.Lacks(at, p.Kind.String()+" of the assistant")
+	}
+	return err
+}
+
+// thought writes a block of a thought as it came. Without its signature a thought is
+// nothing to the model.
+func (w *Blocks) thought(block string) {
+	if (strings.HasPrefix(block, w.Thinking) || strings.HasPrefix(block, w.Redacted)) && json.Valid([]byte(block)) {
+		w.Body = append(append(w.Body, block...), ',')
+	}
+}
+
+// result writes a part of the user's turn that is the result of a tool.
+func (w *Blocks) result(at int, p *providers.Part) error {
+	if p.Kind != providers.PartToolResult {
+		return nil
+	}
+	w.calls = true
+	r := &p.Result
+	w.Body = jsontext.AppendString(append(w.Body, w.Result...), ToolID(r.Call))
+	switch {
+	case w.Strings && len(r.Content) == 0:
+	case w.Strings && len(r.Content) == 1 && r.Content[0].Kind == providers.PartText:
+		w.Body = jsontext.AppendString(append(w.Body, `,"content":`...), r.Content[0].Text)
+	default:
+		w.Body = append(w.Body, `,"content":[`...)
+		empty := len(w.Body)
+		for i := range r.Content {
+			if err := w.said(at, &r.Content[i]); err != nil {
+				return err
+			}
+		}
+		w.Body = append(w.Body[:max(empty, len(w.Body)-1)], ']')
+	}
+	if r.Failed {
+		w.Body = append(w.Body, w.Failed...)
+	}
+	w.Body = append(append(w.Body, w.End...), ',')
+	return nil
+}
+
+// said writes any other part of the user's turn, or a part of a result.
+func (w *Blocks) said(at int, p *providers.Part) error {
+	switch p.Kind {
+	case providers.PartText:
+		w.text(p.Text)
+	case providers.PartImage, providers.PartFile:
+		// All images are looked at in the same way, as auto asks.
+		w.Detail = w.Detail || p.Media.Detail != "" && p.Media.Detail != "auto"
+		return w.Media(at, p)
+	case providers.PartToolResult: // written before
+	default:
+		return w.Service.Lacks(at, p.Kind.String())
+	}
+	return nil
+}
+
+// tools writes tools of these names, of which none may be called.
+func (w *Blocks) tools(names []string) {
+	w.Body = append(w.Body, w.Tools...)
+	for i, name := range names {
+		if i > 0 {
+			w.Body = append(w.Body, ',')
+		}
+		w.Body = append(jsontext.AppendString(append(w.Body, w.Tool...), name), w.Schema...)
+		w.Body = append(append(w.Body, providers.NoArguments...), w.ToolEnd...)
+	}
+	w.Body = append(w.Body, w.ToolsEnd...)
+}

@@ -1,1 +1,0 @@
-ALTER TABLE traces ADD COLUMN seal text; -- of the row in the gateway's store, which the gateway verifies

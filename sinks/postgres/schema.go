@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+	_ "embed" // for schema
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// format is the number of the schema, in schema_version. Builds before the first
+// release made schemas with the numbers 1 to 6.
+const format = 100
+
+//go:embed schema.sql
+var schema string
+
+// makeSchema makes the tables, unless they are there. It locks nothing if they are.
+func (s *Sink) makeSchema(ctx context.Context) error {
+	if made, err := s.checkFormat(ctx); made || err != nil {
+		return err
+	}
+	tx, err := s.begin(ctx, begin)
+	if err != nil {
+		return err
+	}
+	defer rollback(tx)
+	// Gateways that start together wait for the first.
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "cadenza makes "+s.schema); err != nil {
+		return err
+	}
+	if made, err := s.checkFormat(ctx); made || err != nil {
+		return err
+	}
+	var exists bool // an administrator may have made it
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", s.schema).Scan(&exists); err != nil {
+		return err
+	}
+	quoted := pgx.Identifier{s.schema}.Sanitize()
+	if !exists {
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+quoted); err != nil {
+			return err
+		}
+	}
+	tables := fmt.Sprintf("SET LOCAL search_path = %s; %s INSERT INTO schema_version VALUES (%d)", quoted, schema, format)
+	if _, err := tx.Exec(ctx, tables); err != nil {
+		return fmt.Errorf("making the tables of schema %q: %w", s.schema, err)
+	}
+	return tx.Commit(ctx)
+}
+
+// checkFormat reports whether the tables are there, and refuses tables of another
+// format.
+func (s *Sink) checkFormat(ctx context.Context) (made bool, err error) {
+	// Not to_regclass, which may answer from a cache of before a lock was
+	// waited for.
+	err = s.conn.QueryRow(ctx, `
+SELECT EXISTS (
+	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	WHERE n.nspname = $1 AND c.relname = 'schema_version')`, s.schema).Scan(&made)
+	if err != nil || !made {
+		return false, err
+	}
+	var number int
+	err = s.conn.QueryRow(ctx, "SELECT version FROM "+pgx.Identifier{s.schema, "schema_version"}.Sanitize()).Scan(&number)
+	if err == nil && number != format {
+		err = fmt.Errorf("schema %q has format %d, and this version of Cadenza writes format %d: name another schema, or run the version that made it", s.schema, number, format)
+	}
+	return true, err
+}
+
+// explain adds to an error of missing rights the statements that grant them.
+func (s *Sink) explain(err error) error {
+	if errors.Is(err, pgconn.ErrConnClosed) {
+		return errors.New("the connection ended") // the driver lost why
+	}
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || e.Code != "42501" || s.conn == nil { // insufficient_privilege
+		return err
+	}
+	config := s.conn.Config()
+	schema, user := pgx.Identifier{s.schema}.Sanitize(), pgx.Identifier{config.User}.Sanitize()
+	return fmt.Errorf("%w; user %s needs rights that the database's administrator grants by: "+
+		"CREATE SCHEMA IF NOT EXISTS %[3]s AUTHORIZATION %[2]s; GRANT USAGE, CREATE ON SCHEMA %[3]s TO %[2]s; "+
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[3]s TO %[2]s; GRANT TEMPORARY ON DATABASE %[4]s TO %[2]s",
+		err, user, schema, pgx.Identifier{config.Database}.Sanitize())
+}
