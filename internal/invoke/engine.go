@@ -290,7 +290,7 @@ func (e *Engine) Invoke(ctx context.Context, c *Call, emit func(providers.Delta)
 	if k.policy.Hedge > 0 && len(k.usable) > 1 {
 		a = k.race()
 	} else {
-		a = k.newLane(false).run(-1)
+		a = k.newLane(false).run(k.next())
 	}
 	if a != nil {
 		k.deliver(a)

@@ -27,7 +27,9 @@ func (k *call) race() *attempt {
 	ends := make(chan laneEnd, 2) // so no lane waits to send
 	timer := time.NewTimer(time.Until(k.started.Add(k.policy.Hedge)))
 	defer timer.Stop()
-	k.start(false, -1, ends)
+	// The first lane's target is taken before its goroutine runs: on a busy machine the
+	// time of the hedge may come before that does.
+	k.start(false, k.next(), ends)
 	var panicked *Panic
 	for running := 1; running > 0; {
 		select {
@@ -51,8 +53,8 @@ func (k *call) race() *attempt {
 	return nil
 }
 
-// start runs a lane on a goroutine of its own, from the target at place i or, if
-// i is -1, from the next one. It returns false when the call is settled.
+// start runs a lane on a goroutine of its own, from the target at place i. It returns
+// false when the call is settled.
 func (k *call) start(hedge bool, i int, ends chan<- laneEnd) bool {
 	l := k.newLane(hedge)
 	if l == nil {

@@ -157,6 +157,36 @@ func TestHedge(t *testing.T) {
 	}
 }
 
+// considered is a provider that takes a while to say whether it is available.
+type considered struct {
+	*fake
+	wait time.Duration
+}
+
+func (c considered) Unavailable() error {
+	time.Sleep(c.wait)
+	return nil
+}
+
+// TestTheHedgeIsNeverTheFirstTarget checks a call that is late: the time of its hedge
+// comes before the first lane's goroutine has run.
+func TestTheHedgeIsNeverTheFirstTarget(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			a := target("a", considered{scripted(script{hang: true}), 3 * time.Second})
+			r, err, out := run(t, hedged(2*time.Second, a, target("b", scripted(says("b")))))
+			if err != nil || out.text() != "b" {
+				t.Fatalf("error %v, answer %q", err, out.text())
+			}
+			for _, attempt := range r.Attempts {
+				if attempt.Hedge != (attempt.Provider == "b") {
+					t.Fatalf("attempts %+v", r.Attempts)
+				}
+			}
+		})
+	}
+}
+
 func TestTheLoserIsCancelledAtOnce(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -51,13 +51,10 @@ func (k *call) newLane(hedge bool) *lane {
 	return l
 }
 
-// run tries the target at place i, or the next one if i is -1, and the ones after
-// it, until an answer can be handed on or the call is over. It returns nil when
-// there is nothing to hand on.
+// run tries the target at place i, and the ones after it, until an answer can be
+// handed on or the call is over. It returns nil when there is nothing to hand on, or i
+// is -1.
 func (l *lane) run(i int) *attempt {
-	if i < 0 {
-		i = l.next()
-	}
 	for ; i >= 0; i = l.next() {
 		a, over := l.target(i)
 		if a == nil {
