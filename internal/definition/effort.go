@@ -33,7 +33,7 @@ const (
 	LoadTimeout = 10 * time.Second
 )
 
-// longestLoad is LoadTimeout, and longer with the race detector.
+// longestLoad is LoadTimeout, and longer in tests and with the race detector.
 var longestLoad = LoadTimeout
 
 // turns makes the process load one workspace at a time, so that many that change

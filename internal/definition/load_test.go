@@ -16,7 +16,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A machine with four times its load takes four times as long for the largest sets.
+	longestLoad = max(longestLoad, 4*LoadTimeout)
+	goleak.VerifyTestMain(m)
+}
 
 // workspace writes files, given as "name: content" pairs, into a new directory.
 func workspace(t testing.TB, files map[string]string) string {
