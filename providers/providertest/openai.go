@@ -49,15 +49,21 @@ func ToolChunks(index int, id, name, arguments string) []string {
 	chunk := func(call string) string {
 		return Event(fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"tool_calls":[{"index":%d,%s}]},"logprobs":null,"finish_reason":null}],"usage":null}`, index, call))
 	}
-	half := len(arguments) / 2
-	for half > 0 && !utf8.RuneStart(arguments[half]) {
-		half--
-	}
+	halves := halvesOf(arguments)
 	return []string{
 		chunk(`"id":` + Quote(id) + `,"type":"function","function":{"name":` + Quote(name) + `,"arguments":""}`),
-		chunk(`"function":{"arguments":` + Quote(arguments[:half]) + `}`),
-		chunk(`"function":{"arguments":` + Quote(arguments[half:]) + `}`),
+		chunk(`"function":{"arguments":` + Quote(halves[0]) + `}`),
+		chunk(`"function":{"arguments":` + Quote(halves[1]) + `}`),
 	}
+}
+
+// halvesOf cuts a text in the middle, between two characters.
+func halvesOf(text string) [2]string {
+	half := len(text) / 2
+	for half > 0 && !utf8.RuneStart(text[half]) {
+		half--
+	}
+	return [2]string{text[:half], text[half:]}
 }
 
 // OpenAIToolCalls returns a whole answer with tool calls. An empty content is sent as null.
