@@ -1,6 +1,7 @@
 // Package azure calls chat completions of Azure OpenAI and of other models on
 // Microsoft Foundry, at the URL where they speak OpenAI's API:
-// {endpoint}/openai/v1/. A request's model is the name of a deployment.
+// {endpoint}/openai/v1/, or their Responses API. A request's model is the name of a
+// deployment.
 package azure
 
 import (
@@ -25,7 +26,7 @@ func init() {
 
 // quirks are Azure's quirks: the bound of an answer is max_completion_tokens,
 // which its reasoning models want, and there is no top_k.
-var quirks = openai.Quirks{MaxCompletionTokens: true, NoTopK: true}
+var quirks = openai.Quirks{MaxCompletionTokens: true, NoTopK: true, Responses: true}
 
 // Module is the Caddy module cadenza.providers.azure. Either api_key or token
 // is given.
@@ -42,6 +43,10 @@ type Module struct {
 	// bearer token. Tokens expire: something else has to renew the file, which
 	// is read again every ten seconds.
 	Token secret.Reference `json:"token,omitempty"`
+
+	// The API that all calls go to: chat, which is chat completions, or responses, the
+	// Responses API. Default: chat.
+	API string `json:"api,omitempty"`
 
 	httpmodule.Connection
 }
@@ -60,6 +65,7 @@ func (Module) CaddyModule() caddy.ModuleInfo {
 //		endpoint      <url>
 //		api_key       {env.NAME} | {file.PATH}
 //		token         {file.PATH} | {env.NAME}
+//		api           chat | responses
 //		allow_private
 //		proxy         <url>
 //	}
@@ -73,7 +79,7 @@ func (m *Module) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	config := openai.Config{Name: "azure", Quirks: quirks}
+	config := openai.Config{Name: "azure", API: m.API, Quirks: quirks}
 	if config.Upstream, err = m.Connect(ctx, base); err != nil {
 		return err
 	}

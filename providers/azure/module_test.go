@@ -12,6 +12,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
+	"github.com/cadenza-gateway/cadenza/providers/openai"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 	"github.com/cadenza-gateway/cadenza/secret"
 )
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestCaddyfile(t *testing.T) {
 	pt.CheckCaddyfile[Module](t, "azure", []pt.Caddyfile{
 		{"azure {\n endpoint https://x.openai.azure.com\n api_key {env.KEY}\n}", `{"endpoint":"https://x.openai.azure.com","api_key":"{env.KEY}"}`, ""},
-		{"azure {\n endpoint https://x.openai.azure.com/\n token {file./run/token}\n allow_private\n proxy http://proxy:3128\n}", `{"endpoint":"https://x.openai.azure.com/","token":"{file./run/token}","allow_private":true,"proxy":"http://proxy:3128"}`, ""},
+		{"azure {\n endpoint https://x.openai.azure.com/\n token {file./run/token}\n api responses\n allow_private\n proxy http://proxy:3128\n}", `{"endpoint":"https://x.openai.azure.com/","token":"{file./run/token}","api":"responses","allow_private":true,"proxy":"http://proxy:3128"}`, ""},
 		{"azure {\n api_version 2024-10-21\n}", "", ` provider option "api_version"`},
 		{"azure {\n endpoint\n}", "", "argument"},
 		{"azure {\n endpoint a b\n}", "", "argument"},
@@ -41,6 +42,7 @@ func TestProvision(t *testing.T) {
 		{"both", Module{Endpoint: endpoint, APIKey: pt.Key, Token: pt.Key}, "not both", ""},
 		{"a literal", Module{Endpoint: endpoint, APIKey: "0123456789abcdef"}, "must be a reference", ""},
 		{"no endpoint", Module{APIKey: pt.Key}, "endpoint is required", ""},
+		{"an API that is none", Module{Endpoint: endpoint, APIKey: pt.Key, API: "completions"}, `api is chat or responses, not "completions"`, ""},
 		{"an endpoint that is none", Module{Endpoint: "x.openai.azure.com", APIKey: pt.Key}, "endpoint must begin with https://", ""},
 		{"an endpoint with a query", Module{Endpoint: endpoint + "/openai/v1?api-version=preview", APIKey: pt.Key}, "endpoint", ""},
 		{"an endpoint with a deployment", Module{Endpoint: endpoint + "/openai/deployments/gpt/chat/completions", APIKey: pt.Key}, "endpoint must end before", ""},
@@ -115,6 +117,22 @@ func behave(b pt.Behaviour, streamed bool) pt.Reply {
 	}
 	r.Body = append([]string{promptFilter}, r.Body...)
 	return r
+}
+
+func TestContractOfResponses(t *testing.T) {
+	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+		up := pt.NewUpstream(t).Play(b, func(r pt.Request) pt.Reply {
+			if r.Path != "/openai/v1/responses" {
+				return pt.OpenAIError(404, "", "404", "Resource not found")
+			}
+			return pt.ResponsesBehaviour(b, strings.Contains(r.Body, `"stream":true`))
+		})
+		return module(t, up, func(m *Module) {
+			if m.API = openai.APIResponses; b.Key != "" {
+				m.APIKey = b.Key
+			}
+		})
+	})
 }
 
 func TestRequest(t *testing.T) {

@@ -1,6 +1,7 @@
 // Package openai calls chat completions of OpenAI, and of every service that
 // speaks its API at a base URL of its own. The official SDK writes the typed
-// request but for its messages, once for all requests of a target. The connection
+// request but for its messages, once for all requests of a target. Where it is asked to
+// it calls the Responses API in place of chat completions. The connection
 // is the gateway's own, and the response is read here, byte by byte, because the SDK
 // takes a cut stream for a complete one and loses the status of errors it does not
 // understand.
@@ -35,6 +36,9 @@ type Config struct {
 	// Organization and Project are sent as OpenAI-Organization and
 	// OpenAI-Project where set.
 	Organization, Project string
+	// API is APIChat or APIResponses for the API that all calls go to. Empty: chat
+	// completions.
+	API string
 	// Quirks are the service's quirks. With OpenAI's own host they are known.
 	Quirks Quirks
 	// Upstream describes the connection. A nil BaseURL is DefaultBaseURL.
@@ -46,8 +50,10 @@ type Client struct {
 	upstream.Service
 
 	header string // that carries the secret, empty for a bearer token
+	api    string
 	quirks Quirks
-	url    *url.URL
+	// The URLs of the APIs.
+	chat, responses *url.URL
 }
 
 // New makes a client. It connects to nothing.
@@ -65,6 +71,9 @@ func New(config Config) (*Client, error) {
 	if !upstream.ValidHeaderValue(config.Organization) || !upstream.ValidHeaderValue(config.Project) {
 		return nil, errors.New("organization and project must be visible ASCII without spaces")
 	}
+	if err := checkAPI(config.API); err != nil {
+		return nil, err
+	}
 	service, err := upstream.NewService(config.Name, config.Key, config.Secret, config.Upstream)
 	if err != nil {
 		return nil, err
@@ -79,12 +88,15 @@ func New(config Config) (*Client, error) {
 		config.Quirks.MaxCompletionTokens = config.Quirks.MaxCompletionTokens || officialQuirks.MaxCompletionTokens
 		config.Quirks.NoTopK = config.Quirks.NoTopK || officialQuirks.NoTopK
 		config.Quirks.NoEffort = officialQuirks.NoEffort
+		config.Quirks.Responses = officialQuirks.Responses
 	}
 	return &Client{
-		Service: service,
-		header:  config.KeyHeader,
-		quirks:  config.Quirks,
-		url:     config.Upstream.BaseURL.JoinPath("chat/completions"),
+		Service:   service,
+		header:    config.KeyHeader,
+		api:       config.API,
+		quirks:    config.Quirks,
+		chat:      config.Upstream.BaseURL.JoinPath("chat/completions"),
+		responses: config.Upstream.BaseURL.JoinPath("responses"),
 	}, nil
 }
 
@@ -102,7 +114,11 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.Request(ctx, c.url, body, req.Stream)
+	to := c.chat
+	if form.responses {
+		to = c.responses
+	}
+	r, err := c.Request(ctx, to, body, req.Stream)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +135,9 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	answer, err := c.Send(k, r, describe)
 	if err != nil {
 		return nil, err
+	}
+	if form.responses {
+		return newResponseStream(k, answer, form.leftOut), nil
 	}
 	return newStream(k, answer, form.leftOut), nil
 }

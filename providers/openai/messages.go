@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // checkMessages returns the error for a message that the service does not take.
-func (c *Client) checkMessages(messages []providers.Message) error {
+func (c *Client) checkMessages(messages []providers.Message, quirks *Quirks) error {
 	for i := range messages {
 		m := &messages[i]
 		switch m.Role {
@@ -23,7 +24,7 @@ func (c *Client) checkMessages(messages []providers.Message) error {
 			return c.Unsendable("message %d has the unknown role %q", i+1, m.Role)
 		}
 		for j := range m.Parts {
-			if part := c.quirks.lacks(m.Role, &m.Parts[j]); part != "" {
+			if part := quirks.lacks(m.Role, &m.Parts[j]); part != "" {
 				return providers.LacksPart(c.Name, i, part)
 			}
 		}
@@ -199,11 +200,7 @@ func (q *Quirks) appendPart(body []byte, p *providers.Part) []byte {
 			return append(body, `,"type":"document_url"}`...)
 		}
 		body = appendMedia(append(body, `{"file":{"file_data":`...), m)
-		name := m.Name
-		if name == "" { // it is required
-			name = "document"
-		}
-		body = jsontext.AppendString(append(body, `,"filename":`...), name)
+		body = jsontext.AppendString(append(body, `,"filename":`...), fileName(m))
 		return append(body, `},"type":"file"}`...)
 	case providers.PartThinking:
 		body = jsontext.AppendString(append(body, `{"thinking":[{"text":`...), p.Text)
@@ -221,6 +218,9 @@ func appendMedia(body []byte, m *providers.Media) []byte {
 	body = jsontext.AppendEscaped(append(body, `"data:`...), m.Type)
 	return append(jsontext.AppendEscaped(append(body, ";base64,"...), m.Data), '"')
 }
+
+// fileName is the name of a file, which is required.
+func fileName(m *providers.Media) string { return cmp.Or(m.Name, "document") }
 
 // soundFormat is the API's word for a media type: mp3 for audio/mpeg.
 func soundFormat(mediaType string) string {

@@ -37,6 +37,10 @@ type Module struct {
 	// stream_options.
 	NoStreamOptions bool `json:"no_stream_options,omitempty"`
 
+	// The API that all calls go to: chat, which is chat completions, or responses, the
+	// Responses API. Default: chat. Of the module openai only.
+	API string `json:"api,omitempty"`
+
 	// The organization and the project to bill, sent as OpenAI-Organization
 	// and OpenAI-Project. Of the module openai only.
 	Organization string `json:"organization,omitempty"`
@@ -61,13 +65,14 @@ func (m *Module) known() *Service {
 }
 
 // UnmarshalCaddyfile reads the provider's options, the same for all services
-// but for organization and project, which are OpenAI's:
+// but for api, organization and project, which are OpenAI's:
 //
 //	<service> {
 //		api_key           {env.NAME} | {file.PATH}
 //		base_url          <url>
 //		allow_private
 //		no_stream_options
+//		api               chat | responses
 //		organization      <id>
 //		project           <id>
 //		proxy             <url>
@@ -79,11 +84,12 @@ func (m *Module) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Provision checks the options and resolves the key. It connects to nothing.
 func (m *Module) Provision(ctx caddy.Context) error {
 	service := m.known()
-	if service.Name != "openai" && (m.Organization != "" || m.Project != "") {
-		return fmt.Errorf("organization and project are OpenAI's: provider %s has neither", service.Name)
+	if service.Name != "openai" && (m.API != "" || m.Organization != "" || m.Project != "") {
+		return fmt.Errorf("api, organization and project are OpenAI's: provider %s has none of them", service.Name)
 	}
 	config := Config{
 		Name:         service.Name,
+		API:          m.API,
 		Organization: m.Organization,
 		Project:      m.Project,
 		Quirks:       service.Quirks,

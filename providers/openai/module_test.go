@@ -17,10 +17,11 @@ func TestCaddyfile(t *testing.T) {
 			base_url https://api.groq.com/openai/v1
 			allow_private
 			no_stream_options
+			api responses
 			organization org-1
 			project proj-1
 			proxy http://proxy:3128
-		}`, `{"api_key":"{file./run/secrets/key}","base_url":"https://api.groq.com/openai/v1","allow_private":true,"proxy":"http://proxy:3128","no_stream_options":true,"organization":"org-1","project":"proj-1"}`, ""},
+		}`, `{"api_key":"{file./run/secrets/key}","base_url":"https://api.groq.com/openai/v1","allow_private":true,"proxy":"http://proxy:3128","no_stream_options":true,"api":"responses","organization":"org-1","project":"proj-1"}`, ""},
 	})
 }
 
@@ -33,6 +34,7 @@ func TestProvision(t *testing.T) {
 	pt.CheckProvision(t, &subject.Request, configured, []pt.Provisioning[Module]{
 		{"no key option", Module{}, "api_key is required", ""},
 		{"a local server", Module{Options: httpmodule.Options{BaseURL: "http://localhost:11434/v1"}}, "", ""},
+		{"an API that is none", Module{Options: httpmodule.Options{APIKey: pt.Key}, API: "completions"}, `api is chat or responses, not "completions"`, ""},
 		{"an odd organization", Module{Options: httpmodule.Options{APIKey: pt.Key}, Organization: "a b"}, "organization", ""},
 	})
 }

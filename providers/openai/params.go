@@ -170,10 +170,14 @@ var toolsMark = func() json.RawMessage {
 // writeTools puts the list of tools into a text of the SDK's. Callers bring their own
 // tools with each request, and the SDK takes as long for twenty of them as a whole
 // call.
-func writeTools(text []byte, tools []providers.Tool) []byte {
+func writeTools(text []byte, tools []providers.Tool, responses bool) []byte {
 	before, after, ok := bytes.Cut(text, toolsMark)
 	if !ok {
 		return text // extra has another list
+	}
+	begin, end, lax := `{"function":{"name":`, `},"type":"function"}`, ""
+	if responses { // where a tool is strict unless it says otherwise
+		begin, end, lax = `{"name":`, `,"type":"function"}`, `,"strict":false`
 	}
 	size := len(text)
 	for i := range tools {
@@ -186,7 +190,7 @@ func writeTools(text []byte, tools []providers.Tool) []byte {
 			text = append(text, ',')
 		}
 		t := &tools[i]
-		text = jsontext.AppendString(append(text, `{"function":{"name":`...), t.Name)
+		text = jsontext.AppendString(append(text, begin...), t.Name)
 		if t.Description != "" {
 			text = jsontext.AppendString(append(text, `,"description":`...), t.Description)
 		}
@@ -197,8 +201,10 @@ func writeTools(text []byte, tools []providers.Tool) []byte {
 		text = append(append(text, `,"parameters":`...), parameters...)
 		if t.Strict {
 			text = append(text, `,"strict":true`...)
+		} else {
+			text = append(text, lax...)
 		}
-		text = append(text, `},"type":"function"}`...)
+		text = append(text, end...)
 	}
 	return append(text, after...)
 }

@@ -15,6 +15,9 @@ type prepared struct {
 
 // form is the body of a request but for its messages.
 type form struct {
+	// responses means that it is a request of the Responses API, which calls the
+	// messages its input.
+	responses bool
 	// rest is the body after the list of messages, the comma included.
 	rest []byte
 	// fixed means that the body is rest alone: extra has messages of its own.
@@ -26,7 +29,11 @@ type form struct {
 // providers.Prepare. The SDK writes it once, with the first request, because it takes
 // as long as all else that the gateway does for a call.
 func (c *Client) PrepareRequests(req *providers.Request) (any, error) {
-	if _, _, err := c.params(req); err != nil {
+	if c.responds(req) {
+		if _, _, err := c.responsesMembers(req); err != nil {
+			return nil, err
+		}
+	} else if _, _, err := c.params(req); err != nil {
 		return nil, err
 	}
 	write := func(stream bool) func() (*form, error) {
@@ -48,26 +55,43 @@ func (c *Client) formOf(req *providers.Request) (*form, error) {
 	return p.whole()
 }
 
-// form has the SDK write the request but for its messages.
+// form writes the request but for its messages.
 func (c *Client) form(req *providers.Request) (*form, error) {
-	params, leftOut, err := c.params(req)
+	f, input := &form{responses: c.responds(req)}, "messages"
+	var text []byte
+	var err error
+	if f.responses {
+		input = "input"
+		text, f.leftOut, err = c.responsesText(req)
+	} else {
+		text, f.leftOut, err = c.chatText(req)
+	}
 	if err != nil {
 		return nil, err
 	}
-	text, err := params.MarshalJSON()
-	if err != nil {
-		return nil, c.Unsendable("the request cannot be written as JSON: %v", err)
+	if len(req.Parameters.Tools) > 0 {
+		text = writeTools(text, req.Parameters.Tools, f.responses)
 	}
-	if params.Tools != nil {
-		text = writeTools(text, req.Parameters.Tools)
-	}
-	_, fixed := req.Extra["messages"]
+	_, fixed := req.Extra[input]
 	if !fixed {
 		if text[0] = ','; len(text) == len("{}") {
 			text = text[1:]
 		}
 	}
-	return &form{text, fixed, leftOut}, nil
+	f.rest, f.fixed = text, fixed
+	return f, nil
+}
+
+// chatText has the SDK write the members of a request of chat completions.
+func (c *Client) chatText(req *providers.Request) (text []byte, leftOut []string, err error) {
+	params, leftOut, err := c.params(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	if text, err = params.MarshalJSON(); err != nil {
+		return nil, nil, c.Unsendable("the request cannot be written as JSON: %v", err)
+	}
+	return text, leftOut, nil
 }
 
 // body writes the body of a request.
@@ -75,11 +99,15 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 	if f.fixed {
 		return f.rest, nil
 	}
-	if err := c.checkMessages(messages); err != nil {
+	quirks, begin := &c.quirks, beforeMessages
+	if f.responses {
+		quirks, begin = c.quirks.byResponses(), beforeInput
+	}
+	if err := c.checkMessages(messages, quirks); err != nil {
 		return nil, err
 	}
-	messages = c.quirks.arrange(messages)
-	size := len(beforeMessages) + len("]") + len(f.rest)
+	messages = quirks.arrange(messages)
+	size := len(begin) + len("]") + len(f.rest)
 	for i := range messages {
 		m := &messages[i]
 		// Few characters of most texts need an escape. The escapes of large texts are
@@ -91,9 +119,13 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 			size += len(`{"content":"","role":"assistant"},`) + text + text/16 + len(m.Parts)*providers.PartSize
 		}
 	}
-	body := append(buffers.Get(size), beforeMessages...)
+	body := append(buffers.Get(size), begin...)
 	for i := range messages {
-		body = c.quirks.appendMessage(body, &messages[i])
+		if f.responses {
+			body = quirks.appendItems(body, &messages[i])
+		} else {
+			body = quirks.appendMessage(body, &messages[i])
+		}
 	}
 	if body[len(body)-1] == ',' {
 		body = body[:len(body)-1]
@@ -101,4 +133,7 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 	return append(append(body, ']'), f.rest...), nil
 }
 
-const beforeMessages = `{"messages":[`
+const (
+	beforeMessages = `{"messages":[`
+	beforeInput    = `{"input":[`
+)

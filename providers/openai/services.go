@@ -50,6 +50,9 @@ type Quirks struct {
 	ShortIDs bool
 	// NoParallelToolCalls and NoLogprobs leave out the parameters of these names.
 	NoParallelToolCalls, NoLogprobs bool
+	// Responses means that the Responses API is OpenAI's own, whose models know which of
+	// their texts was not their last word.
+	Responses bool
 	// Alternate sends the system messages first, and the others as turns that
 	// alternate between user and assistant: the service rejects anything else.
 	Alternate bool
@@ -67,7 +70,7 @@ type Service struct {
 
 // officialQuirks are the quirks of OpenAI itself: its newer models reject
 // max_tokens, its older ones reasoning_effort, and none has top_k.
-var officialQuirks = Quirks{MaxCompletionTokens: true, NoTopK: true, NoEffort: older}
+var officialQuirks = Quirks{MaxCompletionTokens: true, NoTopK: true, NoEffort: older, Responses: true}
 
 // older matches OpenAI's models that do not reason, tuned ones included.
 var older = regexp.MustCompile(`^(?:ft:)?(?:gpt-3\.5|gpt-4|chatgpt-4|o1-mini|o1-preview)`)

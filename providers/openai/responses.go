@@ -1,0 +1,107 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// responsesMembers returns the members of a request of the Responses API but for its
+// input, with toolsMark in place of the list of tools, and which parameters the API
+// lacks. A lacking parameter that must not be left out is an error.
+//
+// OpenAI keeps nothing of the call. So it is asked for the thoughts of a model that
+// reasons in encrypted form: they come back with the next call.
+func (c *Client) responsesMembers(req *providers.Request) (map[string]any, []string, error) {
+	p := &req.Parameters
+	if len(p.Stop) > 0 {
+		return nil, nil, c.Unsendable("%s has no stop in the Responses API, without which the answer would be another", c.Name)
+	}
+	leftOut, err := p.Lacking(c.Name, "temperature", "max_tokens", "top_p", "reasoning_effort", "parallel_tool_calls", "response_format", "tools")
+	if err != nil {
+		return nil, nil, err
+	}
+	members := map[string]any{"model": req.Model, "store": false}
+	if reasons(req.Model) {
+		members["include"] = []string{"reasoning.encrypted_content"}
+	}
+	upstream.Set(members, "temperature", p.Temperature)
+	upstream.Set(members, "top_p", p.TopP)
+	upstream.Set(members, "max_output_tokens", p.MaxTokens)
+	switch {
+	case p.ReasoningEffort == "":
+	case c.quirks.NoEffort != nil && c.quirks.NoEffort.MatchString(req.Model):
+		leftOut = append(leftOut, "reasoning_effort")
+	default:
+		members["reasoning"] = map[string]string{"effort": p.ReasoningEffort}
+	}
+	if err := c.responsesFormat(members, p.ResponseFormat); err != nil {
+		return nil, nil, err
+	}
+	if err := c.responsesTools(members, p); err != nil {
+		return nil, nil, err
+	}
+	for name, value := range req.Extra {
+		members[name] = value
+	}
+	// How the answer arrives is the caller's choice, not the definition's.
+	delete(members, "stream")
+	if req.Stream {
+		members["stream"] = true
+	}
+	return members, leftOut, nil
+}
+
+// responsesText writes the members of a request of the Responses API.
+func (c *Client) responsesText(req *providers.Request) (text []byte, leftOut []string, err error) {
+	members, leftOut, err := c.responsesMembers(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	if text, err = upstream.Marshal(members); err != nil {
+		return nil, nil, c.Unsendable("the request cannot be written as JSON: %v", err)
+	}
+	return text, leftOut, nil
+}
+
+// responsesFormat sets the form of the answer.
+func (c *Client) responsesFormat(members map[string]any, f *providers.ResponseFormat) error {
+	if f == nil {
+		return nil
+	}
+	var format map[string]any
+	switch f.Type {
+	case providers.FormatText: // the default
+		return nil
+	case providers.FormatJSON:
+		format = map[string]any{"type": "json_object"}
+	case providers.FormatSchema:
+		format = map[string]any{"type": "json_schema", "name": f.Name, "schema": f.Schema, "strict": f.Strict}
+	default:
+		return c.Unsendable("the response format has the unknown type %q", f.Type)
+	}
+	members["text"] = map[string]any{"format": format}
+	return nil
+}
+
+// responsesTools sets the tools that the model may call.
+func (c *Client) responsesTools(members map[string]any, p *providers.Parameters) error {
+	if len(p.Tools) == 0 {
+		return nil
+	}
+	members["tools"] = json.RawMessage("[" + string(toolsMark) + "]")
+	upstream.Set(members, "parallel_tool_calls", p.ParallelToolCalls)
+	if p.ToolChoice == nil {
+		return nil
+	}
+	switch choice := p.ToolChoice; choice.Mode {
+	case providers.ToolsAuto, providers.ToolsNone, providers.ToolsRequired:
+		members["tool_choice"] = choice.Mode
+	case providers.ToolsNamed:
+		members["tool_choice"] = map[string]string{"type": "function", "name": choice.Name}
+	default:
+		return c.Unsendable("the tool choice has the unknown mode %q", choice.Mode)
+	}
+	return nil
+}
