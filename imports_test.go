@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 97_040
-	maxTests   = 105_080
+	maxProduct = 97_120
+	maxTests   = 105_340
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -147,7 +147,7 @@ var maxLines = map[string]int{
 	"providers/canned/script":      900,
 	"providers/gemini":             1740,
 	"providers/httpmodule":         320,
-	"providers/openai":             2630,
+	"providers/openai":             2710,
 	"providers/providertest":       3220,
 	"providers/upstream":           3440,
 	"rules":                        10800,

@@ -1,7 +1,7 @@
 // Package azure calls chat completions of Azure OpenAI and of other models on
 // Microsoft Foundry, at the URL where they speak OpenAI's API:
-// {endpoint}/openai/v1/, or their Responses API. A request's model is the name of a
-// deployment.
+// {endpoint}/openai/v1/. Models that need it are called by the Responses API. A
+// request's model is the name of a deployment.
 package azure
 
 import (
@@ -45,7 +45,8 @@ type Module struct {
 	Token secret.Reference `json:"token,omitempty"`
 
 	// The API that all calls go to: chat, which is chat completions, or responses, the
-	// Responses API. Default: chat.
+	// Responses API. Default: chat completions, and the Responses API for deployments
+	// that have the name of a model of OpenAI's that needs it.
 	API string `json:"api,omitempty"`
 
 	httpmodule.Connection

@@ -178,6 +178,27 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// TestDeploymentsThatNeedResponses holds that a deployment's name is taken for a model's.
+func TestDeploymentsThatNeedResponses(t *testing.T) {
+	for _, test := range []struct{ deployment, api, want string }{
+		{"gpt-5.6-sol", "", "/openai/v1/responses"},
+		{"gpt-5.6-sol", openai.APIChat, "/openai/v1/chat/completions"},
+		{"my-deployment", "", "/openai/v1/chat/completions"},
+		{"my-deployment", openai.APIResponses, "/openai/v1/responses"},
+	} {
+		up := pt.NewUpstream(t).Always(pt.OpenAIAnswer("fine", 1))
+		req := &providers.Request{Model: test.deployment, Parameters: providers.Parameters{Tools: pt.Tools()}}
+		s, err := module(t, up, func(m *Module) { m.API = test.api }).Invoke(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if r := up.Requests()[0]; r.Path != test.want {
+			t.Errorf("%s, api %q: %s", test.deployment, test.api, r.Path)
+		}
+	}
+}
+
 func TestProvisionedModuleSendsItsSecret(t *testing.T) {
 	req, reply := &providers.Request{Model: "m"}, pt.OpenAIAnswer("fine", 1)
 	pt.CheckSecretSent(t, req, reply, "Api-Key", "", func(base string, key secret.Reference) *Module {

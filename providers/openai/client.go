@@ -1,7 +1,7 @@
 // Package openai calls chat completions of OpenAI, and of every service that
 // speaks its API at a base URL of its own. The official SDK writes the typed
-// request but for its messages, once for all requests of a target. Where it is asked to
-// it calls the Responses API in place of chat completions. The connection
+// request but for its messages, once for all requests of a target. OpenAI's models
+// that need it are called by the Responses API. The connection
 // is the gateway's own, and the response is read here, byte by byte, because the SDK
 // takes a cut stream for a complete one and loses the status of errors it does not
 // understand.
@@ -37,7 +37,7 @@ type Config struct {
 	// OpenAI-Project where set.
 	Organization, Project string
 	// API is APIChat or APIResponses for the API that all calls go to. Empty: chat
-	// completions.
+	// completions, and where Quirks.Responses is set, the API that the model needs.
 	API string
 	// Quirks are the service's quirks. With OpenAI's own host they are known.
 	Quirks Quirks

@@ -38,7 +38,8 @@ type Module struct {
 	NoStreamOptions bool `json:"no_stream_options,omitempty"`
 
 	// The API that all calls go to: chat, which is chat completions, or responses, the
-	// Responses API. Default: chat. Of the module openai only.
+	// Responses API. Default: chat completions, and at OpenAI itself the Responses API
+	// for the models that need it. Of the module openai only.
 	API string `json:"api,omitempty"`
 
 	// The organization and the project to bill, sent as OpenAI-Organization

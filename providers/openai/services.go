@@ -50,8 +50,8 @@ type Quirks struct {
 	ShortIDs bool
 	// NoParallelToolCalls and NoLogprobs leave out the parameters of these names.
 	NoParallelToolCalls, NoLogprobs bool
-	// Responses means that the Responses API is OpenAI's own, whose models know which of
-	// their texts was not their last word.
+	// Responses means that the models are OpenAI's: those that need the Responses API are
+	// called by it, and know which of their texts was not their last word.
 	Responses bool
 	// Alternate sends the system messages first, and the others as turns that
 	// alternate between user and assistant: the service rejects anything else.

@@ -89,6 +89,7 @@ func RefusesTools(r Request) (refusal Reply, ok bool) {
 	}
 	named := body.Effort != nil
 	switch {
+	case strings.Contains(body.Model, "-chat"): // they do not reason
 	case strings.HasPrefix(body.Model, "gpt-5.2"), strings.HasPrefix(body.Model, "gpt-5.4"):
 		ok = named
 	case strings.HasPrefix(body.Model, "gpt-5.5"), strings.HasPrefix(body.Model, "gpt-5.6"), strings.HasPrefix(body.Model, "gpt-6"):
