@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 // that a command or the Bedrock provider imports, and of all tests.
 const (
 	maxProduct = 97_120
-	maxTests   = 105_340
+	maxTests   = 105_840
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -148,7 +148,7 @@ var maxLines = map[string]int{
 	"providers/gemini":             1740,
 	"providers/httpmodule":         320,
 	"providers/openai":             2710,
-	"providers/providertest":       3220,
+	"providers/providertest":       3280,
 	"providers/upstream":           3440,
 	"rules":                        10800,
 	"secret":                       380,

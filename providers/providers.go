@@ -83,7 +83,8 @@ type Delta struct {
 type CallPiece struct {
 	// Index counts the calls of the answer from 0, without gaps.
 	Index int
-	// ID and Name are whole, and with the first piece of a call alone.
+	// ID and Name are whole, and with the first piece of a call alone. ID is empty where
+	// that of the ToolCall is.
 	ID, Name string
 	// Arguments is a piece of the call's arguments; may be empty.
 	Arguments string

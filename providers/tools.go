@@ -55,6 +55,8 @@ type ToolChoice struct {
 
 // ToolCall is a model's request to call a tool.
 type ToolCall struct {
+	// ID is the provider's own. It is empty in an answer where the provider gives none:
+	// the gateway then makes one, which no other call of the conversation has.
 	ID        string
 	Name      string
 	Arguments string // JSON; models may disregard the tool's parameters

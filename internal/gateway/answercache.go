@@ -148,7 +148,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 		// The whole answer stays in memory as long as its reader takes.
 		stream.Limit(answer.Bytes()+len(i.beside.member), len(answer.Pieces))
 		i.finish(noResult, http.StatusOK, "")
-		for d, last := range pieces(answer, i.request.Pieces) {
+		for d, last := range pieces(answer, i.answer.ToolCalls, i.request.Pieces) {
 			if stream.Delta(d, last) != nil {
 				return outcome{end: cut}
 			}
@@ -165,7 +165,7 @@ var noAttempts = []string{"0"}
 // pieces returns the pieces of an answer in the order of a stream. The second value
 // reports whether a piece is the last one of the content. With all set, the pieces of
 // thoughts come before the content and the tool calls after it, as models send them.
-func pieces(answer *cache.Answer, all bool) iter.Seq2[providers.Delta, bool] {
+func pieces(answer *cache.Answer, calls []providers.ToolCall, all bool) iter.Seq2[providers.Delta, bool] {
 	return func(yield func(providers.Delta, bool) bool) {
 		r := &answer.Result
 		if all {
@@ -187,8 +187,8 @@ func pieces(answer *cache.Answer, all bool) iter.Seq2[providers.Delta, bool] {
 		if !all {
 			return
 		}
-		for n := range r.ToolCalls {
-			c := &r.ToolCalls[n]
+		for n := range calls {
+			c := &calls[n]
 			piece := providers.CallPiece{Index: n, ID: c.ID, Name: c.Name, Arguments: c.Arguments}
 			if !yield(providers.Delta{Calls: []providers.CallPiece{piece}}, false) {
 				return
@@ -242,6 +242,12 @@ func (i *invocation) tell(result *invoke.Result) {
 	case answer.Bytes() > maxRemembered || isOpaque(&result.Result) || i.sharing.lost:
 		i.sharing.lead.Abandon()
 	default:
+		answer.Result.ToolCalls = slices.Clone(result.ToolCalls)
+		for n := range answer.Result.ToolCalls {
+			// Who gets the answer again may have it already, in a conversation that the
+			// question does not show: its calls get other ids.
+			answer.Result.ToolCalls[n].ID = ""
+		}
 		if i.keep {
 			ownAnswer(answer)
 		}
@@ -257,7 +263,7 @@ func isOpaque(r *providers.Result) bool {
 }
 
 // ownAnswer copies the texts of an answer that the cache keeps, because a provider may
-// answer with views of the request's buffer.
+// answer with views of the request's buffer. The list of its tool calls is a copy already.
 func ownAnswer(a *cache.Answer) {
 	for n := range a.Pieces {
 		a.Pieces[n] = strings.Clone(a.Pieces[n])
@@ -265,12 +271,12 @@ func ownAnswer(a *cache.Answer) {
 	r := &a.Result
 	r.Model = strings.Clone(r.Model)
 	r.Logprobs = slices.Clone(r.Logprobs)
-	r.Thoughts, r.ToolCalls = slices.Clone(r.Thoughts), slices.Clone(r.ToolCalls)
+	r.Thoughts = slices.Clone(r.Thoughts)
 	for n := range r.Thoughts {
 		r.Thoughts[n].Text = strings.Clone(r.Thoughts[n].Text)
 	}
 	for n := range r.ToolCalls {
 		c := &r.ToolCalls[n]
-		c.ID, c.Name, c.Arguments = strings.Clone(c.ID), strings.Clone(c.Name), strings.Clone(c.Arguments)
+		c.Name, c.Arguments = strings.Clone(c.Name), strings.Clone(c.Arguments)
 	}
 }

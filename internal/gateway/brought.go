@@ -227,14 +227,26 @@ func bringsParts(request *dialect.Call) bool {
 	})
 }
 
-// sealedCalls returns the tool calls with sealed opaque data. It removes the data for
-// callers that can't send a history back.
+// callID returns the id of the answer's call n, from 0, for a call whose provider gives
+// none. Clients drop calls and results whose id they have seen before, so it is unique in
+// any conversation: call_, the second half of the trace id, and the number from 1, as in
+// call_94560123456789ab_1. It is short enough for every provider.
+func (i *invocation) callID(n int) string {
+	id := i.answer.TraceID
+	return "call_" + id[19:23] + id[24:] + "_" + strconv.Itoa(n+1)
+}
+
+// sealedCalls returns the tool calls with their ids and sealed opaque data. It removes the
+// data for callers that can't send a history back.
 func (i *invocation) sealedCalls(calls []providers.ToolCall) []providers.ToolCall {
-	if !slices.ContainsFunc(calls, func(c providers.ToolCall) bool { return c.Opaque != "" }) {
+	if !slices.ContainsFunc(calls, func(c providers.ToolCall) bool { return c.Opaque != "" || c.ID == "" }) {
 		return calls
 	}
 	calls = slices.Clone(calls)
 	for n := range calls {
+		if calls[n].ID == "" {
+			calls[n].ID = i.callID(n)
+		}
 		if calls[n].Opaque = i.workspace.sealer().Seal(i.origin, calls[n].Opaque); !i.thinks {
 			calls[n].Opaque = ""
 		}
@@ -253,15 +265,19 @@ func (i *invocation) sealedThoughts(thoughts []providers.Thought) []providers.Th
 	return thoughts
 }
 
-// seal seals the opaque data of a piece of the answer.
+// seal seals the opaque data of a piece of the answer, and gives calls their ids.
 func (i *invocation) seal(d *providers.Delta) {
 	if d.Thought != nil && d.Thought.Opaque != "" {
 		d.Thought = &providers.Thought{Text: d.Thought.Text, Opaque: i.workspace.sealer().Seal(i.origin, d.Thought.Opaque)}
 	}
-	if slices.ContainsFunc(d.Calls, func(p providers.CallPiece) bool { return p.Opaque != "" }) {
+	begins := func(p *providers.CallPiece) bool { return p.ID == "" && p.Name != "" }
+	if slices.ContainsFunc(d.Calls, func(p providers.CallPiece) bool { return p.Opaque != "" || begins(&p) }) {
 		d.Calls = slices.Clone(d.Calls)
 		for n := range d.Calls {
-			d.Calls[n].Opaque = i.workspace.sealer().Seal(i.origin, d.Calls[n].Opaque)
+			p := &d.Calls[n]
+			if p.Opaque = i.workspace.sealer().Seal(i.origin, p.Opaque); begins(p) {
+				p.ID = i.callID(p.Index)
+			}
 		}
 	}
 }

@@ -365,13 +365,13 @@ func TestCachedConversations(t *testing.T) {
 		if n != 0 || !strings.HasPrefix(a.header.Get("Cache-Status"), "Cadenza; hit") {
 			t.Errorf("stream=%s: asked %d times, Cache-Status %q", stream, n, a.header.Get("Cache-Status"))
 		}
-		for _, want := range []string{`"Hm."`, `"See."`, `"call_1"`, `"{\"a\":1}"`, `"tool_calls"`} {
+		for _, want := range []string{`"Hm."`, `"See."`, `"` + callID(a, 1) + `"`, `"{\"a\":1}"`, `"tool_calls"`} {
 			if !strings.Contains(string(a.body), want) {
 				t.Errorf("stream=%s: no %s in %s", stream, want, a.body)
 			}
 		}
 		a, n = asked("/v1/endpoints", `{"key":"team/talk","stream":`+stream+`,`+messages+`}`)
-		if n != 0 || !strings.Contains(string(a.body), `"tool_calls":[{"id":"call_1","name":"own","arguments":"{\"a\":1}"}]`) {
+		if n != 0 || !strings.Contains(string(a.body), `"tool_calls":[{"id":"`+callID(a, 1)+`","name":"own","arguments":"{\"a\":1}"}]`) {
 			t.Errorf("stream=%s: asked %d times, %s", stream, n, a.body)
 		}
 	}

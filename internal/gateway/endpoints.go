@@ -391,7 +391,7 @@ func (i *invocation) complete(result *invoke.Result) {
 	if i.thinks {
 		i.answer.Thoughts = i.sealedThoughts(result.Thoughts)
 	}
-	i.keepToolCalls(result.ToolCalls)
+	i.keepToolCalls(i.answer.ToolCalls)
 }
 
 // keepContent keeps content for the trace if the policy allows it.

@@ -38,6 +38,12 @@ const (
 	secondCall = `{"id":"call_b","name":"hand_over","arguments":"{}"}`
 )
 
+// callID is the id that the gateway makes for call n of an answer.
+func callID(a answer, n int) string {
+	id := strings.ReplaceAll(a.header.Get("Cadenza-Trace-Id"), "-", "")
+	return fmt.Sprintf("call_%s_%d", id[16:], n)
+}
+
 // callTools answers with the two calls above.
 func callTools(w http.ResponseWriter, content string, stream bool) {
 	calls := []string{
@@ -78,7 +84,14 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 		callTools(w, content, strings.Contains(string(body), `"stream":true`))
 	})
 	g := startGateway(t, agent(), fakeProvider(u.URL))
-	const list = `[` + firstCall + `,` + secondCall + `]`
+	// The calls of an answer that is given again have other ids.
+	list := func(a answer) string {
+		list := `[` + firstCall + `,` + secondCall + `]`
+		if strings.Contains(a.header.Get("Cache-Status"), "hit") {
+			list = strings.NewReplacer("call_a", callID(a, 1), "call_b", callID(a, 2)).Replace(list)
+		}
+		return list
+	}
 
 	for _, content := range []string{"", "Let me see."} {
 		question := "silent?"
@@ -98,7 +111,7 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 				prompt, tokens = 72, 21
 			}
 			usage := fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"estimated":true}`, prompt, tokens, prompt+tokens)
-			want := event("", `false,"tool_calls":`+list) + event("", `true,"finish_reason":"tool_calls"`+usage) + "data: [DONE]\n\n"
+			want := event("", `false,"tool_calls":`+list(a)) + event("", `true,"finish_reason":"tool_calls"`+usage) + "data: [DONE]\n\n"
 			if content != "" {
 				want = event(content, "false") + want
 			}
@@ -108,7 +121,7 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 
 			a = g.post("/v1/endpoints", whole)
 			id = a.header.Get("Cadenza-Trace-Id")
-			want = fmt.Sprintf(`{"trace_id":"%s","content":"%s","is_final":true,"tool_calls":%s,"finish_reason":"tool_calls","usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,"cached_tokens":2,"cache_write_tokens":1,"reasoning_tokens":1}}`, id, content, list)
+			want = fmt.Sprintf(`{"trace_id":"%s","content":"%s","is_final":true,"tool_calls":%s,"finish_reason":"tool_calls","usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,"cached_tokens":2,"cache_write_tokens":1,"reasoning_tokens":1}}`, id, content, list(a))
 			if diff := cmp.Diff(want, string(a.body)); a.status != http.StatusOK || diff != "" || !strings.HasPrefix(a.header.Get("Cache-Status"), status) {
 				t.Errorf("whole: %d, Cache-Status %q (-want +got):\n%s", a.status, a.header.Get("Cache-Status"), diff)
 			}
@@ -116,7 +129,7 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 				t.Errorf("Cadenza-Served-By %q", served)
 			}
 			record := g.ended(t, id)
-			if got := string(record.ToolCalls); got != list || string(record.Response) != content {
+			if got := string(record.ToolCalls); got != list(a) || string(record.Response) != content {
 				t.Errorf("the trace has the tool calls %s and the response %q", got, record.Response)
 			}
 		}

@@ -326,9 +326,9 @@ func TestToolCalls(t *testing.T) {
 		extra, text string
 		want        []providers.ToolCall
 	}{
-		{`{"tool_calls":[{"name":"f"}]}`, "", []providers.ToolCall{{ID: "call_1", Name: "f", Arguments: "{}"}}},
+		{`{"tool_calls":[{"name":"f"}]}`, "", []providers.ToolCall{{Name: "f", Arguments: "{}"}}},
 		{`{"tool_calls":[{"id":"a","name":"f","arguments":{"x": [1, 2]}},{"name":"g","arguments":"{\"y\": 1}"}],"answer":"Let me see."}`, "Let me see.",
-			[]providers.ToolCall{{ID: "a", Name: "f", Arguments: `{"x":[1,2]}`}, {ID: "call_2", Name: "g", Arguments: `{"y": 1}`}}},
+			[]providers.ToolCall{{ID: "a", Name: "f", Arguments: `{"x":[1,2]}`}, {Name: "g", Arguments: `{"y": 1}`}}},
 		{`{"tool_calls":[],"answer":"No."}`, "No.", nil},
 	} {
 		for _, stream := range []bool{false, true} {
@@ -382,8 +382,8 @@ func TestHowAnAnswerEnds(t *testing.T) {
 			}}},
 		{`{"answer":"a b","usage":{"cost_usd":0.25}}`, providers.Result{FinishReason: providers.FinishStop, Usage: providers.Usage{PromptTokens: 2, CompletionTokens: 2, TotalTokens: 4, Cost: 0.25, HasCost: true}}},
 		{`{"answer":"a b","usage":{"completion_tokens":0}}`, providers.Result{FinishReason: providers.FinishStop, Usage: providers.Usage{PromptTokens: 2, TotalTokens: 2}}},
-		{`{"tool_calls":[{"name":"f"}],"finish_reason":"tool_calls","usage":{"prompt_tokens":0}}`, providers.Result{FinishReason: providers.FinishToolCalls, Usage: providers.Usage{CompletionTokens: 1, TotalTokens: 1}, ToolCalls: []providers.ToolCall{{ID: "call_1", Name: "f", Arguments: "{}"}}}},
-		{`{"tool_calls":[{"name":"f"}],"finish_reason":"length"}`, providers.Result{FinishReason: providers.FinishLength, Usage: providers.Usage{PromptTokens: 2, CompletionTokens: 1, TotalTokens: 3}, ToolCalls: []providers.ToolCall{{ID: "call_1", Name: "f", Arguments: "{}"}}}},
+		{`{"tool_calls":[{"name":"f"}],"finish_reason":"tool_calls","usage":{"prompt_tokens":0}}`, providers.Result{FinishReason: providers.FinishToolCalls, Usage: providers.Usage{CompletionTokens: 1, TotalTokens: 1}, ToolCalls: []providers.ToolCall{{Name: "f", Arguments: "{}"}}}},
+		{`{"tool_calls":[{"name":"f"}],"finish_reason":"length"}`, providers.Result{FinishReason: providers.FinishLength, Usage: providers.Usage{PromptTokens: 2, CompletionTokens: 1, TotalTokens: 3}, ToolCalls: []providers.ToolCall{{Name: "f", Arguments: "{}"}}}},
 	} {
 		for _, stream := range []bool{true, false} {
 			req := &providers.Request{Model: "m", Messages: []providers.Message{{Role: "user", Content: "two words"}}, Stream: stream}

@@ -143,7 +143,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 	whole := providers.Result{Model: modelVersion, FinishReason: "stop", Usage: usage}
 	called := whole
 	called.FinishReason = "tool_calls"
-	called.ToolCalls = []providers.ToolCall{{ID: "call_1", Name: "get_weather", Arguments: `{"location":"Utrecht"}`}}
+	called.ToolCalls = []providers.ToolCall{{Name: "get_weather", Arguments: `{"location":"Utrecht"}`}}
 	finished := func(reason string) providers.Result {
 		r := whole
 		r.FinishReason = providers.FinishReason(reason)
@@ -210,7 +210,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 
 func TestAnswersWithoutText(t *testing.T) {
 	subject.CheckAnswers(t, "", []pt.Answer{
-		{"a function call alone", pt.SSE(toolChunk, stop), providers.Result{Model: modelVersion, FinishReason: "tool_calls", Usage: providers.Usage{PromptTokens: 9, CompletionTokens: 2, TotalTokens: 11}, ToolCalls: []providers.ToolCall{{ID: "call_1", Name: "get_weather", Arguments: `{"location":"Utrecht"}`}}}},
+		{"a function call alone", pt.SSE(toolChunk, stop), providers.Result{Model: modelVersion, FinishReason: "tool_calls", Usage: providers.Usage{PromptTokens: 9, CompletionTokens: 2, TotalTokens: 11}, ToolCalls: []providers.ToolCall{{Name: "get_weather", Arguments: `{"location":"Utrecht"}`}}}},
 		{"nothing to say", pt.SSE(emptyFinish("STOP")), providers.Result{Model: modelVersion, FinishReason: "stop", Usage: providers.Usage{PromptTokens: 9, TotalTokens: 9}}},
 		{"all tokens spent on thoughts", pt.SSE(thoughtChunk("Hm."), emptyFinish("MAX_TOKENS")), providers.Result{Model: modelVersion, FinishReason: "length", Usage: providers.Usage{PromptTokens: 9, TotalTokens: 9}, Thoughts: []providers.Thought{{Text: "Hm."}}}},
 	})

@@ -60,7 +60,7 @@ func TestWhatMustNotBeLeftOut(t *testing.T) {
 
 func TestToolCallsKeepTheirIDs(t *testing.T) {
 	const chunk = `{"candidates": [{"content": {"parts": [{"functionCall": {"id": "x1","name": "f","args": {"a": 1.0}}},{"functionCall": {"name": "g"}}],"role": "model"},"finishReason": "STOP"}],"modelVersion": "gemini-2.5-flash"}`
-	want := []providers.ToolCall{{ID: "x1", Name: "f", Arguments: `{"a":1.0}`}, {ID: "call_2", Name: "g", Arguments: "{}"}}
+	want := []providers.ToolCall{{ID: "x1", Name: "f", Arguments: `{"a":1.0}`}, {Name: "g", Arguments: "{}"}}
 	for _, reply := range []pt.Reply{pt.SSE(event(chunk)), pt.JSON(200, chunk)} {
 		o := subject.Receive(t, reply, true)
 		if diff := cmp.Diff(want, o.Result.ToolCalls); o.Err != nil || o.Result.FinishReason != "tool_calls" || diff != "" {

@@ -64,7 +64,7 @@ func TestSignaturesComeBack(t *testing.T) {
 			`~plan|Let me |see.|#0 x1 f {"a":1} #s1+/=|#1 x2 g {} #`,
 			`{"text":"Let me see."},{"functionCall":{"id":"x1","name":"f","args":{"a":1}},"thoughtSignature":"s1+/="},{"functionCall":{"id":"x2","name":"g","args":{}}}`},
 		{"a call without an id", []string{`{"functionCall": {"name": "f"},"thoughtSignature": "s1"}`},
-			`#0 call_1 f {} s1`, `{"functionCall":{"name":"f","args":{}},"thoughtSignature":"s1"}`},
+			`#0  f {} s1`, `{"functionCall":{"name":"f","args":{}},"thoughtSignature":"s1"}`},
 		{"a call without a signature", []string{`{"functionCall": {"id": "x1","name": "f"}}`},
 			`#0 x1 f {}`, `{"functionCall":{"name":"f","args":{}},"thoughtSignature":"skip_thought_signature_validator"}`},
 		{"a text's, at its end", []string{`{"text": "plan","thought": true}`, `{"text": "ab"}`, `{"text": "cd"}`, `{"text": "","thoughtSignature": "s2"}`},
@@ -76,7 +76,7 @@ func TestSignaturesComeBack(t *testing.T) {
 		{"a thought's", []string{`{"text": "plan","thought": true,"thoughtSignature": "s3"}`, `{"text": "ab"}`},
 			`~plan|!thought:s3|ab`, `{"text":"plan","thought":true,"thoughtSignature":"s3"},{"text":"ab"}`},
 		{"thoughts between", []string{`{"text": "ab"},{"text": "so","thought": true,"thoughtSignature": "s4"},{"text": "cd"},{"functionCall": {"name": "f"},"thoughtSignature": "s5"}`},
-			`ab|~so|!@2,0:thought:s4|cd|#0 call_1 f {} s5`,
+			`ab|~so|!@2,0:thought:s4|cd|#0  f {} s5`,
 			`{"text":"ab"},{"text":"so","thought":true,"thoughtSignature":"s4"},{"text":"cd"},{"functionCall":{"name":"f","args":{}},"thoughtSignature":"s5"}`},
 	} {
 		events := make([]string, len(test.chunks))

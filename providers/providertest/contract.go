@@ -103,6 +103,7 @@ func Run(t *testing.T, factory Factory, without ...Capability) {
 	t.Run("TruncatedStream", func(t *testing.T) { testFailure(t, factory, Stops) })
 	t.Run("ReportedError", func(t *testing.T) { testFailure(t, factory, Reported) })
 	t.Run("ToolCalls", func(t *testing.T) { testToolCalls(t, factory) })
+	t.Run("CallIDs", func(t *testing.T) { testCallIDs(t, factory) })
 	t.Run("BrokenToolCalls", func(t *testing.T) { testBrokenToolCalls(t, factory) })
 	t.Run("Parts", func(t *testing.T) { testParts(t, factory) })
 	t.Run("Thoughts", func(t *testing.T) { testThoughts(t, factory) })

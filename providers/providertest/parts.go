@@ -230,7 +230,7 @@ func checkPieces(t testing.TB, pieces []providers.CallPiece, calls []providers.T
 		if begins {
 			joined = append(joined, providers.ToolCall{ID: p.ID, Name: p.Name})
 		}
-		if p.Index != len(joined)-1 || begins != (p.ID != "") || begins != (p.Name != "") {
+		if p.Index != len(joined)-1 || !begins && p.ID != "" || begins != (p.Name != "") {
 			t.Fatalf("the piece %+v comes when there are %d calls", p, len(joined))
 		}
 		joined[p.Index].Arguments += p.Arguments

@@ -22,6 +22,15 @@ var toolCalls = []providers.ToolCall{
 	{ID: "call_c3", Name: "get_weather", Arguments: `{"city":"Rio"}`},
 }
 
+// withoutIDs returns calls of a service that gives them no ids.
+func withoutIDs(calls []providers.ToolCall) []providers.ToolCall {
+	calls = slices.Clone(calls)
+	for i := range calls {
+		calls[i].ID = ""
+	}
+	return calls
+}
+
 // withTools returns a request that offers tools.
 func withTools(stream bool) *providers.Request {
 	req := request(stream)
@@ -82,11 +91,42 @@ func testToolCalls(t *testing.T, factory Factory) {
 			}
 			ids := map[string]bool{}
 			for _, c := range r.ToolCalls {
-				if c.ID == "" || ids[c.ID] {
-					t.Errorf("the id %q is empty or used twice", c.ID)
+				if ids[c.ID] {
+					t.Errorf("the id %q is used twice", c.ID)
 				}
-				ids[c.ID] = true
+				ids[c.ID] = c.ID != ""
 			}
+		}
+	}
+}
+
+// testCallIDs has two answers of a service whose calls have no ids. The calls of a
+// conversation have different ids: those of the provider do not repeat, or there are none.
+func testCallIDs(t *testing.T, factory Factory) {
+	ids := map[string]bool{}
+	for _, stream := range []bool{false, true, false, true} {
+		req := withTools(stream)
+		s := offer(t, factory(t, Behaviour{Tools: withoutIDs(toolCalls)}, req), req)
+		if s == nil {
+			return
+		}
+		var pieces []providers.CallPiece
+		var err error
+		for err == nil {
+			var d providers.Delta
+			d, err = s.Next()
+			pieces = append(pieces, d.Calls...)
+		}
+		r := s.Result()
+		if err != io.EOF || len(r.ToolCalls) != len(toolCalls) {
+			t.Fatalf("stream=%v: calls without ids: %v, error %v", stream, r.ToolCalls, err)
+		}
+		checkPieces(t, pieces, r.ToolCalls)
+		for _, c := range r.ToolCalls {
+			if ids[c.ID] {
+				t.Errorf("stream=%v: the id %q is used twice", stream, c.ID)
+			}
+			ids[c.ID] = c.ID != ""
 		}
 	}
 }
@@ -154,14 +194,14 @@ func testLeftOut(t *testing.T, factory Factory) {
 }
 
 // CheckToolCalls checks the tool calls of an answer that ended with err: each must be
-// complete, and an incomplete answer must have none.
+// complete, but for its id, and an incomplete answer must have none.
 func CheckToolCalls(t testing.TB, err error, calls []providers.ToolCall) {
 	t.Helper()
 	if err != io.EOF && len(calls) > 0 {
 		t.Errorf("an answer that ended with %v has the tool calls %v", err, calls)
 	}
 	for _, c := range calls {
-		if c.ID == "" || c.Name == "" || !json.Valid([]byte(c.Arguments)) {
+		if c.Name == "" || !json.Valid([]byte(c.Arguments)) {
 			t.Errorf("half a tool call: %+v", c)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -39,9 +38,8 @@ type ToolCalls struct {
 
 type toolCall struct {
 	index     int
-	n         int // its number, from 1
 	id, name  string
-	counted   bool            // the id is made of the number
+	idless    bool            // it has no id, and none is waited for
 	arguments strings.Builder // valid UTF-8
 	tail      []byte          // half a character that follows them
 	opaque    string
@@ -67,10 +65,10 @@ func (t *ToolCalls) Next(id, name []byte) int {
 }
 
 // Begin begins a tool call. Index is its number in the provider's count, in
-// later pieces. Without an id the call is counted: call_1.
+// later pieces. A call without an id stays without one: see providers.ToolCall.
 func (t *ToolCalls) Begin(index int, id, name []byte) {
 	if c := t.begin(index, id, name); c != nil {
-		c.count()
+		c.settle()
 	}
 }
 
@@ -88,17 +86,13 @@ func (t *ToolCalls) begin(index int, id, name []byte) *toolCall {
 			break
 		}
 	}
-	c := &toolCall{index: index, n: len(t.calls) + 1, id: string(id), name: string(name)}
+	c := &toolCall{index: index, id: string(id), name: string(name)}
 	t.calls = append(t.calls, c)
 	return c
 }
 
-// count gives a call an id if it has none.
-func (c *toolCall) count() {
-	if c.id == "" {
-		c.id, c.counted = "call_"+strconv.Itoa(c.n), true
-	}
-}
+// settle has a call without an id wait for none.
+func (c *toolCall) settle() { c.idless = c.id == "" }
 
 // Piece adds to the tool call of an index, or begins it: if there is none yet, or if
 // the id says that it is another one, as services count that know only one index. The
@@ -107,14 +101,14 @@ func (c *toolCall) count() {
 func (t *ToolCalls) Piece(index int, id, name []byte) {
 	c := t.at(index)
 	switch {
-	case c == nil, len(id) > 0 && c.id != "" && c.id != string(id) && (!c.counted || len(name) > 0):
+	case c == nil, len(id) > 0 && (c.id != "" && c.id != string(id) || c.idless && len(name) > 0):
 		t.begin(index, id, name)
 		return
-	case c.id != "":
+	case c.id != "" || c.idless:
 	case len(id) > 0 && t.fits(len(id)):
 		c.id = string(id)
 	case c.name != "" && c.arguments.Len() > 0:
-		c.count()
+		c.settle()
 	}
 	if len(name) > 0 && c.name == "" && t.fits(len(name)) {
 		c.name = string(name)
@@ -217,7 +211,7 @@ func (t *ToolCalls) take() []providers.CallPiece {
 	from := len(t.pieces)
 	for ; t.saying < len(t.calls); t.saying++ {
 		c := t.calls[t.saying]
-		if c.id == "" || c.name == "" {
+		if c.id == "" && !c.idless || c.name == "" {
 			break
 		}
 		over := c.ended || t.done
@@ -267,7 +261,7 @@ func (c *toolCall) close() {
 // Finish returns the tool calls once the answer is complete. One that has no
 // name, or arguments that are not JSON, is an error: the model, or the
 // provider, did not get to its end. No arguments at all are the arguments of a
-// tool without parameters. If the provider gives no ids, the calls are counted.
+// tool without parameters.
 func (t *ToolCalls) Finish() ([]providers.ToolCall, error) {
 	if !t.done {
 		t.done = true
@@ -292,7 +286,7 @@ func (t *ToolCalls) finish() ([]providers.ToolCall, error) {
 		if !json.Valid([]byte(c.arguments.String())) {
 			return nil, fmt.Errorf("its tool call %d has arguments that are not JSON", i+1)
 		}
-		c.count()
+		c.settle()
 		calls[i] = providers.ToolCall{ID: c.id, Name: c.name, Arguments: c.arguments.String(), Opaque: c.opaque}
 	}
 	return calls, nil

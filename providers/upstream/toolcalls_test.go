@@ -44,7 +44,7 @@ func joined(t testing.TB, taken [][]providers.CallPiece) (calls []providers.Tool
 		if begins {
 			calls = append(calls, providers.ToolCall{ID: p.ID, Name: p.Name})
 		}
-		if p.Index != len(calls)-1 || begins != (p.ID != "") || begins != (p.Name != "") || !utf8.ValidString(p.Arguments) {
+		if p.Index != len(calls)-1 || !begins && p.ID != "" || begins != (p.Name != "") || !utf8.ValidString(p.Arguments) {
 			t.Fatalf("the piece %+v comes when there are %d calls", p, len(calls))
 		}
 		calls[p.Index].Arguments += p.Arguments
@@ -75,7 +75,7 @@ func TestToolCalls(t *testing.T) {
 		{"arguments as an object", `[{"id":"a","name":"f","arguments":{"x":[1.50,"ü\n\u2028"]}}]`,
 			[]providers.ToolCall{{ID: "a", Name: "f", Arguments: `{"x":[1.50,"ü\n\u2028"]}`}}},
 		{"no ids", `[{"name":"f","arguments":"{}"},{"index":1,"name":"g"}]`,
-			[]providers.ToolCall{{ID: "call_1", Name: "f", Arguments: `{}`}, {ID: "call_2", Name: "g", Arguments: `{}`}}},
+			[]providers.ToolCall{{Name: "f", Arguments: `{}`}, {Name: "g", Arguments: `{}`}}},
 		{"an id that comes late", `[{"name":"f","arguments":"{"},{"id":"a","arguments":"}"}]`, []providers.ToolCall{{ID: "a", Name: "f", Arguments: `{}`}}},
 	} {
 		calls, taken := pieces(t, test.pieces)
@@ -106,8 +106,8 @@ func TestToolCallPieces(t *testing.T) {
 			[]string{"0 a f {", "", "0   }", "", "1 b g {} 2 c h ", "2   {}"}},
 		{"two by one index", `[{"id":"a","name":"f"},{"id":"b","name":"g","arguments":"{"},{"arguments":"}"}]`, []string{"0 a f ", "0   {} 1 b g {", "1   }", ""}},
 		{"arguments before the name, then the id", `[{"arguments":"{"},{"name":"f"},{"id":"a","arguments":"}"}]`, []string{"", "", "0 a f {}", ""}},
-		{"no id for long", `[{"name":"f","arguments":"{"},{"arguments":"\"x\""},{"id":"late","arguments":":1}"},{"id":"b","name":"g","arguments":"{}"}]`, []string{"", `0 call_1 f {"x"`, "0   :1}", "1 b g {}", ""}},
-		{"no id", `[{"name":"f","arguments":"{}"}]`, []string{"", "0 call_1 f {}"}},
+		{"no id for long", `[{"name":"f","arguments":"{"},{"arguments":"\"x\""},{"id":"late","arguments":":1}"},{"id":"b","name":"g","arguments":"{}"}]`, []string{"", `0  f {"x"`, "0   :1}", "1 b g {}", ""}},
+		{"no id", `[{"name":"f","arguments":"{}"}]`, []string{"", "0  f {}"}},
 		{"an object, then a call without arguments", `[{"id":"a","name":"f","arguments":{"x":1}},{"index":1,"id":"b","name":"g","arguments":" \n"}]`,
 			[]string{`0 a f {"x":1}`, "1 b g ", "1   {}"}},
 		{"half a character", `[{"id":"a","name":"f","arguments":"\"\ud83d"},{"arguments":"\ude00\ud83d"},{"arguments":"\""}]`, []string{`0 a f "`, "0   😀", "0   \ufffd\"", ""}},
@@ -127,8 +127,8 @@ func TestToolCallPieces(t *testing.T) {
 	}
 }
 
-// TestCountedToolCalls has the calls of a provider that says when one begins and ends.
-func TestCountedToolCalls(t *testing.T) {
+// TestToolCallsThatBeginAndEnd has the calls of a provider that says when one begins and ends.
+func TestToolCallsThatBeginAndEnd(t *testing.T) {
 	var calls ToolCalls
 	calls.Begin(3, []byte("a"), []byte("f"))
 	calls.Opaque(3, []byte("signature"))
@@ -148,7 +148,7 @@ func TestCountedToolCalls(t *testing.T) {
 	calls.End(9)
 	whole, err := calls.Finish()
 	taken = append(taken, calls.take())
-	want := []providers.ToolCall{{ID: "a", Name: "f", Arguments: "{}", Opaque: "signature"}, {ID: "call_2", Name: "g", Arguments: "{}"}, {ID: "c", Name: "h", Arguments: "{}", Opaque: "late"}}
+	want := []providers.ToolCall{{ID: "a", Name: "f", Arguments: "{}", Opaque: "signature"}, {Name: "g", Arguments: "{}"}, {ID: "c", Name: "h", Arguments: "{}", Opaque: "late"}}
 	if diff := cmp.Diff(want, whole); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -217,7 +217,7 @@ func FuzzToolCalls(f *testing.F) {
 			t.Errorf("the pieces are others (-whole +pieces):\n%s", diff)
 		}
 		for _, c := range got {
-			if c.ID == "" || c.Name == "" || !json.Valid([]byte(c.Arguments)) {
+			if c.Name == "" || !json.Valid([]byte(c.Arguments)) {
 				t.Errorf("%+v", c)
 			}
 		}

@@ -31,7 +31,7 @@ func CheckOpaque(messages []providers.Message) error {
 			case p.Opaque == "" || p.Kind == providers.PartThinking && text == "" && isSigned(p.Opaque):
 				continue
 			case p.Kind == providers.PartToolCall:
-				text = p.Call.ID + p.Call.Name
+				text = p.Call.Name
 			}
 			if p.Opaque != Sign(text) {
 				return fmt.Errorf("message %d has opaque data of a %s that is not what it was given with", i+1, p.Kind)

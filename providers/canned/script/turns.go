@@ -45,20 +45,9 @@ func (s *Script) Calls(req *providers.Request) ([]providers.ToolCall, error) {
 			calls = append(calls, providers.ToolCall{Name: tools[i].Name, Arguments: string(Arguments(tools[i].Parameters))})
 		}
 	}
-	before := 0
-	for i := range req.Messages {
-		for j := range req.Messages[i].Parts {
-			if req.Messages[i].Parts[j].Kind == providers.PartToolCall {
-				before++
-			}
-		}
-	}
-	for i := range calls {
-		if calls[i].ID == "" {
-			calls[i].ID = fmt.Sprintf("call_%d", before+i+1)
-		}
-		if len(s.Thinking) > 0 {
-			calls[i].Opaque = Sign(calls[i].ID + calls[i].Name)
+	if len(s.Thinking) > 0 {
+		for i := range calls {
+			calls[i].Opaque = Sign(calls[i].Name)
 		}
 	}
 	return calls, nil
