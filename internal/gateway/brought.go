@@ -213,6 +213,45 @@ func unseal(sealer dialect.Sealer, turns []providers.Message) (made []madeBy) {
 	return made
 }
 
+// distinctCalls gives tool calls another id whose id an earlier call of the conversation
+// has, as calls of older conversations do: providers take an id once. Their results get
+// it too. Each belongs to the first call of the message before it that has its id and no
+// result yet.
+//
+// For example, the ids call_1, call_2, call_1 become call_1, call_2, call_1_2. What comes
+// later changes none of them, so that the messages stay in the provider's cache.
+func distinctCalls(turns []providers.Message) {
+	type named struct{ from, to string }
+	var seen map[string]int // of each id: the last number that was tried with it
+	var open []named        // the calls of the last message of the assistant, without a result
+	for i := range turns {
+		m := &turns[i]
+		if m.Role == "assistant" {
+			open = open[:0]
+		}
+		for j := range m.Parts {
+			switch p := &m.Parts[j]; p.Kind {
+			case providers.PartToolCall:
+				if seen == nil {
+					seen = make(map[string]int)
+				}
+				id := p.Call.ID
+				for n := seen[id]; seen[p.Call.ID] > 0; n++ {
+					p.Call.ID = id + "_" + strconv.Itoa(n+1)
+					seen[id] = n + 1
+				}
+				seen[p.Call.ID] = 1
+				open = append(open, named{id, p.Call.ID})
+			case providers.PartToolResult:
+				if at := slices.IndexFunc(open, func(c named) bool { return c.from == p.Result.Call }); at >= 0 {
+					p.Result.Call = open[at].to
+					open = slices.Delete(open, at, at+1)
+				}
+			}
+		}
+	}
+}
+
 // bringsParts reports whether the caller's messages have an image, a sound or a file, or
 // a tool's result, which may have one.
 func bringsParts(request *dialect.Call) bool {

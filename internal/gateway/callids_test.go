@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -74,6 +75,99 @@ func TestCallIDsAfterFailures(t *testing.T) {
 	for _, id := range ids[:2] {
 		if strings.Count(got, `"`+id+`"`) != 2 {
 			t.Errorf("the provider got %s, without the call and the result of %s", got, id)
+		}
+	}
+}
+
+// TestRepeatedCallIDs has a conversation in which ids repeat, within a message and between
+// messages. It is taken in every API, each result finds its call by order, and the
+// provider gets each id once, the same one in each turn.
+func TestRepeatedCallIDs(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "")
+	type turn []string // the ids of its calls
+	conversation := []turn{{"call_1", "call_2"}, {"call_1"}, {"call_1", "call_1"}, {"call_1_2", "call_9"}}
+	const want = "call_1 call_2 | call_1_2 | call_1_3 call_1_4 | call_1_2_2 call_9 | "
+	apis := map[string]func(turns []turn) string{
+		"/v1/chat/completions": func(turns []turn) string {
+			list := []string{user}
+			for i, turn := range turns {
+				var calls, results []string
+				for j, id := range turn {
+					calls = append(calls, fmt.Sprintf(`{"id":%q,"type":"function","function":{"name":"own","arguments":"{\"n\":\"%d.%d\"}"}}`, id, i, j))
+					results = append(results, fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":"result %d.%d"}`, id, i, j))
+				}
+				list = append(list, `{"role":"assistant","content":null,"tool_calls":[`+strings.Join(calls, ",")+`]}`)
+				list = append(list, results...)
+			}
+			return `{"model":"team/talk","messages":[` + strings.Join(list, ",") + `]}`
+		},
+		"/v1/messages": func(turns []turn) string {
+			list := []string{user}
+			for i, turn := range turns {
+				var calls, results []string
+				for j, id := range turn {
+					calls = append(calls, fmt.Sprintf(`{"type":"tool_use","id":%q,"name":"own","input":{"n":"%d.%d"}}`, id, i, j))
+					results = append(results, fmt.Sprintf(`{"type":"tool_result","tool_use_id":%q,"content":"result %d.%d"}`, id, i, j))
+				}
+				list = append(list, `{"role":"assistant","content":[`+strings.Join(calls, ",")+`]}`, `{"role":"user","content":[`+strings.Join(results, ",")+`]}`)
+			}
+			return `{"model":"team/talk","max_tokens":100,"messages":[` + strings.Join(list, ",") + `]}`
+		},
+		"/v1/responses": func(turns []turn) string {
+			list := []string{user}
+			for i, turn := range turns {
+				var results []string
+				for j, id := range turn {
+					list = append(list, fmt.Sprintf(`{"type":"function_call","call_id":%q,"name":"own","arguments":"{\"n\":\"%d.%d\"}"}`, id, i, j))
+					results = append(results, fmt.Sprintf(`{"type":"function_call_output","call_id":%q,"output":"result %d.%d"}`, id, i, j))
+				}
+				list = append(list, results...)
+			}
+			return `{"model":"team/talk","input":[` + strings.Join(list, ",") + `]}`
+		},
+	}
+	apis["/v1/endpoints"] = func(turns []turn) string {
+		return strings.Replace(apis["/v1/chat/completions"](turns), `"model"`, `"key"`, 1)
+	}
+	for path, request := range apis {
+		for n := range conversation {
+			a := g.post(path, request(conversation[:n+1]))
+			if a.status != http.StatusOK || a.header.Get("Cadenza-Ignored") != "" {
+				t.Fatalf("%s: %d %s, ignored %q", path, a.status, a.body, a.header.Get("Cadenza-Ignored"))
+			}
+			got, _ := s.last()
+			var sent struct{ Parts [][]providers.Part }
+			if err := json.Unmarshal([]byte(got), &sent); err != nil {
+				t.Fatal(err)
+			}
+			var ids strings.Builder
+			said := map[string]string{} // by the id, what the call and the result are
+			open := 0
+			for _, parts := range sent.Parts {
+				for _, p := range parts {
+					switch p.Kind {
+					case providers.PartToolCall:
+						if said[p.Call.ID] != "" {
+							t.Errorf("%s: the id %s is sent twice", path, p.Call.ID)
+						}
+						said[p.Call.ID] = p.Call.Arguments
+						fmt.Fprintf(&ids, "%s ", p.Call.ID)
+						open++
+					case providers.PartToolResult:
+						number := strings.TrimPrefix(p.Result.Content[0].Text, "result ")
+						if !strings.Contains(said[p.Result.Call], `"`+number+`"`) || p.Result.Name != "own" {
+							t.Errorf("%s: the result %s is that of the call %s", path, number, said[p.Result.Call])
+						}
+						if open--; open == 0 {
+							ids.WriteString("| ")
+						}
+					}
+				}
+			}
+			if !strings.HasPrefix(want, ids.String()) || strings.Count(ids.String(), "|") != n+1 {
+				t.Errorf("%s: the ids %s, want the beginning of %s", path, ids.String(), want)
+			}
 		}
 	}
 }

@@ -50,6 +50,7 @@ func (q *asked) admit() *wire.Error {
 	if err := q.admitLate(q.endpoint.Key, true); err != nil {
 		return err
 	}
+	distinctCalls(request.Turns)
 	return q.checkBrought(q.endpoint, request)
 }
 
