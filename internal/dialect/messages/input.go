@@ -363,7 +363,7 @@ func block(at *openai.Path, v *fastjson.Value) (o *fastjson.Object, kind string,
 // block appends the parts of a text, an image or a document.
 func (p *parser) block(at *openai.Path, o *fastjson.Object, kind string, in holder) *wire.Error {
 	if kind == "document" && (in == inUser || in == inResult) {
-		return p.document(at, o, in)
+		return p.document(at, o)
 	}
 	return p.textOrImage(at, o, kind, in)
 }
@@ -428,7 +428,7 @@ func (p *parser) image(at *openai.Path, o *fastjson.Object, m *providers.Media) 
 }
 
 // document reads a document: a file, or its source's text.
-func (p *parser) document(at *openai.Path, o *fastjson.Object, in holder) *wire.Error {
+func (p *parser) document(at *openai.Path, o *fastjson.Object) *wire.Error {
 	if err := p.only(at, o, "source", "title"); err != nil {
 		return err
 	}
@@ -484,9 +484,6 @@ func (p *parser) document(at *openai.Path, o *fastjson.Object, in holder) *wire.
 	}
 	if err := openai.Only(at.Member("source"), source, "type", "content"); err != nil {
 		return err
-	}
-	if in == inResult {
-		return at.Member("source.type").Wrong("is content, but in a result it must be base64, url or text.")
 	}
 	content := source.Get("content")
 	if content == nil {
