@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 97_120
-	maxTests   = 105_840
+	maxProduct = 97_140
+	maxTests   = 105_980
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -108,7 +108,7 @@ var maxLines = map[string]int{
 	"internal/dialect":             480,
 	"internal/dialect/chat":        400,
 	"internal/dialect/dialecttest": 220,
-	"internal/dialect/messages":    1400,
+	"internal/dialect/messages":    1420,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1600,
 	"internal/dialect/responses":   1440,
@@ -118,7 +118,7 @@ var maxLines = map[string]int{
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
-	"internal/invoke":              3880,
+	"internal/invoke":              3960,
 	"internal/journal":             1140,
 	"internal/journaltest":         100,
 	"internal/jsontext":            200,

@@ -448,6 +448,7 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	}
 	refusal := wire.Errorf(code, param, "%s", message)
 	refusal.RetryAfter = failure.RetryAfter
+	refusal.Tokens, refusal.Window = failure.Tokens, failure.Window
 	refusal.Final = failure.Final || code == wire.UpstreamRateLimited && failure.RetryAfter > longestWait
 	if code == wire.RateLimited {
 		refusal = i.limited(i.meter.shortage())

@@ -70,7 +70,7 @@ var classes = []ClassRow{
 	{Class: Quota, Meaning: "the account's quota or credit is used up", Next: true, Cools: true, Final: true, Code: wire.UpstreamCredentials},
 	{Class: Credential, Meaning: "401, 403 or a key that is not accepted", Next: true, Cools: true, Final: true, Code: wire.UpstreamCredentials},
 	{Class: Model, Meaning: "404, 410, or a model that is unknown, gone or not offered here", Next: true, Cools: true, Final: true, Code: wire.UpstreamRejected},
-	{Class: ContextLength, Meaning: "413 or more tokens than the model takes", Next: true, Final: true, Code: wire.UpstreamRejected},
+	{Class: ContextLength, Meaning: "413 or more tokens than the model takes", Next: true, Final: true, Code: wire.ContextLengthExceeded},
 	{Class: Rejected, Meaning: "any other 4xx: the provider does not accept the request", Next: true, Final: true, Code: wire.UpstreamRejected},
 	{Class: ContentPolicy, Meaning: "the provider withholds an answer by its content policy", Final: true, Code: wire.UpstreamRefused},
 	{Class: Unknown, Meaning: "anything else", Next: true, Counts: true, Final: true, Code: wire.UpstreamRejected},

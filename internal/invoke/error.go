@@ -2,6 +2,7 @@ package invoke
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -16,6 +17,7 @@ var messages = map[wire.Code]string{
 	wire.UpstreamRejected:        "The model provider does not accept the endpoint's request. Its definition has to be mended; the gateway's log says more.",
 	wire.UpstreamRefused:         "The model provider refused to answer by its content policy.",
 	wire.UpstreamCredentials:     "The model provider does not accept the gateway's credentials, or its account is used up. The gateway's log says more.",
+	wire.ContextLengthExceeded:   "The input exceeds the context window of the endpoint's models. Please reduce the length of the messages.",
 	wire.UpstreamInvalidResponse: "The model provider's answer was incomplete or not understood.",
 	wire.UpstreamUnavailable:     "No model provider can be reached at present. Try again later.",
 	wire.UpstreamRateLimited:     "The model providers limit the rate of requests at present. Try again later.",
@@ -43,6 +45,9 @@ type Error struct {
 	// Lacks is the part of a message that no target takes; empty: the call failed
 	// otherwise.
 	Lacks string
+	// Tokens is how many tokens the input has, and Window how many the model takes, if
+	// the code is wire.ContextLengthExceeded and the provider says both; else 0.
+	Tokens, Window int64
 	// Committed reports whether emit already got content.
 	Committed bool
 	// Attempts counts the attempts made.
@@ -58,6 +63,9 @@ func (e *Error) Message() string {
 	}
 	if e.Lacks != "" {
 		return "The endpoint's targets take no " + e.Lacks + ", which a message has. Leave it out, or have the endpoint's definition name a target that takes it."
+	}
+	if e.Tokens > 0 {
+		return fmt.Sprintf("The input exceeds the context window of the endpoint's models: it has %d tokens, and the maximum context length is %d tokens. Please reduce the length of the messages.", e.Tokens, e.Window)
 	}
 	return cmp.Or(messages[e.Code], messages[wire.Internal])
 }

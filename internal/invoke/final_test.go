@@ -28,7 +28,7 @@ func TestFinalFailures(t *testing.T) {
 		{"a policy refuses it, after a target that failed", nil, []error{status(500), refused}, nil, wire.UpstreamError, false},
 		{"the request is rejected", nil, []error{status(422)}, nil, wire.UpstreamRejected, true},
 		{"a redirect", nil, []error{status(302)}, nil, wire.UpstreamRejected, true},
-		{"too many tokens", nil, []error{status(413)}, nil, wire.UpstreamRejected, true},
+		{"too many tokens", nil, []error{status(413)}, nil, wire.ContextLengthExceeded, true},
 		{"no such model", nil, []error{status(404)}, nil, wire.UpstreamRejected, true},
 		{"a bad key", nil, []error{status(401)}, nil, wire.UpstreamCredentials, true},
 		{"a spent quota", nil, []error{status(402)}, nil, wire.UpstreamCredentials, true},

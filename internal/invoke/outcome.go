@@ -54,6 +54,9 @@ func (k *call) failure() *Error {
 		e.RetryAfter = k.retryAfter()
 	case wire.UpstreamRefused:
 		e.Final = true // whatever the other targets are good for, they aren't asked
+	case wire.ContextLengthExceeded:
+		e.Tokens, e.Window = k.tooLong()
+		e.Final = k.final()
 	case wire.UpstreamRejected, wire.UpstreamCredentials, wire.UpstreamInvalidResponse, wire.UpstreamError:
 		e.Final = k.final()
 	}

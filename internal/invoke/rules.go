@@ -35,8 +35,8 @@ var rules = []Rule{
 	{Class: Model, Status: []int{0, 400}, Phrase: []string{"location is not supported"}},
 	// Bedrock's text for a rate limit is about too many tokens.
 	{Class: RateLimit, Words: []string{"throttlingexception"}},
-	{Class: ContextLength, Words: []string{"context_length_exceeded", "string_above_max_length", "request_too_large"}},
-	{Class: ContextLength, Status: []int{0, 400, 413, 422}, Phrase: []string{"maximum context length", "context window", "context length", "prompt is too long", "input is too long", "too many tokens", "token count exceeds", "exceeds the maximum number of tokens", "exceed context limit"}},
+	{Class: ContextLength, Words: []string{"context_length_exceeded", "string_above_max_length", "request_too_large", "exceed_context_size_error"}},
+	{Class: ContextLength, Status: []int{0, 400, 413, 422}, Phrase: []string{"maximum context length", "context window", "context length", "prompt is too long", "input is too long", "too many tokens", "token count exceeds", "exceeds the maximum number of tokens", "exceed context limit", "maximum prompt length", "available context size"}},
 	// Gemini uses this word for every 429. Its text is about quota even if it
 	// means requests per minute.
 	{Class: RateLimit, Status: []int{429}, Words: []string{"resource_exhausted"}},

@@ -25,6 +25,9 @@ var (
 	InvalidRequest  = Code{"invalid_request", 400, typeInvalidRequest}
 	MissingVariable = Code{"missing_variable", 400, typeInvalidRequest}
 	NoMetrics       = Code{"no_metrics", 400, typeInvalidRequest}
+	// ContextLengthExceeded is an input with more tokens than a model takes.
+	ContextLengthExceeded = Code{"context_length_exceeded", 400, typeInvalidRequest}
+
 	InvalidAPIKey   = Code{"invalid_api_key", 401, typeAuthentication}
 	NotFound        = Code{"not_found", 404, typeNotFound}
 	UnknownKey      = Code{"unknown_key", 404, typeNotFound}
@@ -55,7 +58,7 @@ var (
 )
 
 var codes = []Code{
-	InvalidJSON, InvalidRequest, MissingVariable, NoMetrics,
+	InvalidJSON, InvalidRequest, MissingVariable, NoMetrics, ContextLengthExceeded,
 	InvalidAPIKey,
 	NotFound, UnknownKey, UnknownEndpoint, ModelNotFound, UnknownTrace,
 	MethodNotAllowed, Conflict, BodyTooLarge, UnsupportedEncoding, IdempotencyMismatch,

@@ -32,6 +32,9 @@ type Error struct {
 	Limit string
 	// Subject is whose use of the limit it is. It is for the operator, and not sent.
 	Subject string
+	// Tokens is how many tokens the input has, and Window how many it may have, of an
+	// error with the code ContextLengthExceeded; 0: unknown.
+	Tokens, Window int64
 	// Allow is the value of the Allow header that 405 needs.
 	Allow string
 	// TokenSent reports, for 401, whether the request had a bearer token.

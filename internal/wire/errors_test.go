@@ -120,7 +120,7 @@ const unauthorizedBody = `{"error":{"message":"The API key is missing, unknown o
 // The contract's table, by hand: a change of the code must change it too.
 func TestCodes(t *testing.T) {
 	want := map[int][]string{
-		400: {"invalid_json", "invalid_request", "missing_variable", "no_metrics"},
+		400: {"invalid_json", "invalid_request", "missing_variable", "no_metrics", "context_length_exceeded"},
 		401: {"invalid_api_key"},
 		404: {"not_found", "unknown_key", "unknown_endpoint", "model_not_found", "unknown_trace"},
 		405: {"method_not_allowed"}, 409: {"conflict"}, 413: {"body_too_large"},

@@ -3,6 +3,7 @@
 package messages
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/valyala/fastjson"
@@ -291,7 +292,7 @@ func appendError(dst []byte, e *wire.Error) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":"`...)
 	dst = append(dst, typeOf(e.Status)...)
 	dst = append(dst, '"')
-	dst = dialect.AppendMember(dst, "message", e.Message)
+	dst = dialect.AppendMember(dst, "message", messageOf(e))
 	code := e.Name
 	if e.Code == wire.InvalidRequest && e.Param == "thread" {
 		code = unthreaded
@@ -311,6 +312,18 @@ func appendError(dst []byte, e *wire.Error) []byte {
 	}
 	dst = append(dst, '"')
 	return append(append(dst, id...), `"}`...)
+}
+
+// messageOf returns the text of an error. That of a prompt that is too long has the API's
+// own words, by which agents know that they have to compact the conversation.
+func messageOf(e *wire.Error) string {
+	switch {
+	case e.Code != wire.ContextLengthExceeded:
+		return e.Message
+	case e.Tokens == 0:
+		return "prompt is too long"
+	}
+	return fmt.Sprintf("prompt is too long: %d tokens > %d maximum", e.Tokens, e.Window)
 }
 
 // typeOf returns the API's word for errors of a status. Overloads are those after which

@@ -254,6 +254,8 @@ func TestErrors(t *testing.T) {
 		{&wire.Error{Code: wire.InvalidRequest, Param: "messages[0].role", Message: `"a"`}, `{"type":"error","error":{"type":"invalid_request_error","message":"\"a\"","details":{"error_code":"invalid_request","param":"messages[0].role"}},"request_id":null}`},
 		{&wire.Error{Code: wire.InvalidAPIKey, Message: "secret", Param: "secret", RequestID: "r"}, `{"type":"error","error":{"type":"authentication_error","message":"` + wire.Unauthorized(false).Message + `","details":{"error_code":"invalid_api_key"}},"request_id":"r"}`},
 		{&wire.Error{Code: wire.InvalidRequest, Message: "a", Param: "thread"}, `{"type":"error","error":{"type":"invalid_request_error","message":"a","details":{"error_code":"thread_unsupported_request","param":"thread"}},"request_id":null}`},
+		{&wire.Error{Code: wire.ContextLengthExceeded, Message: "a", Tokens: 210000, Window: 200000}, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum","details":{"error_code":"context_length_exceeded"}},"request_id":null}`},
+		{&wire.Error{Code: wire.ContextLengthExceeded, Message: "a"}, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long","details":{"error_code":"context_length_exceeded"}},"request_id":null}`},
 		{&wire.Error{Code: wire.UpstreamTimeout, Message: "a", TraceID: "t"}, `{"type":"error","error":{"type":"timeout_error","message":"a","details":{"error_code":"upstream_timeout"}},"request_id":"t"}`},
 	} {
 		if got := string(Dialect.AppendError(nil, c.err)); got != c.want {
