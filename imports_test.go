@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 97_140
-	maxTests   = 105_980
+	maxProduct = 97_180
+	maxTests   = 106_060
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -118,7 +118,7 @@ var maxLines = map[string]int{
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
-	"internal/invoke":              3960,
+	"internal/invoke":              3980,
 	"internal/journal":             1140,
 	"internal/journaltest":         100,
 	"internal/jsontext":            200,
@@ -138,7 +138,7 @@ var maxLines = map[string]int{
 	"internal/store/histogram":     480,
 	"internal/store/sqlite":        8900,
 	"internal/visible":             160,
-	"internal/wire":                2340,
+	"internal/wire":                2360,
 	"providers":                    1020,
 	"providers/anthropic":          900,
 	"providers/azure":              140,

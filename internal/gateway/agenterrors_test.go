@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // talks are the routes that call models, with a request of one message for the endpoint
@@ -63,6 +65,74 @@ func TestConversationsThatAreTooLong(t *testing.T) {
 				}
 				if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); got.Status != http.StatusBadRequest || got.Code != "context_length_exceeded" || len(got.Attempts) != 1 {
 					t.Errorf("%s%s: a trace of %d %s with %d attempts", path, stream, got.Status, got.Code, len(got.Attempts))
+				}
+			}
+		}
+	}
+}
+
+// TestRateLimitsOfProviders checks that clients of other APIs hear of them by the status at
+// which they wait, and that our own API keeps its 503.
+func TestRateLimitsOfProviders(t *testing.T) {
+	t.Parallel()
+	const overloaded = `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`
+	type told struct {
+		status     int
+		kind, code string
+		after      string
+	}
+	for _, test := range []struct {
+		name   string
+		answer func(w http.ResponseWriter)
+		want   map[string]told
+	}{
+		{"429", func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "17")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, map[string]told{
+			"/v1/endpoints":        {503, "server_error", "upstream_rate_limited", "17"},
+			"/v1/chat/completions": {429, "rate_limit_error", "upstream_rate_limited", "17"},
+			"/v1/responses":        {429, "rate_limit_error", "upstream_rate_limited", "17"},
+			"/v1/messages":         {429, "rate_limit_error", "upstream_rate_limited", "17"},
+		}},
+		{"529", func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "3")
+			w.WriteHeader(wire.StatusOverloaded)
+			fmt.Fprint(w, overloaded)
+		}, map[string]told{
+			"/v1/endpoints":        {502, "server_error", "upstream_error", ""},
+			"/v1/chat/completions": {502, "server_error", "upstream_error", ""},
+			"/v1/responses":        {502, "server_error", "upstream_error", ""},
+			"/v1/messages":         {529, "overloaded_error", "upstream_error", "3"},
+		}},
+		{"overloaded inside an answer", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, overloaded)
+		}, map[string]told{
+			"/v1/messages": {529, "overloaded_error", "upstream_error", "1"},
+		}},
+		{"a fault", func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, map[string]told{
+			"/v1/messages": {502, "api_error", "upstream_error", ""},
+		}},
+	} {
+		u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { test.answer(w) })
+		for path, want := range test.want {
+			for _, stream := range []string{"", `,"stream":true`} {
+				if path == "/v1/responses" && want.status == http.StatusTooManyRequests && stream != "" {
+					continue // see TestErrorsWithinAStream
+				}
+				g := startGateway(t, talk("", "fallback: [ { provider: fake, model: other } ]\n"), fakeProvider(u.URL))
+				a := g.post(path, fmt.Sprintf(talks[path], stream))
+				e := a.json(t)["error"].(map[string]any)
+				code := e["code"]
+				if details, ok := e["details"].(map[string]any); ok {
+					code = details["error_code"]
+				}
+				if got := (told{a.status, e["type"].(string), code.(string), a.header.Get("Retry-After")}); got != want {
+					t.Errorf("%s, %s%s: %+v, want %+v", test.name, path, stream, got, want)
+				}
+				if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); int(got.Status) != want.status || got.Code != want.code || len(got.Attempts) != 2 {
+					t.Errorf("%s, %s%s: a trace of %d %s with %d attempts", test.name, path, stream, got.Status, got.Code, len(got.Attempts))
 				}
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/messages"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/native"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -441,12 +442,13 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	if code != wire.Overloaded {
 		i.logFailure(failure, code, len(result.Attempts))
 	}
-	i.finish(result, code.Status, code.Name)
+	sent := i.sent(code, failure)
+	i.finish(result, sent.Status, sent.Name)
 	message := failure.Message()
 	if i.plan.pinned && !failure.Committed {
 		message += " No other target was asked, because the history has data (reasoning_details, encrypted_content, signatures) of this one. Without that data any target may answer."
 	}
-	refusal := wire.Errorf(code, param, "%s", message)
+	refusal := wire.Errorf(sent, param, "%s", message)
 	refusal.RetryAfter = failure.RetryAfter
 	refusal.Tokens, refusal.Window = failure.Tokens, failure.Window
 	refusal.Final = failure.Final || code == wire.UpstreamRateLimited && failure.RetryAfter > longestWait
@@ -458,6 +460,19 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 		i.keepFailure(refusal)
 	}
 	return refusal
+}
+
+// sent returns the code of a failed call as the route's API has it.
+func (i *invocation) sent(code wire.Code, failure *invoke.Error) wire.Code {
+	switch i.route.dialect {
+	case native.Dialect:
+		return code
+	case messages.Dialect:
+		if failure.Overloaded {
+			code.Status = wire.StatusOverloaded
+		}
+	}
+	return code.Foreign()
 }
 
 // logFailure logs a failed call. Error messages of providers quote prompts and answers,

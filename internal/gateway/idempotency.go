@@ -171,11 +171,14 @@ func (i *invocation) keepReply(status int, code string, body []byte) {
 	i.unclaim()
 }
 
-// keepFailure stores the error of an endpoint whose providers were called. It does not
-// keep a 503, which means that no provider took the request and asks the caller to repeat
-// it.
+// keepFailure stores the error of an endpoint whose providers were called. It keeps none
+// that asks the caller to mend the request, or to repeat it: a 4xx, a 503 and a 529 mean
+// that no provider took it.
 func (i *invocation) keepFailure(failure *wire.Error) {
-	if i.reply != nil && failure.Status != http.StatusServiceUnavailable {
-		i.keepReply(failure.Status, failure.Name, i.route.appendError(nil, failure))
+	switch failure.Status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		if i.reply != nil {
+			i.keepReply(failure.Status, failure.Name, i.route.appendError(nil, failure))
+		}
 	}
 }

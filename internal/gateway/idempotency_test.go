@@ -253,6 +253,8 @@ func TestEndpointIsAskedOnceForAKey(t *testing.T) {
 			http.Error(w, "sk-secret", http.StatusInternalServerError)
 		case strings.Contains(text, "limit"):
 			http.Error(w, "{}", http.StatusTooManyRequests)
+		case strings.Contains(text, "long"):
+			http.Error(w, "{}", http.StatusRequestEntityTooLarge)
 		case strings.Contains(text, `"stream":true`):
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, chunk(fmt.Sprint("answer ", call), "stop")+"data: [DONE]\n\n")
@@ -321,6 +323,11 @@ func TestEndpointIsAskedOnceForAKey(t *testing.T) {
 				t.Errorf("try %d: %d %s", n+1, a.status, a.body)
 			}
 		}
+	})
+	t.Run("what the caller can mend", func(t *testing.T) {
+		first := g.keyed("long", "/v1/endpoints", ask("too long?", false))
+		checkError(t, first, "context_length_exceeded", "")
+		g.keyed("long", "/v1/endpoints", ask("shorter?", false)).ok(t)
 	})
 	t.Run("what is refused", func(t *testing.T) {
 		a := g.keyed("refused", "/v1/endpoints", `{"key":"chat"}`)

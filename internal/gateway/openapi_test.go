@@ -325,6 +325,8 @@ func TestOpenAPIHasAllCodes(t *testing.T) {
 			want[answer] = append(want[answer], code.Name, code.Type)
 		}
 	}
+	foreign := wire.UpstreamRateLimited.Foreign()
+	want["Error429"] = append(want["Error429"], foreign.Name, foreign.Type)
 	if diff := cmp.Diff(names, listed); diff != "" {
 		t.Errorf("codes (-) and docs/openapi.yaml (+):\n%s", diff)
 	}

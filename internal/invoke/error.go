@@ -37,8 +37,11 @@ type Error struct {
 	Class Class
 	// RetryAfter is how soon another call may succeed; at least a second if the code is
 	// wire.UpstreamRateLimited, wire.UpstreamUnavailable, wire.Overloaded or
-	// wire.RateLimited.
+	// wire.RateLimited, or if the provider is Overloaded.
 	RetryAfter time.Duration
+	// Overloaded reports that the provider has too much to do, if the code is
+	// wire.UpstreamError.
+	Overloaded bool
 	// Final reports that another call would end in the same way. A caller that
 	// repeats it pays again, for nothing.
 	Final bool

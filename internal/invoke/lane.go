@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -147,6 +149,13 @@ func (f *failed) lacks() string {
 		return e.Lacks
 	}
 	return ""
+}
+
+// overloaded reports whether the provider says that it has too much to do: by the status
+// of Anthropic's API, or by a word, which may stand inside an answer.
+func (f *failed) overloaded() bool {
+	e, ok := errors.AsType[*providers.Error](f.err)
+	return ok && (e.Status == wire.StatusOverloaded || matchesWord([]string{"overloaded_error", "overloaded", "server_is_overloaded"}, strings.ToLower(e.Code), strings.ToLower(e.Type)))
 }
 
 // mayRepeat reports whether the class of failure allows another try at the same

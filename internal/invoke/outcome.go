@@ -52,12 +52,17 @@ func (k *call) failure() *Error {
 	switch e.Code {
 	case wire.UpstreamRateLimited, wire.UpstreamUnavailable, wire.Overloaded, wire.RateLimited:
 		e.RetryAfter = k.retryAfter()
+	case wire.UpstreamError:
+		e.Final = k.final()
+		if e.Overloaded = decisive.overloaded(); e.Overloaded {
+			e.RetryAfter = min(max(decisive.hint, minRetryAfter), maxRetryAfter)
+		}
 	case wire.UpstreamRefused:
 		e.Final = true // whatever the other targets are good for, they aren't asked
 	case wire.ContextLengthExceeded:
 		e.Tokens, e.Window = k.tooLong()
 		e.Final = k.final()
-	case wire.UpstreamRejected, wire.UpstreamCredentials, wire.UpstreamInvalidResponse, wire.UpstreamError:
+	case wire.UpstreamRejected, wire.UpstreamCredentials, wire.UpstreamInvalidResponse:
 		e.Final = k.final()
 	}
 	return e

@@ -57,6 +57,19 @@ var (
 	UpstreamInterrupted = Code{"upstream_interrupted", 0, typeServer}
 )
 
+// StatusOverloaded is the status by which Anthropic's API says that a model has too much
+// to do.
+const StatusOverloaded = 529
+
+// Foreign returns the code as APIs of others have it. Their clients wait and ask again at
+// a 429, and take a 503 for an outage.
+func (c Code) Foreign() Code {
+	if c == UpstreamRateLimited {
+		c.Status, c.Type = 429, typeRateLimit
+	}
+	return c
+}
+
 var codes = []Code{
 	InvalidJSON, InvalidRequest, MissingVariable, NoMetrics, ContextLengthExceeded,
 	InvalidAPIKey,

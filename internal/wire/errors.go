@@ -24,7 +24,7 @@ type Error struct {
 	// the trace id, or a separate id if there is no trace.
 	RequestID string
 	// RetryAfter is when to try again. It is sent in whole seconds, rounded
-	// up and at least 1, with status 409, 429 and 503 only.
+	// up and at least 1, with status 409, 429, 503 and 529 only.
 	RetryAfter time.Duration
 	// Final reports that a repetition within a minute would get the same error.
 	Final bool
@@ -137,7 +137,7 @@ func WriteErrorBody(w http.ResponseWriter, e *Error, body []byte) {
 		}
 	case http.StatusMethodNotAllowed:
 		h.Set("Allow", e.Allow)
-	case http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	case http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable, StatusOverloaded:
 		h.Set("Retry-After", strconv.FormatInt(retrySeconds(e.RetryAfter), 10))
 	}
 	if e.Final {

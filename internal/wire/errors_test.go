@@ -146,12 +146,18 @@ func TestCodes(t *testing.T) {
 		if code.Type != wantType {
 			t.Errorf("%s has type %s, want %s", code.Name, code.Type, wantType)
 		}
+		if want := code; code != UpstreamRateLimited && code.Foreign() != want {
+			t.Errorf("%s is another code in APIs of others", code.Name)
+		}
 		if found, ok := LookupCode(code.Name); !ok || found != code {
 			t.Errorf("LookupCode(%q) = %v, %v", code.Name, found, ok)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	if want := (Code{"upstream_rate_limited", 429, "rate_limit_error"}); UpstreamRateLimited.Foreign() != want {
+		t.Errorf("in APIs of others: %v", UpstreamRateLimited.Foreign())
 	}
 	if _, ok := LookupCode("no_such_code"); ok {
 		t.Error("LookupCode found a code that is not there")

@@ -338,7 +338,7 @@ func typeOf(status int) string {
 		return "request_too_large"
 	case 429:
 		return "rate_limit_error"
-	case 503:
+	case 503, wire.StatusOverloaded:
 		return "overloaded_error"
 	case 504:
 		return "timeout_error"
