@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 97_180
-	maxTests   = 106_060
+	maxProduct = 97_220
+	maxTests   = 106_120
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -111,7 +111,7 @@ var maxLines = map[string]int{
 	"internal/dialect/messages":    1420,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1600,
-	"internal/dialect/responses":   1440,
+	"internal/dialect/responses":   1460,
 	"internal/document":            2060,
 	"internal/document/format":     300,
 	"internal/gateway":             10700,

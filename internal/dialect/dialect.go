@@ -97,6 +97,13 @@ type Writer interface {
 	Pieces() bool
 }
 
+// Refuser is a Writer whose clients act on some errors only within a stream.
+type Refuser interface {
+	// Refuse appends the whole stream of a call that failed before its first event, or
+	// nothing: then the error is answered with its status.
+	Refuse(dst []byte, a *Answer, e *wire.Error) []byte
+}
+
 // Keeper is a Writer that keeps what an answer repeats at its end.
 type Keeper interface {
 	// Held returns how many bytes that takes by now: what is kept, and what Answer or

@@ -117,5 +117,18 @@ func (s *Stream) Fail(e *wire.Error) {
 	}, true) // a client that left has no use for the error
 }
 
+// Refuse sends the error of an answer that has not begun as a whole stream, if the writer
+// is a Refuser of such errors, and reports whether it did.
+func (s *Stream) Refuse(e *wire.Error) bool {
+	w, refuses := s.writer.(Refuser)
+	if !refuses {
+		return false
+	}
+	_ = s.events.Send(func(dst []byte) []byte {
+		return w.Refuse(dst, s.answer, e)
+	}, true) // a client that left has no use for the error
+	return s.Started()
+}
+
 // Close stops the heartbeat and releases the writer. It may be called more than once.
 func (s *Stream) Close() { s.events.Close() }

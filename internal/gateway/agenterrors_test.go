@@ -3,9 +3,12 @@ package gateway_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
@@ -135,6 +138,63 @@ func TestRateLimitsOfProviders(t *testing.T) {
 					t.Errorf("%s, %s%s: a trace of %d %s with %d attempts", test.name, path, stream, got.Status, got.Code, len(got.Attempts))
 				}
 			}
+		}
+	}
+}
+
+// TestErrorsWithinAStream checks that a streamed call of the Responses API says within its
+// stream what Codex acts on only there, and that the stream then ends as a whole one.
+func TestErrorsWithinAStream(t *testing.T) {
+	t.Parallel()
+	// The pattern is Codex's own: codex-rs/codex-api/src/sse/responses.rs.
+	wait := regexp.MustCompile(`(?i)try again in\s*(\d+(?:\.\d+)?)\s*(s|ms|seconds?)`)
+	for _, test := range []struct {
+		answer         func(int64, http.ResponseWriter, *http.Request)
+		status         int // in the trace
+		code, inStream string
+		seconds        string // that Codex waits
+	}{
+		{refuses(http.StatusBadRequest, `{"error":{"message":"Your input exceeds the context window of this model.","code":"context_length_exceeded"}}`), http.StatusBadRequest, "context_length_exceeded", "context_length_exceeded", ""},
+		{func(_ int64, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "17")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, http.StatusTooManyRequests, "upstream_rate_limited", "rate_limit_exceeded", "17"},
+		{refuses(http.StatusInternalServerError, ""), http.StatusBadGateway, "upstream_error", "", ""},
+	} {
+		u := newUpstream(t, test.answer)
+		g := startGateway(t, talk("", ""), fakeProvider(u.URL))
+		a := g.post("/v1/responses", fmt.Sprintf(talks["/v1/responses"], `,"stream":true`))
+		if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); int(got.Status) != test.status || got.Code != test.code {
+			t.Errorf("a trace of %d %s", got.Status, got.Code)
+		}
+		if test.inStream == "" {
+			checkError(t, a, test.code, "")
+			continue
+		}
+		a.ok(t, test.code)
+		var names []string
+		for block := range strings.SplitSeq(strings.TrimSuffix(string(a.body), "\n\n"), "\n\n") {
+			name, data, _ := strings.Cut(strings.TrimPrefix(block, "event: "), "\ndata: ")
+			names = append(names, name)
+			event := gatewaytest.Object(t, []byte(data))
+			if event["type"] != name || int(event["sequence_number"].(float64)) != len(names)-1 {
+				t.Errorf("event %d: %s", len(names), block)
+			}
+			switch name {
+			case "error":
+				if event["code"] != test.inStream {
+					t.Errorf("%s", block)
+				}
+			case "response.failed":
+				e := event["response"].(map[string]any)["error"].(map[string]any)
+				found := append(wait.FindStringSubmatch(e["message"].(string)), "", "")
+				if e["code"] != test.inStream || found[1] != test.seconds {
+					t.Errorf("%s", block)
+				}
+			}
+		}
+		if want := []string{"response.created", "response.in_progress", "error", "response.failed"}; !slices.Equal(names, want) {
+			t.Errorf("%s: events %q", test.code, names)
 		}
 	}
 }

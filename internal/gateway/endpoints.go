@@ -338,7 +338,10 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	switch {
 	case failure == nil:
 		return outcome{end: cut}
-	case !stream.Started():
+	case stream.Started():
+	case stream.Refuse(failure):
+		return outcome{failure, answered}
+	default:
 		return refused(failure)
 	}
 	stream.Fail(failure)

@@ -138,7 +138,7 @@ func WriteErrorBody(w http.ResponseWriter, e *Error, body []byte) {
 	case http.StatusMethodNotAllowed:
 		h.Set("Allow", e.Allow)
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable, StatusOverloaded:
-		h.Set("Retry-After", strconv.FormatInt(retrySeconds(e.RetryAfter), 10))
+		h.Set("Retry-After", strconv.FormatInt(e.RetrySeconds(), 10))
 	}
 	if e.Final {
 		h[HeaderShouldRetry] = ShouldNotRetry
@@ -151,13 +151,7 @@ func WriteErrorBody(w http.ResponseWriter, e *Error, body []byte) {
 	_, _ = w.Write(body)
 }
 
-func retrySeconds(d time.Duration) int64 {
-	if d <= time.Second {
-		return 1
-	}
-	seconds := int64(d / time.Second)
-	if d%time.Second != 0 {
-		seconds++
-	}
-	return seconds
+// RetrySeconds returns RetryAfter in the whole seconds in which it is sent.
+func (e *Error) RetrySeconds() int64 {
+	return max(1, int64((e.RetryAfter+time.Second-1)/time.Second))
 }

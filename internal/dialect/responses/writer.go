@@ -2,6 +2,7 @@ package responses
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,6 +178,21 @@ func (w *writer) Fail(dst []byte, a *dialect.Answer, e *wire.Error) []byte {
 	dst = append(w.event(dst, "response.failed"), `,"response":`...)
 	dst = appendStart(dst, a, failed, e)
 	return endEvent(w.appendClosed(dst))
+}
+
+// Refuse appends a stream that fails at once, for the errors that Codex acts on only there:
+// it shortens the conversation, or waits for as long as the message says.
+func (w *writer) Refuse(dst []byte, a *dialect.Answer, e *wire.Error) []byte {
+	shown := *e
+	switch e.Name {
+	case wire.ContextLengthExceeded.Name:
+	case wire.UpstreamRateLimited.Name:
+		shown.Name = "rate_limit_exceeded"
+		shown.Message += fmt.Sprintf(" Please try again in %ds.", e.RetrySeconds())
+	default:
+		return dst
+	}
+	return w.Fail(w.begin(dst, a), a, &shown)
 }
 
 // begin appends the beginning of a stream.
@@ -418,7 +434,12 @@ func appendStart(dst []byte, a *dialect.Answer, status string, failure *wire.Err
 	dst = dialect.AppendMember(dst, "status", status)
 	dst = append(dst, `,"background":false`...)
 	if failure != nil {
-		dst = append(dst, `,"error":{"code":"server_error"`...)
+		code := failure.Name
+		if failure.Code == wire.UpstreamInterrupted {
+			code = "server_error" // the API has a list of codes
+		}
+		dst = append(append(dst, `,"error":{"code":"`...), code...)
+		dst = append(dst, '"')
 		dst = append(dialect.AppendMember(dst, "message", failure.Message), '}')
 	} else {
 		dst = append(dst, `,"error":null`...)
