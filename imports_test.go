@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 // that a command or the Bedrock provider imports, and of all tests.
 const (
 	maxProduct = 97_220
-	maxTests   = 106_120
+	maxTests   = 106_320
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -107,7 +107,7 @@ var maxLines = map[string]int{
 	"internal/definition":          7840,
 	"internal/dialect":             480,
 	"internal/dialect/chat":        400,
-	"internal/dialect/dialecttest": 220,
+	"internal/dialect/dialecttest": 270,
 	"internal/dialect/messages":    1420,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1600,

@@ -237,7 +237,8 @@ func toolSets() map[string]providers.Parameters {
 }
 
 // TestUpstreamTypes makes TypeScript check the bodies for providers against the types of
-// their own SDKs: all kinds of messages with all tools and all parameters.
+// their own SDKs: all kinds of messages with all tools and all parameters. The gateway's
+// own answers are checked in the same way.
 func TestUpstreamTypes(t *testing.T) {
 	program, project := node(t)
 	dir := t.TempDir()
@@ -254,6 +255,11 @@ func TestUpstreamTypes(t *testing.T) {
 	}
 	lines["members"] = []string{"", "", "internal/gateway/testdata/openai-members.json, chat", "the same, responses"}
 	if err := os.WriteFile(filepath.Join(dir, "members.ts"), openaiMembers(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names, answers := answersFile(t)
+	lines["answers"] = names
+	if err := os.WriteFile(filepath.Join(dir, "answers.ts"), answers, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const config = `{"compilerOptions":{"strict":true,"noEmit":true,"skipLibCheck":true,"target":"esnext","module":"nodenext","types":[]},"include":["*.ts"]}`

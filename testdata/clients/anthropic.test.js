@@ -37,7 +37,7 @@ test("messages: an answer", async () => {
     [answer.type, answer.role, answer.model, answer.stop_reason, answer.stop_sequence],
     ["message", "assistant", "hello", "end_turn", null],
   );
-  assert.deepEqual(answer.content, [{ type: "text", citations: null, text: "Hello from the gateway." }]);
+  assert.deepEqual(answer.content, [{ type: "text", text: "Hello from the gateway." }]);
   assert.deepEqual([answer.usage.input_tokens, answer.usage.output_tokens], [11, 4]);
   assert.ok(request_id && answer._request_id === request_id, "request-id");
   assert.equal(response.headers.get("cadenza-trace-id"), request_id);

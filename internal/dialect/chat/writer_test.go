@@ -87,6 +87,13 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestNulls: these are null in what OpenAI's API answers, too.
+func TestNulls(t *testing.T) {
+	dialecttest.CheckNulls(t,
+		"choices[].delta.content", "choices[].delta.refusal", "choices[].message.content", "choices[].message.refusal",
+		"choices[].finish_reason", "choices[].logprobs", "choices[].logprobs.content", "choices[].logprobs.refusal", "usage")
+}
+
 // read reads a stream with OpenAI's library.
 func read(events []byte) (*openai.ChatCompletionAccumulator, error) {
 	res := &http.Response{Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(bytes.NewReader(events))}

@@ -3,7 +3,10 @@
 package dialecttest
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -197,4 +200,64 @@ func CheckFates[P any](t *testing.T, d dialect.Dialect, members []openai.Member[
 			t.Errorf("%s is %s, and taken: %v", m.Path, m.Fate, taken)
 		}
 	}
+}
+
+// CheckNulls checks which members are null in the golden files: those that recorded answers
+// of the API itself have as null. A client may read another null as a mistake.
+func CheckNulls(t *testing.T, want ...string) {
+	t.Helper()
+	got := map[string]bool{}
+	for _, text := range GoldenAnswers(t, "testdata") {
+		var v any
+		if err := json.Unmarshal(text, &v); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		addNulls(got, "", v)
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(got))); diff != "" {
+		t.Errorf("members that are null: -want +got\n%s", diff)
+	}
+}
+
+func addNulls(to map[string]bool, path string, v any) {
+	switch v := v.(type) {
+	case nil:
+		to[path] = true
+	case []any:
+		for _, element := range v {
+			addNulls(to, path+"[]", element)
+		}
+	case map[string]any:
+		for name, member := range v {
+			addNulls(to, strings.TrimPrefix(path+"."+name, "."), member)
+		}
+	}
+}
+
+// GoldenAnswers returns the JSON of the golden files in a directory: of whole answers, and
+// of the events of streams.
+func GoldenAnswers(t testing.TB, dir string) (all [][]byte) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch filepath.Ext(file) {
+		case ".json":
+			all = append(all, text)
+		case ".sse":
+			for line := range bytes.Lines(text) {
+				if data, ok := bytes.CutPrefix(line, []byte("data: {")); ok {
+					all = append(all, append([]byte("{"), data...))
+				}
+			}
+		}
+	}
+	return all
 }

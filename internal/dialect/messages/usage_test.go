@@ -17,7 +17,7 @@ func TestUsageHasItsParts(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	whole := string((&writer{}).Answer(nil, a))
-	if !strings.Contains(whole, `"cache_creation":{"ephemeral_1h_input_tokens":30,"ephemeral_5m_input_tokens":20},`) || !json.Valid([]byte(whole)) {
+	if !strings.Contains(whole, `"cache_creation":{"ephemeral_1h_input_tokens":30,"ephemeral_5m_input_tokens":20}`) || !json.Valid([]byte(whole)) {
 		t.Errorf("%s", whole)
 	}
 }

@@ -13,6 +13,9 @@ import (
 
 // writer writes one answer. It holds the call, too, so that both are one allocation. In
 // a stream one block at a time is open.
+//
+// A member without a value is null only where answers of the API itself have the null.
+// Its libraries' types allow more of them, but clients that check what they read don't.
 type writer struct {
 	call dialect.Call
 
@@ -70,15 +73,12 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	}
 	dst = append(appendReason(append(dst, `],`...), a), `,"usage":`...)
 	dst = appendUsage(dst, a)
-	dst = append(dst, `,"service_tier":null,"cache_creation":`...)
 	if u := &a.Usage; u.CacheWriteTokens+u.CacheWriteHourTokens > 0 {
-		dst = strconv.AppendInt(append(dst, `{"ephemeral_1h_input_tokens":`...), u.CacheWriteHourTokens, 10)
+		dst = strconv.AppendInt(append(dst, `,"cache_creation":{"ephemeral_1h_input_tokens":`...), u.CacheWriteHourTokens, 10)
 		dst = strconv.AppendInt(append(dst, `,"ephemeral_5m_input_tokens":`...), u.CacheWriteTokens, 10)
 		dst = append(dst, '}')
-	} else {
-		dst = append(dst, `null`...)
 	}
-	return append(dst, `,"inference_geo":null,"speed":null}}`...)
+	return append(dst, `}}`...)
 }
 
 // Delta appends the events of one piece.
@@ -127,7 +127,7 @@ func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 			dst = w.callPiece(dst, &providers.CallPiece{Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments, Opaque: c.Opaque})
 		}
 	}
-	dst = append(event(w.stop(dst), "message_delta"), `,"delta":{"container":null,`...)
+	dst = append(event(w.stop(dst), "message_delta"), `,"delta":{`...)
 	dst = append(appendReason(dst, a), `},"usage":`...)
 	dst = endEvent(append(appendUsage(dst, a), `}}`...))
 	return endEvent(append(event(dst, "message_stop"), '}'))
@@ -147,7 +147,7 @@ func (w *writer) begin(dst []byte, a *dialect.Answer) []byte {
 	}
 	w.begun = true
 	dst = appendStart(append(event(dst, "message_start"), `,"message":`...), a)
-	return endEvent(append(dst, `],"stop_reason":null,"stop_sequence":null,"stop_details":null,"usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,"output_tokens_details":null,"server_tool_use":null,"service_tier":null,"cache_creation":null,"inference_geo":null,"speed":null}}}`...))
+	return endEvent(append(dst, `],"stop_reason":null,"stop_sequence":null,"stop_details":null,"usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}}}`...))
 }
 
 // thought ends a thought. One of which nothing was said is a block of its own.
@@ -233,7 +233,7 @@ func endEvent(dst []byte) []byte { return append(dst, "\n\n"...) }
 func appendStart(dst []byte, a *dialect.Answer) []byte {
 	dst = append(dst, `{"id":"msg_`...)
 	dst = dialect.AppendMember(append(a.AppendID(dst), `","type":"message","role":"assistant"`...), "model", a.Key)
-	return append(dst, `,"container":null,"diagnostics":null,"content":[`...)
+	return append(dst, `,"content":[`...)
 }
 
 // appendThought appends the block of a thought.
@@ -247,7 +247,7 @@ func appendThought(dst []byte, t *providers.Thought) []byte {
 
 // appendText appends the block of a text up to its brace.
 func appendText(dst []byte, text string) []byte {
-	return dialect.AppendMember(append(dst, `{"type":"text","citations":null`...), "text", text)
+	return dialect.AppendMember(append(dst, `{"type":"text"`...), "text", text)
 }
 
 // appendCall appends the block of a call up to its input.
@@ -296,10 +296,10 @@ func appendUsage(dst []byte, a *dialect.Answer) []byte {
 	dst = strconv.AppendInt(append(dst, `,"cache_read_input_tokens":`...), u.CachedTokens, 10)
 	dst = strconv.AppendInt(append(dst, `,"output_tokens":`...), u.CompletionTokens, 10)
 	dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"thinking_tokens":`...), u.ReasoningTokens, 10)
-	dst = append(dst, `},"server_tool_use":`...)
+	dst = append(dst, '}')
 	if u.WebSearches == 0 {
-		return append(dst, `null`...)
+		return dst
 	}
-	dst = strconv.AppendInt(append(dst, `{"web_fetch_requests":0,"web_search_requests":`...), u.WebSearches, 10)
+	dst = strconv.AppendInt(append(dst, `,"server_tool_use":{"web_fetch_requests":0,"web_search_requests":`...), u.WebSearches, 10)
 	return append(dst, '}')
 }

@@ -97,6 +97,15 @@ func TestGolden(t *testing.T) {
 	dialecttest.Golden(t, "broken.sse", w.Fail(w.Delta(nil, a, providers.Delta{Content: "So"}), a, wire.Errorf(wire.UpstreamInterrupted, "", "It broke off.")))
 }
 
+// TestNulls: these are null in what Anthropic's API answers, too. It leaves out citations,
+// container and the parts of the usage that there are none of.
+func TestNulls(t *testing.T) {
+	dialecttest.CheckNulls(t,
+		"delta.stop_details", "delta.stop_details.category", "delta.stop_details.explanation", "delta.stop_sequence",
+		"message.stop_details", "message.stop_reason", "message.stop_sequence",
+		"stop_details", "stop_details.category", "stop_details.explanation", "stop_sequence")
+}
+
 // TestNothingThought holds that a thought of which nothing is known is no block.
 func TestNothingThought(t *testing.T) {
 	without, with := dialecttest.Answer(dialect.Answer{Content: "4"}), dialecttest.Answer(dialect.Answer{Content: "4", Thoughts: []providers.Thought{{}}})

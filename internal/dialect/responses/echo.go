@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"slices"
+
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -37,8 +39,10 @@ func appendEcho(dst []byte, body *fastjson.Object) []byte {
 	member("safety_identifier", body.Get("safety_identifier"), "null")
 	dst = append(dst, `,"service_tier":"default","store":false`...)
 	member("temperature", body.Get("temperature"), "null")
-	dst = append(dst, `,"text":{"verbosity":null`...)
+	dst = append(dst, `,"text":{`...)
+	first := len(dst)
 	member("format", body.Get("text").Get("format"), `{"type":"text"}`)
+	dst = slices.Delete(dst, first, first+len(","))
 	dst = append(dst, '}')
 	member("tool_choice", body.Get("tool_choice"), `"auto"`)
 	member("tools", body.Get("tools"), "[]")

@@ -121,6 +121,18 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestNulls: these are null in what OpenAI's API answers, too.
+func TestNulls(t *testing.T) {
+	want := []string{"error.param", "param"} // of the event error
+	for _, member := range []string{
+		"access_programs", "error", "incomplete_details", "instructions", "max_output_tokens", "max_tool_calls", "previous_response_id",
+		"prompt_cache_key", "prompt_cache_retention", "reasoning.effort", "reasoning.summary", "safety_identifier", "temperature", "top_p",
+	} {
+		want = append(want, member, "response."+member)
+	}
+	dialecttest.CheckNulls(t, want...)
+}
+
 // TestBroken checks the end of a broken stream.
 func TestBroken(t *testing.T) {
 	w := writerFor(t, "")
