@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 97_220
-	maxTests   = 106_320
+	maxProduct = 97_320
+	maxTests   = 106_420
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -104,17 +104,17 @@ var maxLines = map[string]int{
 	"internal/buffers":             160,
 	"internal/command":             5760,
 	"internal/configpath":          40,
-	"internal/definition":          7840,
+	"internal/definition":          7900,
 	"internal/dialect":             480,
 	"internal/dialect/chat":        400,
 	"internal/dialect/dialecttest": 270,
 	"internal/dialect/messages":    1420,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1600,
-	"internal/dialect/responses":   1460,
+	"internal/dialect/responses":   1540,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             10700,
+	"internal/gateway":             10740,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,

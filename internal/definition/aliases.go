@@ -36,7 +36,7 @@ func (l *loader) readAliases() {
 		owners, places := make(map[string]string), make(map[string]document.Position)
 		for _, d := range docs {
 			for _, n := range d.aliasNodes(l.errs) {
-				alias, ok := n.ReadString(l.errs, "an alias")
+				alias, ok := d.alias(n, l.errs)
 				other := l.byKey[k][alias]
 				switch owner, taken := owners[alias]; {
 				case !ok:
@@ -72,6 +72,66 @@ func (d *doc) aliasNodes(errs *document.Errors) []*document.Node {
 		return n.Items
 	}
 	return nil
+}
+
+// promptID is an alias that is the id of a prompt at OpenAI, whose versions are given.
+type promptID struct {
+	id       string
+	versions *document.Node
+}
+
+// alias reads an alias. One of an endpoint may be { id: pmpt_1, versions: { "3": en } }.
+func (d *doc) alias(n *document.Node, errs *document.Errors) (string, bool) {
+	if n.Shape != document.Mapping || d.kind != kind.Endpoint {
+		return n.ReadString(errs, "an alias")
+	}
+	n.CheckMembers(errs, "an alias", "id", "versions")
+	if n.Get("id") == nil {
+		errs.Add(n, "id is missing: write { id: pmpt_…, versions: { \"3\": VARIANT } }, or the id alone")
+		return "", false
+	}
+	id, ok := n.Get("id").ReadString(errs, "id")
+	if ok && n.Get("versions") != nil {
+		d.promptIDs = append(d.promptIDs, promptID{id, n.Get("versions")})
+	}
+	return id, ok
+}
+
+// readVersions reads which variants of the endpoint's prompt the versions of OpenAI's
+// prompts stand for.
+func (e *Endpoint) readVersions(d *doc, errs *document.Errors) {
+	var variants []string
+	if e.Prompt != nil {
+		for _, v := range e.Prompt.variants {
+			variants = append(variants, v.Key)
+		}
+	}
+	for _, of := range d.promptIDs {
+		if !of.versions.CheckMapping(errs, "versions", `{ "3": VARIANT }`) {
+			continue
+		}
+		if n := len(of.versions.Members); n > maxAliases {
+			errs.Add(of.versions, "the alias %s has %d versions, at most %d are possible", of.id, n, maxAliases)
+			continue
+		}
+		versions := make(map[string]string)
+		for _, m := range of.versions.Members {
+			variant, ok := m.Value.ReadString(errs, "a version's variant")
+			switch {
+			case !ok:
+			case !ValidKey(m.Key.Text):
+				errs.Add(m.Key, "%q can't be a version: 1 to 256 letters, digits and . _ : / -", m.Key.Text)
+			case e.Prompt != nil && !slices.Contains(variants, variant):
+				errs.Add(m.Value, "the prompt %s has no variant %q%s", e.Prompt.Key, variant, document.DidYouMean(variant, variants))
+			default:
+				versions[m.Key.Text] = variant
+			}
+		}
+		if e.Versions == nil {
+			e.Versions = make(map[string]map[string]string)
+		}
+		e.Versions[of.id] = versions
+	}
 }
 
 // didYouMean returns the end of the message about a key that no definition of the kind

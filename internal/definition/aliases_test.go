@@ -94,6 +94,49 @@ func TestAliasMistakes(t *testing.T) {
 	)
 }
 
+// TestPromptIDs: an endpoint's alias may be the id of a prompt at OpenAI, whose versions
+// stand for variants. They change answers, so they are part of the endpoint's version.
+func TestPromptIDs(t *testing.T) {
+	const prompt = "default: en\nvariants:\n  en: { provider: canned, extra: { answer: Hi }, messages: [ { role: user, content: Hi } ] }\n  nl: { extends: en }\n"
+	load := func(aliases string) *Endpoint {
+		s := mustLoad(t, workspace(t, map[string]string{"prompts/p.yaml": prompt, "endpoints/e.yaml": "prompt: p\n" + aliases}))
+		if e := s.Endpoint("pmpt_1"); e != nil {
+			return e
+		}
+		return s.Endpoint("e")
+	}
+	e := load("aliases: [ old, { id: pmpt_1, versions: { \"3\": nl, 4: en } }, { id: pmpt_2 } ]\n")
+	if d := cmp.Diff([]string{"old", "pmpt_1", "pmpt_2"}, e.Aliases) + cmp.Diff(map[string]map[string]string{"pmpt_1": {"3": "nl", "4": "en"}}, e.Versions); d != "" {
+		t.Error(d)
+	}
+	none, moved := load("aliases: [ old, pmpt_1, pmpt_2 ]\n"), load("aliases: [ old, { id: pmpt_1, versions: { \"3\": en, 4: en } }, pmpt_2 ]\n")
+	if e.Version == moved.Version || e.Version == none.Version || none.Version != load("").Version {
+		t.Errorf("versions %s, %s, %s, %s", e.Version, moved.Version, none.Version, load("").Version)
+	}
+}
+
+func TestPromptIDMistakes(t *testing.T) {
+	dir := workspace(t, map[string]string{
+		"prompts/p.yaml":   "variants:\n  english: { provider: canned, extra: { answer: Hi }, messages: [ { role: user, content: Hi } ] }\ndefault: english\naliases: [ { id: pmpt_1 } ]\n",
+		"endpoints/a.yaml": "prompt: p\naliases: [ { versions: { \"3\": english } }, { id: [ x ] }, { id: pmpt 1 }, { id: pmpt_1, version: { \"3\": english } } ]\n",
+		"endpoints/b.yaml": "prompt: p\naliases:\n  - { id: pmpt_1, versions: { \"3\": englisch, \"4\": 7, \"a b\": english } }\n  - { id: pmpt_2, versions: english }\n  - { id: pmpt_3, versions: { " + strings.ReplaceAll(aliasesList(maxAliases+1), ",", ": english,") + ": english } }\n",
+	})
+	_, err := Load(dir)
+	wantErrors(t, dir, err,
+		`endpoints/a.yaml:2:12: id is missing: write { id: pmpt_…, versions: { "3": VARIANT } }, or the id alone`,
+		`endpoints/a.yaml:2:50: id must be text, this is a list`,
+		`endpoints/a.yaml:2:59: "pmpt 1" can't be an alias: 1 to 256 letters, digits and . _ : / -`,
+		`endpoints/a.yaml:2:89: unknown member "version" in an alias: did you mean "versions"?`,
+		`endpoints/b.yaml:3:5: the alias "pmpt_1" is taken: `+dir+`/endpoints/a.yaml:2:75 is an alias of the endpoint "a" too`,
+		`endpoints/b.yaml:3:36: the prompt p has no variant "englisch": did you mean "english"?`,
+		`endpoints/b.yaml:3:51: the prompt p has no variant "7" (known: english)`,
+		`endpoints/b.yaml:3:54: "a b" can't be a version: 1 to 256 letters, digits and . _ : / -`,
+		`endpoints/b.yaml:4:29: versions must be a mapping such as { "3": VARIANT }, this is "english"`,
+		`endpoints/b.yaml:5:29: the alias pmpt_3 has 101 versions, at most 100 are possible`,
+		`prompts/p.yaml:4:12: an alias must be text, this is a mapping`,
+	)
+}
+
 // aliasesList returns the elements of a list of n aliases.
 func aliasesList(n int) string {
 	names := make([]string, n)

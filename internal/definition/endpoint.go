@@ -21,6 +21,9 @@ type Endpoint struct {
 	Idempotency bool
 	// Accept is what callers may bring.
 	Accept Accept
+	// Versions are the keys of the prompt's variants, by an alias that is the id of a
+	// prompt at OpenAI, and by a version of that prompt.
+	Versions map[string]map[string]string
 
 	policies  []*Policy
 	byOutcome []*Policy
@@ -139,6 +142,7 @@ func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 		e.decodeVariants(l, d, r, outside)
 	}
 	r.giveWarnings()
+	e.readVersions(d, errs)
 	e.checkTargets(l, d.node.Get("prompt"), errs)
 	before := errs.Len()
 	e.checkHistory(d.node.Get("accept"), d.node.Get("prompt"), errs)
@@ -233,6 +237,9 @@ func (e *Endpoint) sealEndpoint(d *doc) {
 	}
 	if accept := e.Accept.content(); accept != nil {
 		c["accept"] = accept
+	}
+	if len(e.Versions) > 0 {
+		c["versions"] = e.Versions
 	}
 	e.seal(c)
 }

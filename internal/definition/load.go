@@ -174,8 +174,10 @@ type doc struct {
 	kind    *kind.Kind
 	key     string
 	aliases []string
-	node    *document.Node
-	file    *file
+	// promptIDs are those of the aliases that have versions.
+	promptIDs []promptID
+	node      *document.Node
+	file      *file
 	// How the definition was built: newly or taken over, with these references,
 	// of which one may name a definition that does not exist.
 	definition *Definition // nil before it is built

@@ -114,6 +114,7 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"remoteconfig", rc + "aliases: old/key\n", false},
 		{"remoteconfig", rc + "aliases: [old key]\n", false},
 		{"remoteconfig", rc + "aliases: [old, old]\n", false},
+		{"remoteconfig", rc + "aliases: [ { id: pmpt_1 } ]\n", false},
 		{"remoteconfig", "default: 0\n", false},
 		{"remoteconfig", "type: number\n", false},
 		{"remoteconfig", "type: int\ndefault: 0\n", false},
@@ -193,6 +194,10 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"prompt", "default: a\nvariants: { a: { messages: [ { role: user, content: hi } ] } }\nrules: [ { id: r, split: { by: id, of: [ { value: a, share: 50%, name: b } ] } } ]\n", false},
 
 		{"endpoint", "prompt: p\n", true},
+		{"endpoint", "prompt: p\naliases: [ old/p, { id: pmpt_1 }, { id: pmpt_2, versions: { \"3\": p } } ]\n", true},
+		{"endpoint", "prompt: p\naliases: [ { id: pmpt_2, version: { \"3\": p } } ]\n", false},
+		{"endpoint", "prompt: p\naliases: [ { versions: { \"3\": p } } ]\n", false},
+		{"endpoint", "prompt: p\naliases: [ { id: pmpt_2, versions: { \"3\": [p] } } ]\n", false},
 		{"endpoint", "prompt: p\nretry: { count: 2, on_codes: [429] }\nmax_attempts: 4\nfallback: [ { provider: x, model: m, extra: { a: 1 } } ]\ntimeout: { total: 60s, first_token: 1.5s, idle: 1m30s }\n", true},
 		{"endpoint", "prompt: p\ncache: { ttl: 10m }\n", true},
 		{"endpoint", "prompt: p\nidempotency: true\n", true},

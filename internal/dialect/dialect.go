@@ -34,6 +34,9 @@ type Call struct {
 	// Endpoint is the key, of legal form. Variant is the key of the prompt's variant
 	// that the caller names behind it; empty: the prompt's table picks.
 	Endpoint, Variant string
+	// Version is one of OpenAI's versions of a prompt, of which the endpoint knows the
+	// variant; empty: none.
+	Version string
 	// EndpointParam is the path of the member that names the endpoint.
 	EndpointParam string
 	// Stream asks for server-sent events.

@@ -382,6 +382,16 @@ func (in *incoming) addUser(request *dialect.Call) {
 	in.metadata.Set("user", arena.NewString(request.User))
 }
 
+// ofPrompt makes an error of the variables name those of a prompt at OpenAI, if the
+// request has them there.
+func ofPrompt(err *wire.Error, request *dialect.Call) *wire.Error {
+	if request.EndpointParam == "prompt.id" {
+		err.Param = "prompt." + err.Param
+		err.Message = strings.Replace(err.Message, "\"variables", "\"prompt.variables", 1)
+	}
+	return err
+}
+
 // ofMetadata makes an error of the context name the metadata, if the request's metadata
 // is its context.
 func ofMetadata(err *wire.Error, request *dialect.Call) *wire.Error {

@@ -141,7 +141,7 @@ func (e *entered) begin() (*invocation, *wire.Error) {
 		},
 	}
 	key := e.brought.Endpoint
-	if e.named {
+	if e.named && e.brought.Version == "" {
 		key += "@" + e.variant.Key
 	}
 	i.answer = dialect.Answer{TraceID: e.info.traceID[0], Key: key, Time: e.began, Revision: e.snapshot.Revision}

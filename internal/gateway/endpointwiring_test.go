@@ -120,7 +120,7 @@ var derived = []string{
 	"Definition.Kind", "Definition.Key", "Definition.Aliases", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.prompt", "Definition.typ", "Definition.table", "Definition.answer", "Definition.same", "Definition.node", "Fallback.origin", "origin",
 	"policies", "byOutcome", "fallback", "Key",
 	// Members and parameters that only callers set: see brought_test.go.
-	"Accept", "Fallback.Parameters.ParallelToolCalls", "Fallback.Parameters.Logprobs", "Parameters.ParallelToolCalls", "Parameters.Logprobs",
+	"Accept", "Versions", "Fallback.Parameters.ParallelToolCalls", "Fallback.Parameters.Logprobs", "Parameters.ParallelToolCalls", "Parameters.Logprobs",
 }
 
 // wired is the result of an endpoint's definition.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
@@ -51,7 +52,24 @@ func (q *asked) admit() *wire.Error {
 		return err
 	}
 	distinctCalls(request.Turns)
-	return q.checkBrought(q.endpoint, request)
+	if err := q.checkBrought(q.endpoint, request); err != nil || request.Version == "" {
+		return err
+	}
+	variant, ok := q.endpoint.Versions[request.Endpoint][request.Version]
+	if !ok {
+		return wire.Errorf(wire.InvalidRequest, "prompt.version", "\"prompt.version\" is %q, for which the endpoint of %s names no variant. Leave it out, or write into the endpoint's file: %s", printable(request.Version), printable(request.Endpoint), aliasLine(request))
+	}
+	request.Variant = variant
+	return nil
+}
+
+// aliasLine returns the line of an endpoint's file that maps a prompt of OpenAI's.
+func aliasLine(request *dialect.Call) string {
+	id := printable(request.Endpoint)
+	if request.Version == "" {
+		return "aliases: [ " + id + " ]"
+	}
+	return fmt.Sprintf("aliases: [ { id: %s, versions: { %q: VARIANT } } ]", id, printable(request.Version))
 }
 
 // plan is the outcome of the tables for a request for an endpoint: the targets of the call
@@ -117,7 +135,7 @@ func (q asked) choose(e *evaluation) (plan, *wire.Error) {
 		p.policy = q.endpoint.Policy(p.chosen)
 	}
 	if err := e.bindVariables(prompt, p.variant); err != nil {
-		return p, err
+		return p, ofPrompt(err, q.brought)
 	}
 	targets, err := merged(q.workspace.targets(q.snapshot, p.policy, p.variant), q.brought)
 	if err != nil {
@@ -135,6 +153,9 @@ func (q asked) choose(e *evaluation) (plan, *wire.Error) {
 // unknownEndpoint returns the error for a key that no endpoint has. OpenAI's clients
 // name it as a model, and know the error by its code.
 func unknownEndpoint(request *dialect.Call) *wire.Error {
+	if request.EndpointParam == "prompt.id" {
+		return wire.Errorf(wire.ModelNotFound, "prompt.id", "There is no endpoint for the prompt %s. Write into the file of the one that answers it: %s", printable(request.Endpoint), aliasLine(request))
+	}
 	if request.EndpointParam == "model" {
 		return wire.Errorf(wire.ModelNotFound, "model", "There is no endpoint %s, which the model names. GET /v1/models lists those that there are.", printable(request.Endpoint))
 	}

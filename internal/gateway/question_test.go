@@ -17,6 +17,7 @@ import (
 var notAsked = map[string]string{
 	"Endpoint":      "the endpoint's key and version are asked",
 	"Variant":       "the prompt's variant is asked",
+	"Version":       "the variant that it stands for is asked",
 	"EndpointParam": "where the caller wrote it changes no answer",
 	"Stream":        "whole and streamed answers are shared",
 	"RemoteConfigs": "their values go beside the answer",

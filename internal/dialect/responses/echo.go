@@ -49,6 +49,9 @@ func appendEcho(dst []byte, body *fastjson.Object) []byte {
 	member("top_logprobs", body.Get("top_logprobs"), "0")
 	member("top_p", body.Get("top_p"), "null")
 	dst = append(dst, `,"truncation":"disabled"`...)
+	if prompt := body.Get("prompt"); !wire.IsNull(prompt) {
+		member("prompt", prompt, "null")
+	}
 	if user := body.Get("user"); !wire.IsNull(user) {
 		member("user", user, "null")
 	}

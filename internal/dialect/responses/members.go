@@ -17,14 +17,14 @@ const (
 // members are the members of OpenAI's API, and our own, which clients send as
 // extra_body.
 var members = openai.NewMembers([]openai.Member[*parser]{
-	{Path: "model", Fate: dialect.Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", Read: (*parser).Model},
+	{Path: "model", Fate: dialect.Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", Read: (*parser).model},
 	{Path: "input", Fate: dialect.Forwarded, Note: "The conversation, placed where the prompt has its history. An empty text is none.", Read: (*parser).input},
 	{Path: "instructions", Fate: dialect.Forwarded, Note: "A system message before the conversation, which needs accept.system.", Read: (*parser).instructions},
 	{Path: "stream", Fate: dialect.Mapped, Note: "true asks for server-sent events.", Read: (*parser).Stream},
 	{Path: "stream_options", Fate: dialect.Mapped, Note: "An object."},
 	{Path: "stream_options.include_obfuscation", Fate: dialect.Ignored, Note: "There is none. false has its meaning, and is not named.", Read: (*parser).Obfuscation},
 	{Path: "context", Fate: dialect.Mapped, Note: "An object that the rules match on. " + noteExtra, Read: (*parser).Context},
-	{Path: "variables", Fate: dialect.Mapped, Note: "An object with the prompt's variables. " + noteExtra, Read: (*parser).Variables},
+	{Path: "variables", Fate: dialect.Mapped, Note: "An object with the prompt's variables. " + noteExtra, Read: (*parser).variables},
 	{Path: "metadata", Fate: dialect.Mapped, Note: "An object that the trace keeps. Without context it is what the rules match on, too.", Read: (*parser).Metadata},
 	{Path: "safety_identifier", Fate: dialect.Mapped, Note: "Metadata of the trace, as user.", Read: (*parser).User},
 	{Path: "user", Fate: dialect.Mapped, Note: "As safety_identifier. Where both are sent user is ignored.", Read: (*parser).User},
@@ -60,7 +60,7 @@ var members = openai.NewMembers([]openai.Member[*parser]{
 	{Path: "prompt_cache_retention", Fate: dialect.Ignored, Note: noteSet},
 	{Path: "previous_response_id", Fate: dialect.Refused, Note: noteStateless},
 	{Path: "conversation", Fate: dialect.Refused, Note: noteStateless},
-	{Path: "prompt", Fate: dialect.Refused, Note: "The endpoint has a prompt of its own, which variables fill."},
+	{Path: "prompt", Fate: dialect.Mapped, Note: "In place of model: `id` names an endpoint, `version` one of its prompt's variants by the endpoint's aliases, `variables` are texts that fill the prompt. See [below](#openais-reusable-prompts).", Read: (*parser).prompt},
 	{Path: "context_management", Fate: dialect.Refused, Note: noteHistory},
 	{Path: "access_programs", Fate: dialect.Refused, Note: "They are OpenAI's own."},
 	{Path: "image", Fate: dialect.Refused, Note: "Images pass as they are."},

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"reflect"
 	"strings"
@@ -215,38 +216,47 @@ func TestMembersAreRefused(t *testing.T) {
 		`{"model":"a b"}`:     `model is "a b", but must be the key`,
 		`{"model":"a@"}`:      `model is "a@"`,
 		`{"model":"m","x":1}`: `x is not known`,
-		`{"model":"m","text.format":{"type":"text"}}`:                          `text.format is not known`,
-		`{"model":"m","store":true}`:                                           `store must be false. The gateway keeps no answer`,
-		`{"model":"m","store":""}`:                                             `store must be false`,
-		`{"model":"m","background":true}`:                                      `background must be false`,
-		`{"model":"m","previous_response_id":"resp_1"}`:                        `previous_response_id is not accepted. The gateway keeps no answer: send the whole conversation`,
-		`{"model":"m","conversation":"conv_1"}`:                                `conversation is not accepted`,
-		`{"model":"m","prompt":{"id":"p"}}`:                                    `prompt is not accepted`,
-		`{"model":"m","moderation":{}}`:                                        `moderation is not accepted`,
-		`{"model":"m","context_management":[]}`:                                `context_management is not accepted`,
-		`{"model":"m","truncation":"auto"}`:                                    `truncation must be disabled`,
-		`{"model":"m","reasoning":"low"}`:                                      `reasoning must be an object`,
-		`{"model":"m","reasoning":{"mode":"pro"}}`:                             `reasoning.mode must be standard`,
-		`{"model":"m","reasoning":{"effort":"x"}}`:                             `reasoning.effort is "x"`,
-		`{"model":"m","reasoning":{"x":1}}`:                                    `reasoning.x is not known`,
-		`{"model":"m","text":{"verbosity":"low"}}`:                             `text.verbosity must be`,
-		`{"model":"m","text":{"format":{"type":"x"}}}`:                         `text.format.type is "x"`,
-		`{"model":"m","stream":1}`:                                             `stream must be true or false`,
-		`{"model":"m","stream_options":{"include_usage":true}}`:                `stream_options.include_usage is not known`,
-		`{"model":"m","max_output_tokens":0}`:                                  `max_output_tokens must be a whole number`,
-		`{"model":"m","top_logprobs":21}`:                                      `top_logprobs must be a whole number`,
-		`{"model":"m","temperature":"a"}`:                                      `temperature must be a number`,
-		`{"model":"m","service_tier":"flex"}`:                                  `service_tier must be`,
-		`{"model":"m","include":["x"]}`:                                        `include[0] must be one of`,
-		`{"model":"m","include":"x"}`:                                          `include must be an array`,
-		`{"model":"m","user":1}`:                                               `user must be a string`,
-		`{"model":"m","safety_identifier":"` + strings.Repeat("a", 513) + `"}`: `safety_identifier has 513 bytes`,
-		`{"model":"m","tools":[{"type":"web_search"}]}`:                        `tools[0].type is "web_search"`,
-		`{"model":"m","tools":[{"type":"custom","name":"f"}]}`:                 `tools[0].type is "custom"`,
-		`{"model":"m","tool_choice":{"type":"mcp"}}`:                           `tool_choice.type is "mcp"`,
-		`{"model":"m","context":1}`:                                            `context must be an object`,
-		`{"model":"m","variables":1}`:                                          `variables must be an object`,
-		`{"model":"m","metadata":1}`:                                           `metadata must be an object`,
+		`{"model":"m","text.format":{"type":"text"}}`:                                    `text.format is not known`,
+		`{"model":"m","store":true}`:                                                     `store must be false. The gateway keeps no answer`,
+		`{"model":"m","store":""}`:                                                       `store must be false`,
+		`{"model":"m","background":true}`:                                                `background must be false`,
+		`{"model":"m","previous_response_id":"resp_1"}`:                                  `previous_response_id is not accepted. The gateway keeps no answer: send the whole conversation`,
+		`{"model":"m","conversation":"conv_1"}`:                                          `conversation is not accepted`,
+		`{"model":"m","prompt":"p"}`:                                                     `prompt must be an object`,
+		`{"model":"m","prompt":{}}`:                                                      `prompt.id is required`,
+		`{"prompt":{"id":"p@en"}}`:                                                       `prompt.id is "p@en", but must be an alias`,
+		`{"prompt":{"id":"p","x":1}}`:                                                    `prompt.x is not known`,
+		`{"prompt":{"id":"p","version":3}}`:                                              `prompt.version must be a string`,
+		`{"prompt":{"id":"p","variables":[]}}`:                                           `prompt.variables must be an object`,
+		`{"prompt":{"id":"p","variables":{"a":{"type":"input_image","image_url":"x"}}}}`: `prompt.variables.a.type must be input_text: a prompt's variable is a text`,
+		`{"prompt":{"id":"p","variables":{"a":{"b":1}}}}`:                                `prompt.variables.a.type must be input_text`,
+		`{"prompt":{"id":"p","variables":{"a":{"type":"input_text"}}}}`:                  `prompt.variables.a.text is required`,
+		`{"variables":{"a":"b"},"prompt":{"id":"p"}}`:                                    `variables can't stand beside prompt. Send prompt.variables`,
+		`{"model":"m","moderation":{}}`:                                                  `moderation is not accepted`,
+		`{"model":"m","context_management":[]}`:                                          `context_management is not accepted`,
+		`{"model":"m","truncation":"auto"}`:                                              `truncation must be disabled`,
+		`{"model":"m","reasoning":"low"}`:                                                `reasoning must be an object`,
+		`{"model":"m","reasoning":{"mode":"pro"}}`:                                       `reasoning.mode must be standard`,
+		`{"model":"m","reasoning":{"effort":"x"}}`:                                       `reasoning.effort is "x"`,
+		`{"model":"m","reasoning":{"x":1}}`:                                              `reasoning.x is not known`,
+		`{"model":"m","text":{"verbosity":"low"}}`:                                       `text.verbosity must be`,
+		`{"model":"m","text":{"format":{"type":"x"}}}`:                                   `text.format.type is "x"`,
+		`{"model":"m","stream":1}`:                                                       `stream must be true or false`,
+		`{"model":"m","stream_options":{"include_usage":true}}`:                          `stream_options.include_usage is not known`,
+		`{"model":"m","max_output_tokens":0}`:                                            `max_output_tokens must be a whole number`,
+		`{"model":"m","top_logprobs":21}`:                                                `top_logprobs must be a whole number`,
+		`{"model":"m","temperature":"a"}`:                                                `temperature must be a number`,
+		`{"model":"m","service_tier":"flex"}`:                                            `service_tier must be`,
+		`{"model":"m","include":["x"]}`:                                                  `include[0] must be one of`,
+		`{"model":"m","include":"x"}`:                                                    `include must be an array`,
+		`{"model":"m","user":1}`:                                                         `user must be a string`,
+		`{"model":"m","safety_identifier":"` + strings.Repeat("a", 513) + `"}`:           `safety_identifier has 513 bytes`,
+		`{"model":"m","tools":[{"type":"web_search"}]}`:                                  `tools[0].type is "web_search"`,
+		`{"model":"m","tools":[{"type":"custom","name":"f"}]}`:                           `tools[0].type is "custom"`,
+		`{"model":"m","tool_choice":{"type":"mcp"}}`:                                     `tool_choice.type is "mcp"`,
+		`{"model":"m","context":1}`:                                                      `context must be an object`,
+		`{"model":"m","variables":1}`:                                                    `variables must be an object`,
+		`{"model":"m","metadata":1}`:                                                     `metadata must be an object`,
 	} {
 		_, err := parse(t, body)
 		if err == nil {
@@ -261,7 +271,7 @@ func TestMembersAreRefused(t *testing.T) {
 }
 
 func TestMembersHaveTheirFate(t *testing.T) {
-	dialecttest.CheckFates(t, Dialect, members.List, []string{`1`, `"a"`, `"auto"`, `"disabled"`, `"standard"`, `"medium"`, `"low"`, `true`, `false`, `[]`, `{}`, `["message.output_text.logprobs"]`, `[{"type":"function","name":"f"}]`, `{"type":"text"}`, `{"a":1}`})
+	dialecttest.CheckFates(t, Dialect, members.List, []string{`1`, `"a"`, `"auto"`, `"disabled"`, `"standard"`, `"medium"`, `"low"`, `true`, `false`, `[]`, `{}`, `["message.output_text.logprobs"]`, `[{"type":"function","name":"f"}]`, `{"type":"text"}`, `{"a":1}`, `{"id":"a"}`})
 }
 
 // TestMembersAreOpenAIs holds that the table has all members of OpenAI's library.
@@ -439,6 +449,32 @@ func BenchmarkParse(b *testing.B) {
 	for range b.N {
 		if _, _, err := Dialect.Parse(r); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestPrompts: a prompt of OpenAI's names the endpoint, a version and variables.
+func TestPrompts(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"prompt":{"id":"pmpt_1"}}`: "pmpt_1  null []",
+		`{"prompt":{"id":"pmpt_1","version":"3","variables":{"a":"b","n":1,"c":{"type":"input_text","text":"d"}}},"model":"gpt-5@x y","input":"Hi"}`: `pmpt_1 3 {"a":"b","n":1,"c":"d"} [model]`,
+		`{"model":["ignored"],"prompt":{"variables":null,"version":null,"id":"p"}}`:                                                                  "p  null [model]",
+		`{"model":"m","prompt":null,"variables":{"a":"b"}}`:                                                                                          `m  {"a":"b"} []`,
+	} {
+		c, w, err := Dialect.Parse(dialecttest.Request(t, body))
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+			continue
+		}
+		variables := "null"
+		if c.Variables != nil {
+			variables = c.Variables.String()
+		}
+		if got := fmt.Sprint(c.Endpoint, " ", c.Version, " ", variables, " ", c.Ignored); got != want || c.Variant != "" {
+			t.Errorf("%s\n%s\nwant %s", body, got, want)
+		}
+		if echo := string(w.(*writer).rest); strings.Contains(echo, `"prompt":{`) != (c.EndpointParam == "prompt.id") {
+			t.Errorf("%s: %s is repeated", c.EndpointParam, echo)
 		}
 	}
 }
