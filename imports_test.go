@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 97_320
-	maxTests   = 106_420
+	maxProduct = 98_120
+	maxTests   = 107_220
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -105,7 +105,7 @@ var maxLines = map[string]int{
 	"internal/command":             5760,
 	"internal/configpath":          40,
 	"internal/definition":          7900,
-	"internal/dialect":             480,
+	"internal/dialect":             500,
 	"internal/dialect/chat":        400,
 	"internal/dialect/dialecttest": 270,
 	"internal/dialect/messages":    1420,

@@ -25,6 +25,9 @@ type Accept struct {
 	System bool
 	// Variants permits callers to name a variant of the prompt, as KEY@VARIANT.
 	Variants bool
+	// RefuseUnknown refuses members that the gateway does not know. They are ignored
+	// otherwise.
+	RefuseUnknown bool
 	// MaxBodySize bounds a request's body in bytes; 0: see BodyLimit.
 	MaxBodySize int64
 
@@ -52,7 +55,7 @@ func (a *Accept) BodyLimit(workspace int64) int64 {
 }
 
 // acceptMembers are the members of accept.
-var acceptMembers = []string{"history", "tools", "system", "variants", "parameters", "max_body_size"}
+var acceptMembers = []string{"history", "tools", "system", "variants", "parameters", "unknown", "max_body_size"}
 
 // acceptable is a parameter that callers may set.
 type acceptable struct {
@@ -203,9 +206,18 @@ func (e *Endpoint) decodeAccept(n *document.Node, errs *document.Errors) {
 	if m := n.Get("parameters"); m != nil {
 		a.parameters = decodeCeilings(m, errs)
 	}
+	if m := n.Get("unknown"); m != nil {
+		a.RefuseUnknown = refuses(m, "unknown", errs)
+	}
 	if m := n.Get("max_body_size"); m != nil {
 		a.MaxBodySize, _ = readSize(m, "max_body_size", maxAcceptedBody, errs)
 	}
+}
+
+// refuses reads whether a thing that has no effect is refused, or ignored.
+func refuses(n *document.Node, what string, errs *document.Errors) bool {
+	word, _ := n.ReadWord(errs, what, "ignore", "refuse")
+	return word == "refuse"
 }
 
 // checkHistory checks that the caller's messages have a place in each variant where the
@@ -474,6 +486,9 @@ func (a *Accept) content() any {
 			parameters[name] = ceiling.content()
 		}
 		c["parameters"] = parameters
+	}
+	if a.RefuseUnknown {
+		c["unknown"] = "refuse"
 	}
 	if a.MaxBodySize > 0 {
 		c["max_body_size"] = a.MaxBodySize

@@ -87,9 +87,11 @@ func TestAcceptMembers(t *testing.T) {
 		"{ max_body_size: 2MiB }": {MaxBodySize: 2 << 20},
 		"{ history: true, system: true, tools: true, variants: true, max_body_size: 500kB }": {History: true, System: true, Tools: true, Variants: true, MaxBodySize: 500_000},
 		"{ history: false, max_body_size: 67108864 }":                                        {MaxBodySize: 64 << 20},
+		"{ unknown: refuse }": {RefuseUnknown: true},
+		"{ unknown: ignore }": {},
 	} {
 		a, errs := accepting(t, text)
-		if a.History != want.History || a.Tools != want.Tools || a.System != want.System || a.Variants != want.Variants || a.MaxBodySize != want.MaxBodySize || errs.Len() > 0 {
+		if a.History != want.History || a.Tools != want.Tools || a.System != want.System || a.Variants != want.Variants || a.MaxBodySize != want.MaxBodySize || a.RefuseUnknown != want.RefuseUnknown || errs.Len() > 0 {
 			t.Errorf("%s: %+v, %v", text, a, errs.Err())
 		}
 	}
@@ -121,6 +123,8 @@ func TestAcceptMistakes(t *testing.T) {
 		"{ parameters: { stop: ..2 } }":             `e.yaml:1:31: stop must be true or false, this is "..2"`,
 		"{ parameters: { reasoning_effort: hig } }": `e.yaml:1:43: reasoning_effort must be one of none, minimal, low, medium, high, xhigh, max, this is "hig": did you mean "high"?`,
 		"{ parameters: { reasoning_effort: [] } }":  "e.yaml:1:43: what is accepted of reasoning_effort must be true, or one of none, minimal, low, medium, high, xhigh, max at least",
+		"{ unknown: refused }":                      `e.yaml:1:20: unknown must be one of ignore, refuse, this is "refused": did you mean "refuse"?`,
+		"{ unknown: true }":                         `e.yaml:1:20: unknown must be one of ignore, refuse, this is "true"`,
 		"{ max_body_size: 65MiB }":                  `e.yaml:1:26: max_body_size must be a number of bytes from 1 to 64MiB such as 500kB, 64KiB or 1.5MiB, this is "65MiB"`,
 		"{ max_body_size: 0 }":                      `e.yaml:1:26: max_body_size must be a number of bytes from 1 to 64MiB such as 500kB, 64KiB or 1.5MiB, this is "0"`,
 		"{ max_body_size: \"1,5MiB\" }":             `e.yaml:1:26: max_body_size must be a number of bytes from 1 to 64MiB such as 500kB, 64KiB or 1.5MiB, this is "1,5MiB"`,

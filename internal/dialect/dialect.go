@@ -57,8 +57,13 @@ type Call struct {
 	// paths.
 	Parameters providers.Parameters
 	Given      []Given
-	// Ignored are the paths of members that have no effect, for HeaderIgnored.
-	Ignored []string
+	// Ignored are the paths of members that have no effect, for HeaderIgnored. Past
+	// maxIgnored paths Ignore counts them alone.
+	Ignored     []string
+	MoreIgnored int
+	// Unknown is the path of the first ignored member that the API does not have; empty:
+	// there is none.
+	Unknown string
 	// User is the caller's own user, for the trace's metadata; empty: none. UserParam
 	// is the path of the member that has it.
 	User, UserParam string
@@ -70,6 +75,27 @@ func (c *Call) Turn(i int) string {
 		return c.TurnParams[i]
 	}
 	return c.TurnsParam + "[" + strconv.Itoa(i) + "]"
+}
+
+// maxIgnored is how many paths a call keeps. HeaderIgnored has room for fewer.
+const maxIgnored = 256
+
+// Ignore names a member that has no effect.
+func (c *Call) Ignore(path string) {
+	if len(c.Ignored) >= maxIgnored {
+		c.MoreIgnored++
+		return
+	}
+	c.Ignored = append(c.Ignored, path)
+}
+
+// IgnoreUnknown names a member that no table has. It has no effect, so that an app may
+// send what its API gets next; an endpoint may refuse it.
+func (c *Call) IgnoreUnknown(path string) {
+	if c.Unknown == "" {
+		c.Unknown = path
+	}
+	c.Ignore(path)
 }
 
 // Given is a parameter that the caller sets: tools, tool_choice, or one by its name in

@@ -19,6 +19,9 @@ const (
 	Ignored   Fate = "ignored"   // has no effect, and is named in the header Cadenza-Ignored
 )
 
+// NotKnown returns the error of a member that no table has, where it is refused.
+func NotKnown(path string) *wire.Error { return Wrong(path, "is not known. Leave it out.") }
+
 // Wrong returns the error of the value at a path. Its message begins with the path.
 func Wrong(path, format string, args ...any) *wire.Error {
 	return &wire.Error{Code: wire.InvalidRequest, Param: path, Message: strconv.Quote(path) + " " + fmt.Sprintf(format, args...)}

@@ -40,6 +40,9 @@ func (in *incoming) checkBrought(endpoint *definition.Endpoint, request *dialect
 			return notAccepted(where+".role", "is "+role+", which "+definition.NotAccepted("system: true"))
 		}
 	}
+	if accept.RefuseUnknown && request.Unknown != "" {
+		return dialect.NotKnown(request.Unknown)
+	}
 	for _, given := range request.Given {
 		if problem := accept.Check(given.Name, &request.Parameters); problem != "" {
 			return notAccepted(given.Param, problem)
@@ -150,7 +153,7 @@ func setParameter(to, from *providers.Parameters, name string) {
 // pin unseals the opaque data in the caller's messages. Only the target that made such
 // data understands it. So if the target that made the newest data is among targets, pin
 // returns this target alone; pinned reports whether it left out others. It removes the
-// data of other targets from the messages, and adds their paths to request.Ignored.
+// data of other targets from the messages, and names their paths as ignored.
 func pin(sealer dialect.Sealer, targets []invoke.Target, request *dialect.Call) (to []invoke.Target, pinned bool) {
 	made := unseal(sealer, request.Turns)
 	at := -1
@@ -172,7 +175,7 @@ func pin(sealer dialect.Sealer, targets []invoke.Target, request *dialect.Call) 
 			if request.TurnParams == nil {
 				where += ".reasoning_details"
 			}
-			request.Ignored = append(request.Ignored, where)
+			request.Ignore(where)
 		}
 	}
 	for i := range request.Turns {
@@ -341,23 +344,18 @@ func noteBrought(notes []string, request *dialect.Call) []string {
 	return notes
 }
 
-// nameIgnored sets the header that lists the ignored members of the request.
-func (in *incoming) nameIgnored(paths []string) {
-	if len(paths) > 0 {
-		in.w.Header()[wire.HeaderIgnored] = []string{wire.Ignored(paths)}
-	}
-}
-
-// leftOut returns the paths of the members that had no effect: request.Ignored, and the
-// caller's parameters that the answering provider lacks. names are these parameters.
-func leftOut(request *dialect.Call, names []string) []string {
+// nameIgnored sets the header that lists the ignored members of the request, and the
+// caller's parameters that the answering provider lacks. lacking are these parameters.
+func (in *incoming) nameIgnored(request *dialect.Call, lacking ...string) {
 	paths := request.Ignored
 	for _, given := range request.Given {
-		if slices.Contains(names, given.Name) {
+		if slices.Contains(lacking, given.Name) {
 			paths = append(paths, given.Param)
 		}
 	}
-	return paths
+	if len(paths) > 0 {
+		in.w.Header()[wire.HeaderIgnored] = []string{wire.Ignored(paths, request.MoreIgnored)}
+	}
 }
 
 // addUser copies the request's user into the metadata. If the metadata has another user
@@ -368,7 +366,7 @@ func (in *incoming) addUser(request *dialect.Call) {
 	}
 	if user := in.metadata.Get("user"); user != nil {
 		if user.Type() != fastjson.TypeString || string(user.GetStringBytes()) != request.User {
-			request.Ignored = append(request.Ignored, request.UserParam)
+			request.Ignore(request.UserParam)
 		}
 		return
 	}

@@ -174,9 +174,9 @@ func UnknownKeys(keys []MissingKey) string {
 }
 
 // Ignored returns the value of HeaderIgnored: the paths of members, without those that
-// have characters that are not visible ASCII.
-func Ignored(paths []string) string {
-	var list headerList
+// have characters that are not visible ASCII. There are more members without a path.
+func Ignored(paths []string, more int) string {
+	list := headerList{left: more}
 	for _, path := range paths {
 		list.add(visibleASCII(path) && !strings.Contains(path, ","), "", path)
 	}

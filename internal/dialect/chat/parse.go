@@ -93,7 +93,7 @@ func (p *parser) streamOptions(v *fastjson.Value) *wire.Error {
 		case "include_obfuscation":
 			err = p.Obfuscation(v)
 		default:
-			err = openai.At("stream_options").Unknown(key)
+			openai.At("stream_options").Unknown(p.Call, key)
 		}
 	})
 	return err

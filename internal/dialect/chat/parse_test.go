@@ -90,10 +90,10 @@ func TestRefused(t *testing.T) {
 		`{"model":"a","store":1}`:                                   `store: "store" must be true or false, not a number.`,
 		`{"model":"a","messages":[{"role":"function"}]}`:            `messages[0].role: "messages[0].role" is "function", a role that OpenAI has replaced. Send the role tool with tool_call_id, after a message of the assistant with tool_calls.`,
 		`{"model":"a","stream":true,"stream":false}`:                `stream: The member "stream" appears more than once in its object. Send it once.`,
-		`{"model":"a","tool_choice":{"type":"function","name":""}}`: `tool_choice.name: "tool_choice.name" is not known. Leave it out.`,
+		`{"model":"a","tool_choice":{"type":"function","name":""}}`: `tool_choice.function: "tool_choice.function" is required: an object.`,
 	} {
-		_, _, err := parse(t, in)
-		if err == nil {
+		c, _, err := parse(t, in)
+		if err = dialecttest.Strict(c, err); err == nil {
 			t.Errorf("%s is not refused", in)
 		} else if got := err.Param + ": " + err.Message; got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", in, got, want)

@@ -34,6 +34,14 @@ func Request(t testing.TB, body string) *wire.Request {
 	return r
 }
 
+// Strict returns the error of a call as an endpoint has it that refuses what is not known.
+func Strict(c *dialect.Call, err *wire.Error) *wire.Error {
+	if err == nil && c.Unknown != "" {
+		return dialect.NotKnown(c.Unknown)
+	}
+	return err
+}
+
 // Describe returns the turns of a call in a short form, each with its path.
 func Describe(c *dialect.Call) string {
 	var b strings.Builder

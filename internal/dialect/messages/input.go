@@ -56,9 +56,7 @@ func (p *parser) message(index int, at *openai.Path, v *fastjson.Value) *wire.Er
 	if err != nil {
 		return err
 	}
-	if err := openai.Only(at, o, "role", "content"); err != nil {
-		return err
-	}
+	openai.Others(p.Call, at, o, "role", "content")
 	role, content := openai.Text(o.Get("role")), o.Get("content")
 	if role != "user" && role != "assistant" && role != "system" {
 		return at.Member("role").Wrong("must be user, assistant or system.")
@@ -417,9 +415,9 @@ func (p *parser) image(at *openai.Path, o *fastjson.Object, m *providers.Media) 
 		default:
 			return at.Member("source.media_type").Wrong("must be image/png, image/jpeg, image/gif or image/webp.")
 		}
-		return data(at, source, m)
+		return p.data(at, source, m)
 	case "url":
-		return url(at, source, m)
+		return p.url(at, source, m)
 	case "file":
 		return notHeld(at)
 	default:
@@ -457,9 +455,9 @@ func (p *parser) document(at *openai.Path, o *fastjson.Object) *wire.Error {
 				return at.Member("source.media_type").Wrong("must be application/pdf.")
 			}
 			part.Media.Type = "application/pdf"
-			err = data(at, source, &part.Media)
+			err = p.data(at, source, &part.Media)
 		case "url":
-			err = url(at, source, &part.Media)
+			err = p.url(at, source, &part.Media)
 		case "file":
 			err = notHeld(at)
 		default:
@@ -472,9 +470,7 @@ func (p *parser) document(at *openai.Path, o *fastjson.Object) *wire.Error {
 		if openai.Text(source.Get("media_type")) != "text/plain" {
 			return at.Member("source.media_type").Wrong("must be text/plain.")
 		}
-		if err := openai.Only(at.Member("source"), source, "type", "media_type", "data"); err != nil {
-			return err
-		}
+		openai.Others(p.Call, at.Member("source"), source, "type", "media_type", "data")
 		text := source.Get("data")
 		if text == nil || text.Type() != fastjson.TypeString {
 			return at.Member("source.data").Wrong("must be a string.")
@@ -482,9 +478,7 @@ func (p *parser) document(at *openai.Path, o *fastjson.Object) *wire.Error {
 		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: openai.Text(text)})
 		return nil
 	}
-	if err := openai.Only(at.Member("source"), source, "type", "content"); err != nil {
-		return err
-	}
+	openai.Others(p.Call, at.Member("source"), source, "type", "content")
 	content := source.Get("content")
 	if content == nil {
 		return at.Member("source.content").Wrong("is required: a string or an array of blocks.")
@@ -501,10 +495,8 @@ func (p *parser) document(at *openai.Path, o *fastjson.Object) *wire.Error {
 	return err
 }
 
-func data(at *openai.Path, source *fastjson.Object, m *providers.Media) *wire.Error {
-	if err := openai.Only(at.Member("source"), source, "type", "media_type", "data"); err != nil {
-		return err
-	}
+func (p *parser) data(at *openai.Path, source *fastjson.Object, m *providers.Media) *wire.Error {
+	openai.Others(p.Call, at.Member("source"), source, "type", "media_type", "data")
 	v := source.Get("data")
 	if v == nil || v.Type() != fastjson.TypeString {
 		return at.Member("source.data").Wrong("must be a string: base64.")
@@ -513,10 +505,8 @@ func data(at *openai.Path, source *fastjson.Object, m *providers.Media) *wire.Er
 	return openai.Base64(at.Member("source.data"), m.Data)
 }
 
-func url(at *openai.Path, source *fastjson.Object, m *providers.Media) (err *wire.Error) {
-	if err := openai.Only(at.Member("source"), source, "type", "url"); err != nil {
-		return err
-	}
+func (p *parser) url(at *openai.Path, source *fastjson.Object, m *providers.Media) (err *wire.Error) {
+	openai.Others(p.Call, at.Member("source"), source, "type", "url")
 	*m, err = openai.MediaURL(at.Member("source.url"), openai.Text(source.Get("url")))
 	return err
 }
@@ -525,8 +515,7 @@ func notHeld(at *openai.Path) *wire.Error {
 	return at.Member("source").Wrong("is a file that Anthropic holds, which the gateway can't read. Send its URL or its data in base64.")
 }
 
-// only refuses the members of a block that are not among names. Known
-// members without an effect are ignored.
+// only names the members of a block that are not among names: they have no effect.
 func (p *parser) only(at *openai.Path, o *fastjson.Object, names ...string) (err *wire.Error) {
 	o.Visit(func(key []byte, v *fastjson.Value) {
 		if err != nil || v.Type() == fastjson.TypeNull {
@@ -551,7 +540,7 @@ func (p *parser) other(at *openai.Path, key []byte, v *fastjson.Value) *wire.Err
 	case name == "caller":
 		return at.Member(name).Wrong("must be {\"type\":\"direct\"}: no program calls tools here.")
 	default:
-		return at.Unknown(key)
+		at.Unknown(p.Call, key)
 	}
 	return nil
 }

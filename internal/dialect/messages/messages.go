@@ -127,7 +127,7 @@ func (p *parser) thinking(v *fastjson.Value) *wire.Error {
 		case name == "budget_tokens", name == "display":
 			p.Ignore("thinking." + name)
 		default:
-			err = at.Unknown(key)
+			at.Unknown(p.Call, key)
 		}
 	})
 	return err
@@ -164,9 +164,7 @@ func format(path string) func(p *parser, v *fastjson.Value) *wire.Error {
 		if kind := openai.Text(o.Get("type")); kind != "json_schema" {
 			return at.Member("type").Wrong("is %q, but must be json_schema.", wire.Clip(kind))
 		}
-		if err := openai.Only(at, o, "type", "schema"); err != nil {
-			return err
-		}
+		openai.Others(p.Call, at, o, "type", "schema")
 		if p.Call.Parameters.ResponseFormat != nil {
 			return at.Wrong("is there twice: output_format is an older name of output_config.format. Send one of them.")
 		}
@@ -194,9 +192,6 @@ func (p *parser) contextManagement(v *fastjson.Value) *wire.Error {
 	at := openai.At(name)
 	o, err := openai.Object(at, v)
 	if err != nil {
-		return err
-	}
-	if err := openai.Only(at, o, "edits"); err != nil {
 		return err
 	}
 	if edits := o.Get("edits"); !wire.IsNull(edits) {

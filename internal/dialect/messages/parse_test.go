@@ -215,7 +215,6 @@ func TestMembersAreRefused(t *testing.T) {
 		`"service_tier":"priority"`:        `service_tier must be "auto" or "standard_only"`,
 		`"speed":"fast"`:                   `speed is not accepted. Have the endpoint's definition`,
 		`"context_management":1`:           `context_management must be an object`,
-		`"context_management":{"x":1}`:     `context_management.x is not known`,
 		`"context_management":{"edits":1}`: `context_management.edits must be an array`,
 		`"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"},{"type":"clear_tool_uses_20250919"}]}`: `context_management.edits[1] must be`,
 		`"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}}]}`:       `context_management.edits[0] must be`,
@@ -254,8 +253,8 @@ func TestMembersAreRefused(t *testing.T) {
 func refuses(t *testing.T, members map[string]string) {
 	t.Helper()
 	for body, want := range members {
-		_, err := parse(t, `{"model":"m",`+body+`}`)
-		if err == nil {
+		call, err := parse(t, `{"model":"m",`+body+`}`)
+		if err = dialecttest.Strict(call, err); err == nil {
 			t.Errorf("%s is taken", body)
 			continue
 		}

@@ -43,7 +43,7 @@ func (p *parser) tool(at *openai.Path, v *fastjson.Value) (t providers.Tool, of 
 				err = at.Member(name).Wrong("must be [\"direct\"]: no program calls tools here.")
 			}
 		default:
-			err = at.Unknown(key)
+			at.Unknown(p.Call, key)
 		}
 	})
 	if err != nil {
@@ -81,9 +81,7 @@ func (p *parser) toolChoice(v *fastjson.Value) *wire.Error {
 	default:
 		return at.Member("type").Wrong("is %q, but must be auto, any, none or tool.", wire.Clip(kind))
 	}
-	if err := openai.Only(at, o, names...); err != nil {
-		return err
-	}
+	openai.Others(p.Call, at, o, names...)
 	p.Call.Parameters.ToolChoice = choice
 	p.Given("tool_choice", "tool_choice")
 	if one := o.Get("disable_parallel_tool_use"); !wire.IsNull(one) {

@@ -54,7 +54,14 @@ func parseBrought(c *dialect.Call, brought [4]*fastjson.Value) *wire.Error {
 	if err := r.ToolChoice(brought[2]); err != nil {
 		return err
 	}
-	return openai.Parameters(openai.At("parameters"), brought[3], c)
+	if err := openai.Parameters(openai.At("parameters"), brought[3], c); err != nil {
+		return err
+	}
+	if c.Unknown != "" {
+		// No library of others adds members to our own API: they are mistakes.
+		return dialect.NotKnown(c.Unknown)
+	}
+	return nil
 }
 
 var writers = sync.Pool{New: func() any { return new(writer) }}

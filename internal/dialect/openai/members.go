@@ -24,7 +24,7 @@ type Member[P any] struct {
 	Read func(p P, v *fastjson.Value) *wire.Error
 }
 
-// Members are all members that a dialect's requests may have. Any other is refused.
+// Members are all members that a dialect's requests may have. Any other is not known.
 type Members[P any] struct {
 	List []Member[P]
 	at   map[string]*Member[P]
@@ -63,7 +63,7 @@ func (all *Members[P]) Read(p P, c *dialect.Call, prefix string, o *fastjson.Obj
 		}
 		m := all.at[prefix+string(key)]
 		if m == nil || bytes.IndexByte(key, '.') >= 0 {
-			err = At(prefix + wire.Clip(string(key))).unknown()
+			c.IgnoreUnknown(prefix + wire.Clip(string(key)))
 			return
 		}
 		if m.Read != nil {
@@ -83,7 +83,7 @@ func (all *Members[P]) Read(p P, c *dialect.Call, prefix string, o *fastjson.Obj
 				err = dialect.Wrong(m.Path, "must be %s. %s", m.Only, m.Note)
 			}
 		case dialect.Ignored:
-			c.Ignored = append(c.Ignored, m.Path)
+			c.Ignore(m.Path)
 		case dialect.Refused:
 			err = dialect.Wrong(m.Path, "is not accepted. %s", m.Note)
 		}

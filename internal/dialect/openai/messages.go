@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -18,13 +19,13 @@ const (
 )
 
 // Messages reads the list of messages at a path, or nil if it is absent, null
-// or empty. It appends the paths of members without effect to ignored.
+// or empty. It names members without effect in c.
 //
 // Each tool call must be answered by a tool message before any other message follows,
 // and each tool message must answer a call, as in OpenAI's API
 // (https://platform.openai.com/docs/guides/function-calling): providers refuse any
 // other history.
-func Messages(at *Path, v *fastjson.Value, ignored *[]string) ([]providers.Message, *wire.Error) {
+func Messages(at *Path, v *fastjson.Value, c *dialect.Call) ([]providers.Message, *wire.Error) {
 	if wire.IsNull(v) {
 		return nil, nil
 	}
@@ -32,7 +33,7 @@ func Messages(at *Path, v *fastjson.Value, ignored *[]string) ([]providers.Messa
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	p := messageParser{ignored: ignored}
+	p := messageParser{call: c}
 	messages := make([]providers.Message, len(list))
 	for i, element := range list {
 		p.left = len(list) - i
@@ -63,9 +64,9 @@ func Messages(at *Path, v *fastjson.Value, ignored *[]string) ([]providers.Messa
 
 // messageParser reads messages in their order.
 type messageParser struct {
-	ignored *[]string
-	left    int              // messages that are not read yet
-	free    []providers.Part // memory for parts
+	call *dialect.Call
+	left int              // messages that are not read yet
+	free []providers.Part // memory for parts
 
 	caller   int              // index of the last message of the assistant
 	calls    []providers.Part // its tool calls
@@ -85,7 +86,7 @@ func (p *messageParser) alloc(n int) []providers.Part {
 }
 
 func (p *messageParser) ignore(at *Path, name string) {
-	*p.ignored = append(*p.ignored, at.Member(name).String())
+	p.call.Ignore(at.Member(name).String())
 }
 
 // answer finds the call that a tool message answers.
@@ -158,12 +159,16 @@ func (p *messageParser) message(at *Path, v *fastjson.Value, m *providers.Messag
 			if member.Type() != fastjson.TypeArray || len(member.GetArray()) > 0 {
 				p.ignore(at, string(key))
 			}
+		case name == "tool_call_id" && !assistant:
+			err = at.Member(name).Wrong("is of a message with the role tool.")
+		case name == "tool_calls" && len(member.GetArray()) > 0:
+			err = at.Member(name).Wrong("is of a message with the role assistant.")
 		case assistant && name == "function_call":
 			err = at.Member("function_call").Wrong("is of an API that OpenAI has replaced. Send tool_calls: [{\"id\":…,\"type\":\"function\",\"function\":{\"name\":…,\"arguments\":…}}].")
 		case assistant && name == "audio":
 			err = at.Member("audio").Wrong("names a sound that OpenAI keeps, which the gateway can't read. Send the answer's text as content.")
 		default:
-			err = at.Unknown(key)
+			at.Unknown(p.call, key)
 		}
 	})
 	switch {
@@ -247,24 +252,22 @@ func (p *messageParser) parts(to []providers.Part, at *Path, list []*fastjson.Va
 			part.Text, err = String(here.Member(kind), value)
 		case kind == "image_url" && (of == "user" || of == "tool"):
 			part.Kind = providers.PartImage
-			part.Media, err = image(here.Member("image_url"), value)
+			part.Media, err = image(p.call, here.Member("image_url"), value)
 		case kind == "input_audio" && of == "user":
 			part.Kind = providers.PartAudio
-			part.Media, err = Audio(here.Member("input_audio"), value)
+			part.Media, err = Audio(p.call, here.Member("input_audio"), value)
 		case kind == "file" && of == "user":
 			part.Kind = providers.PartFile
-			part.Media, err = file(here.Member("file"), value)
+			part.Media, err = file(p.call, here.Member("file"), value)
 		case kind == "image_url", kind == "input_audio", kind == "file", kind == "refusal":
 			err = here.Member("type").Wrong("is %q, which a message with the role %s can't have. It can have %s.", kind, of, partsOf(of))
 		default:
 			err = here.Member("type").Wrong("is %q, but a message with the role %s can have %s.", wire.Clip(kind), of, partsOf(of))
 		}
-		if err == nil {
-			err = p.only(here, o, cacheMarks, "type", kind)
-		}
 		if err != nil {
 			return nil, err
 		}
+		p.others(here, o, cacheMarks, "type", kind)
 		to = append(to, part)
 	}
 	return to, nil
@@ -283,25 +286,24 @@ func partsOf(role string) string {
 	return "text"
 }
 
-// only refuses the members of the object at a path that are not among names. The
-// ignored ones have no effect.
-func (p *messageParser) only(at *Path, o *fastjson.Object, ignored []string, names ...string) (err *wire.Error) {
+// others names the members of the object at a path that are not among names. Those in
+// known are no surprise.
+func (p *messageParser) others(at *Path, o *fastjson.Object, known []string, names ...string) {
 	o.Visit(func(key []byte, member *fastjson.Value) {
 		switch name := string(key); {
-		case err != nil || member.Type() == fastjson.TypeNull || slices.Contains(names, name):
-		case slices.Contains(ignored, name):
+		case member.Type() == fastjson.TypeNull || slices.Contains(names, name):
+		case slices.Contains(known, name):
 			p.ignore(at, name)
 		default:
-			err = at.Unknown(key)
+			at.Unknown(p.call, key)
 		}
 	})
-	return err
 }
 
 // cacheMarks are marks for OpenAI's cache, which have no effect.
 var cacheMarks = []string{"prompt_cache_breakpoint", "cache_control"}
 
-func image(at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
+func image(c *dialect.Call, at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
 	if v != nil && v.Type() == fastjson.TypeString {
 		return m, at.Wrong("must be an object, not a string. Send {\"url\":…}.")
 	}
@@ -309,9 +311,7 @@ func image(at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
 	if err != nil {
 		return m, err
 	}
-	if err = Only(at, o, "url", "detail"); err != nil {
-		return m, err
-	}
+	Others(c, at, o, "url", "detail")
 	address, err := String(at.Member("url"), o.Get("url"))
 	if err != nil {
 		return m, err
@@ -339,14 +339,12 @@ func Detail(at *Path, v *fastjson.Value) (string, *wire.Error) {
 }
 
 // Audio reads a sound: {"data":…,"format":…}.
-func Audio(at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
+func Audio(c *dialect.Call, at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
 	o, err := Object(at, v)
 	if err != nil {
 		return m, err
 	}
-	if err = Only(at, o, "data", "format"); err != nil {
-		return m, err
-	}
+	Others(c, at, o, "data", "format")
 	if m.Data, err = String(at.Member("data"), o.Get("data")); err != nil {
 		return m, err
 	}
@@ -361,7 +359,7 @@ func Audio(at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
 	return m, Base64(at.Member("data"), m.Data)
 }
 
-func file(at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
+func file(c *dialect.Call, at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
 	o, err := Object(at, v)
 	if err != nil {
 		return m, err
@@ -369,9 +367,7 @@ func file(at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
 	if !wire.IsNull(o.Get("file_id")) {
 		return m, at.Member("file_id").Wrong("names a file that OpenAI keeps, which the gateway can't read. Send file_data: data:application/pdf;base64,….")
 	}
-	if err = Only(at, o, "file_data", "filename", "file_id"); err != nil {
-		return m, err
-	}
+	Others(c, at, o, "file_data", "filename", "file_id")
 	data, err := String(at.Member("file_data"), o.Get("file_data"))
 	if err != nil {
 		return m, err
@@ -427,7 +423,7 @@ func (p *messageParser) assistant(at *Path, has *members, m *providers.Message) 
 		return nil
 	}
 	parts := p.alloc(len(details) + 1 + max(1, len(words.GetArray())) + 1 + len(calls))
-	if parts, err = thoughts(parts, at, has, details); err != nil {
+	if parts, err = p.thoughts(parts, at, has, details); err != nil {
 		return err
 	}
 	switch {
@@ -486,9 +482,7 @@ func (p *messageParser) toolCalls(to []providers.Part, at *Path, calls, details 
 		if kind := o.Get("type"); !wire.IsNull(kind) && Text(kind) != "function" {
 			return nil, here.Member("type").Wrong("must be \"function\": other tools can't be called through the gateway.")
 		}
-		if err := p.only(here, o, []string{"index"}, "id", "type", "function"); err != nil {
-			return nil, err
-		}
+		p.others(here, o, []string{"index"}, "id", "type", "function")
 		part := providers.Part{Kind: providers.PartToolCall}
 		if part.Call.ID, err = Filled(here.Member("id"), o.Get("id")); err != nil {
 			return nil, err
@@ -498,9 +492,7 @@ func (p *messageParser) toolCalls(to []providers.Part, at *Path, calls, details 
 		if err != nil {
 			return nil, err
 		}
-		if err := p.only(function, f, []string{"parsed_arguments"}, "name", "arguments"); err != nil {
-			return nil, err
-		}
+		p.others(function, f, []string{"parsed_arguments"}, "name", "arguments")
 		if part.Call.Name, err = Filled(function.Member("name"), f.Get("name")); err != nil {
 			return nil, err
 		}
@@ -519,7 +511,7 @@ func (p *messageParser) toolCalls(to []providers.Part, at *Path, calls, details 
 
 // thoughts appends the thoughts of the assistant: the reasoning's details, or if none
 // of them has a text, its text. Details of a tool call stay with that call.
-func thoughts(to []providers.Part, at *Path, has *members, details []*fastjson.Value) ([]providers.Part, *wire.Error) {
+func (p *messageParser) thoughts(to []providers.Part, at *Path, has *members, details []*fastjson.Value) ([]providers.Part, *wire.Error) {
 	start := len(to)
 	list := at.Member("reasoning_details")
 	hasText := false
@@ -547,9 +539,7 @@ func thoughts(to []providers.Part, at *Path, has *members, details []*fastjson.V
 		if err != nil {
 			return nil, err
 		}
-		if err := Only(here, o, "type", "text", "signature", "data", "id", "format", "index"); err != nil {
-			return nil, err
-		}
+		Others(p.call, here, o, "type", "text", "signature", "data", "id", "format", "index")
 		if id := Text(o.Get("id")); id != "" && part.Text == "" && hasCall(has.toolCalls, id) {
 			continue
 		}

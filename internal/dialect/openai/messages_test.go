@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -75,8 +76,8 @@ func TestMessages(t *testing.T) {
 		{name: "a thought and a call's data", in: `[{"role":"assistant","reasoning_content":"Hm.","reasoning_details":[{"type":"reasoning.encrypted","data":"s0"},{"type":"reasoning.encrypted","data":"s3","id":"c7"}],"tool_calls":[` + call7 + `]},{"role":"tool","tool_call_id":"c7","content":"rain"}]`,
 			want: []providers.Message{{Role: "assistant", Parts: []providers.Part{thought("Hm.", ""), thought("", "s0"), {Kind: providers.PartToolCall, Call: call.Call, Opaque: "s3"}}}, result(text("rain"))}},
 	} {
-		var ignored []string
-		got, err := Messages(At("messages"), fastjson.MustParse(c.in), &ignored)
+		var call dialect.Call
+		got, err := Messages(At("messages"), fastjson.MustParse(c.in), &call)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -84,8 +85,8 @@ func TestMessages(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: -want +got\n%s", c.name, diff)
 		}
-		if strings.Join(ignored, " ") != c.ignored {
-			t.Errorf("%s: ignored %q", c.name, ignored)
+		if strings.Join(call.Ignored, " ") != c.ignored {
+			t.Errorf("%s: ignored %q", c.name, call.Ignored)
 		}
 	}
 }
@@ -185,7 +186,7 @@ func golden(t *testing.T, name, got string) {
 func TestDataIsNotCopied(t *testing.T) {
 	v := fastjson.MustParse(`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("QUJD", 1000) + `"}},{"type":"text","text":"a"}]}]`)
 	url := v.GetStringBytes("0", "content", "0", "image_url", "url")
-	got, err := Messages(At("messages"), v, new([]string))
+	got, err := Messages(At("messages"), v, new(dialect.Call))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,9 +219,9 @@ func TestMessagesAllocations(t *testing.T) {
 		{"200 messages", conversation(), 12},
 	} {
 		v := fastjson.MustParse(c.in)
-		var ignored []string
+		var call dialect.Call
 		if n := testing.AllocsPerRun(20, func() {
-			if _, err := Messages(At("messages"), v, &ignored); err != nil {
+			if _, err := Messages(At("messages"), v, &call); err != nil {
 				t.Fatal(err)
 			}
 		}); n > c.ceiling {
@@ -240,7 +241,7 @@ func BenchmarkMessages(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := Messages(At("messages"), v, new([]string)); err != nil {
+				if _, err := Messages(At("messages"), v, new(dialect.Call)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -3,8 +3,8 @@
 // parts, tools, the choice of tools, and parameters. The dialects chat and responses
 // and our own API's `messages` share it; Anthropic's API has some of it, too.
 //
-// All of it is strict. A member is read, refused by its path, or named in the list of
-// members without an effect. A null member counts as absent. Texts are views of the
+// A member is read, refused by its path, or named in the list of members without an
+// effect, as is one that is not known. A null member counts as absent. Texts are views of the
 // request, and inline data is checked but neither decoded nor copied.
 package openai
 
@@ -59,12 +59,10 @@ func (p *Path) Wrong(format string, args ...any) *wire.Error {
 	return dialect.Wrong(p.String(), format, args...)
 }
 
-// Unknown returns the error of a member that the object at p must not have.
-func (p *Path) Unknown(name []byte) *wire.Error {
-	return p.Member(wire.Clip(string(name))).unknown()
+// Unknown names a member of the object at p that no table has.
+func (p *Path) Unknown(c *dialect.Call, name []byte) {
+	c.IgnoreUnknown(p.Member(wire.Clip(string(name))).String())
 }
-
-func (p *Path) unknown() *wire.Error { return p.Wrong("is not known. Leave it out.") }
 
 // Text returns the text of a string as a view of the request. It is empty for any other
 // value.
@@ -133,12 +131,11 @@ func Whole(at *Path, v *fastjson.Value, least, most int64) (*int64, *wire.Error)
 	return &n, nil
 }
 
-// Only refuses the members of the object at a path that are not among names.
-func Only(at *Path, o *fastjson.Object, names ...string) (err *wire.Error) {
+// Others names the members of the object at a path that are not among names.
+func Others(c *dialect.Call, at *Path, o *fastjson.Object, names ...string) {
 	o.Visit(func(key []byte, v *fastjson.Value) {
-		if err == nil && v.Type() != fastjson.TypeNull && !slices.Contains(names, string(key)) {
-			err = at.Unknown(key)
+		if v.Type() != fastjson.TypeNull && !slices.Contains(names, string(key)) {
+			at.Unknown(c, key)
 		}
 	})
-	return err
 }

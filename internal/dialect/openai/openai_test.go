@@ -16,27 +16,32 @@ import (
 
 // read reads a value as one of the shapes, for its error.
 func read(what string, v *fastjson.Value) (err *wire.Error) {
+	var c dialect.Call
+	r, flat := Request{Call: &c}, Request{Call: &c, Flat: true}
 	switch what {
 	case "messages":
-		_, err = Messages(At("messages"), v, new([]string))
+		_, err = Messages(At("messages"), v, &c)
 	case "tools":
-		_, err = tools(At("tools"), v, false)
+		_, err = ToolList(At("tools"), v, r.tool)
 	case "flat tools":
-		_, err = tools(At("tools"), v, true)
+		_, err = ToolList(At("tools"), v, flat.tool)
 	case "tool_choice":
-		_, err = toolChoice(At("tool_choice"), v, false)
+		_, err = r.toolChoice(At("tool_choice"), v)
 	case "flat tool_choice":
-		_, err = toolChoice(At("tool_choice"), v, true)
+		_, err = flat.toolChoice(At("tool_choice"), v)
 	case "parameters":
-		err = Parameters(At("parameters"), v, new(dialect.Call))
+		err = Parameters(At("parameters"), v, &c)
 	case "flat format":
-		err = FlatFormat(At("text.format"), v, new(dialect.Call))
+		err = FlatFormat(At("text.format"), v, &c)
+	}
+	if err == nil && c.Unknown != "" {
+		err = dialect.NotKnown(c.Unknown) // as an endpoint has it that refuses what is not known
 	}
 	return err
 }
 
 func tools(at *Path, v *fastjson.Value, flat bool) ([]providers.Tool, *wire.Error) {
-	return ToolList(at, v, (&Request{Flat: flat}).tool)
+	return ToolList(at, v, (&Request{Call: new(dialect.Call), Flat: flat}).tool)
 }
 
 func TestTools(t *testing.T) {
@@ -67,12 +72,12 @@ func TestToolChoice(t *testing.T) {
 		`{"type":"function","function":{"name":"f"}}`: named,
 		`{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}}`: named,
 	} {
-		if got, err := toolChoice(At("tool_choice"), fastjson.MustParse(in), false); err != nil || !cmp.Equal(got, want) {
+		if got, err := (&Request{Call: new(dialect.Call)}).toolChoice(At("tool_choice"), fastjson.MustParse(in)); err != nil || !cmp.Equal(got, want) {
 			t.Error(in, got, err)
 		}
 	}
 	for _, in := range []string{`{"type":"function","name":"f"}`, `{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]}`} {
-		if got, err := toolChoice(At("tool_choice"), fastjson.MustParse(in), true); err != nil || !cmp.Equal(got, named) {
+		if got, err := (&Request{Call: new(dialect.Call), Flat: true}).toolChoice(At("tool_choice"), fastjson.MustParse(in)); err != nil || !cmp.Equal(got, named) {
 			t.Error(in, got, err)
 		}
 	}
@@ -182,8 +187,7 @@ func FuzzShapes(f *testing.F) {
 				t.Errorf("%s: %+v", what, err)
 			}
 		}
-		var ignored []string
-		messages, bad := Messages(At("messages"), v, &ignored)
+		messages, bad := Messages(At("messages"), v, new(dialect.Call))
 		if bad != nil {
 			if !strings.HasPrefix(bad.Param, "messages") {
 				t.Errorf("%+v", bad)

@@ -35,7 +35,7 @@ func Parameters(at *Path, v *fastjson.Value, c *dialect.Call) *wire.Error {
 		}
 		var known bool
 		if known, err = Parameter(at, o, View(key), member, c); !known {
-			err = at.Unknown(key)
+			at.Unknown(c, key)
 		}
 	})
 	return err
@@ -161,9 +161,7 @@ func responseFormat(at *Path, v *fastjson.Value, c *dialect.Call) (*providers.Re
 	if err != nil {
 		return nil, err
 	}
-	if err := Only(at, o, "type", "json_schema"); err != nil {
-		return nil, err
-	}
+	Others(c, at, o, "type", "json_schema")
 	kind, err := String(at.Member("type"), o.Get("type"))
 	if err != nil {
 		return nil, err
@@ -200,9 +198,13 @@ func FlatFormat(at *Path, v *fastjson.Value, c *dialect.Call) *wire.Error {
 		return err
 	}
 	var format *providers.ResponseFormat
-	if kind == "json_schema" {
+	switch {
+	case kind == "json_schema":
 		format, err = schemaFormat(at, v, c, true)
-	} else if err = Only(at, o, "type"); err == nil {
+	case !wire.IsNull(o.Get("schema")):
+		err = at.Member("schema").Wrong("needs the type json_schema beside it.")
+	default:
+		Others(c, at, o, "type")
 		format, err = plainFormat(at, kind)
 	}
 	if err != nil {
@@ -228,9 +230,9 @@ func schemaFormat(at *Path, v *fastjson.Value, c *dialect.Call, flat bool) (*pro
 		case name == "strict":
 			f.Strict, err = Bool(at.Member("strict"), member)
 		case name == "description":
-			c.Ignored = append(c.Ignored, at.Member("description").String())
+			c.Ignore(at.Member("description").String())
 		default:
-			err = at.Unknown(key)
+			at.Unknown(c, key)
 		}
 	})
 	if err != nil {

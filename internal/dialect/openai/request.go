@@ -20,7 +20,7 @@ type Request struct {
 }
 
 // Ignore names a member that has no effect.
-func (r *Request) Ignore(path string) { r.Call.Ignored = append(r.Call.Ignored, path) }
+func (r *Request) Ignore(path string) { r.Call.Ignore(path) }
 
 // Given names a parameter that the caller sets, by its name in definitions.
 func (r *Request) Given(name, path string) {
@@ -97,7 +97,7 @@ func (r *Request) UserMember(path string, v *fastjson.Value) *wire.Error {
 // Messages reads the member messages.
 func (r *Request) Messages(v *fastjson.Value) (err *wire.Error) {
 	r.Call.TurnsParam = "messages"
-	r.Call.Turns, err = Messages(At("messages"), v, &r.Call.Ignored)
+	r.Call.Turns, err = Messages(At("messages"), v, r.Call)
 	return err
 }
 
@@ -112,7 +112,7 @@ func (r *Request) Tools(v *fastjson.Value) (err *wire.Error) {
 
 // ToolChoice reads the member tool_choice: a word, or a tool as Tools reads it.
 func (r *Request) ToolChoice(v *fastjson.Value) (err *wire.Error) {
-	if r.Call.Parameters.ToolChoice, err = toolChoice(At("tool_choice"), v, r.Flat); r.Call.Parameters.ToolChoice != nil {
+	if r.Call.Parameters.ToolChoice, err = r.toolChoice(At("tool_choice"), v); r.Call.Parameters.ToolChoice != nil {
 		r.Given("tool_choice", "tool_choice")
 	}
 	return err

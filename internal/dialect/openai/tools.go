@@ -43,20 +43,20 @@ func ToolList(at *Path, v *fastjson.Value, read func(at *Path, v *fastjson.Value
 
 // tool reads a tool. A flat one has the members of its function beside its type.
 func (r *Request) tool(at *Path, v *fastjson.Value) (t providers.Tool, of *Path, err *wire.Error) {
-	o, err := functionOf(at, v, r.Flat)
+	o, err := r.functionOf(at, v)
 	if err != nil {
 		return t, nil, err
 	}
 	if of = at; !r.Flat {
 		of = at.Member("function")
 	}
-	t, err = function(of, o, r.Flat)
+	t, err = r.Function(of, o)
 	return t, of, err
 }
 
 // functionOf returns the object with a function's name, of a tool or of a choice: the
 // member function, or if it is flat, the value itself.
-func functionOf(at *Path, v *fastjson.Value, flat bool) (*fastjson.Object, *wire.Error) {
+func (r *Request) functionOf(at *Path, v *fastjson.Value) (*fastjson.Object, *wire.Error) {
 	o, err := Object(at, v)
 	if err != nil {
 		return nil, err
@@ -68,22 +68,21 @@ func functionOf(at *Path, v *fastjson.Value, flat bool) (*fastjson.Object, *wire
 	if kind != "function" {
 		return nil, at.Member("type").Wrong("is %q, but must be function: the gateway has no other tools.", wire.Clip(kind))
 	}
-	if flat {
+	if r.Flat {
 		return o, nil
 	}
-	if err := Only(at, o, "type", "function"); err != nil {
-		return nil, err
-	}
+	Others(r.Call, at, o, "type", "function")
 	return Object(at.Member("function"), o.Get("function"))
 }
 
-func function(at *Path, o *fastjson.Object, flat bool) (t providers.Tool, err *wire.Error) {
+// Function reads a function from the object that has its name.
+func (r *Request) Function(at *Path, o *fastjson.Object) (t providers.Tool, err *wire.Error) {
 	o.Visit(func(key []byte, member *fastjson.Value) {
 		if err != nil || member.Type() == fastjson.TypeNull {
 			return
 		}
 		switch name := string(key); {
-		case flat && name == "type":
+		case r.Flat && name == "type":
 		case name == "name":
 		case name == "description":
 			t.Description, err = String(at.Member("description"), member)
@@ -95,7 +94,7 @@ func function(at *Path, o *fastjson.Object, flat bool) (t providers.Tool, err *w
 		case name == "strict":
 			t.Strict, err = Bool(at.Member("strict"), member)
 		default:
-			err = at.Unknown(key)
+			at.Unknown(r.Call, key)
 		}
 	})
 	if err != nil {
@@ -137,7 +136,7 @@ func Schema(at *Path, v *fastjson.Value) (json.RawMessage, *wire.Error) {
 }
 
 // toolChoice reads the choice of tools at a path, or nil if it is absent or null.
-func toolChoice(at *Path, v *fastjson.Value, flat bool) (*providers.ToolChoice, *wire.Error) {
+func (r *Request) toolChoice(at *Path, v *fastjson.Value) (*providers.ToolChoice, *wire.Error) {
 	if wire.IsNull(v) {
 		return nil, nil
 	}
@@ -159,22 +158,19 @@ func toolChoice(at *Path, v *fastjson.Value, flat bool) (*providers.ToolChoice, 
 	of, chosen := at, v
 	if Text(v.Get("type")) == "allowed_tools" {
 		var err *wire.Error
-		if of, chosen, err = onlyAllowed(at, v, flat); err != nil {
+		if of, chosen, err = r.onlyAllowed(at, v); err != nil {
 			return nil, err
 		}
 	}
-	o, err := functionOf(of, chosen, flat)
+	o, err := r.functionOf(of, chosen)
 	if err != nil {
 		return nil, err
 	}
-	if flat {
-		err = Only(of, o, "type", "name")
+	if r.Flat {
+		Others(r.Call, of, o, "type", "name")
 	} else {
 		of = of.Member("function")
-		err = Only(of, o, "name")
-	}
-	if err != nil {
-		return nil, err
+		Others(r.Call, of, o, "name")
 	}
 	name, err := FunctionName(of.Member("name"), o.Get("name"))
 	if err != nil {
@@ -185,23 +181,19 @@ func toolChoice(at *Path, v *fastjson.Value, flat bool) (*providers.ToolChoice, 
 
 // onlyAllowed returns the one tool that a choice of allowed tools requires. Any other
 // such choice is refused: providers other than OpenAI have no list of allowed tools.
-func onlyAllowed(at *Path, v *fastjson.Value, flat bool) (*Path, *fastjson.Value, *wire.Error) {
+func (r *Request) onlyAllowed(at *Path, v *fastjson.Value) (*Path, *fastjson.Value, *wire.Error) {
 	choice := v
 	list := at
-	if !flat {
-		if err := Only(at, v.GetObject(), "type", "allowed_tools"); err != nil {
-			return nil, nil, err
-		}
+	if !r.Flat {
+		Others(r.Call, at, v.GetObject(), "type", "allowed_tools")
 		list = at.Member("allowed_tools")
 		choice = v.Get("allowed_tools")
 		if _, err := Object(list, choice); err != nil {
 			return nil, nil, err
 		}
-		if err := Only(list, choice.GetObject(), "mode", "tools"); err != nil {
-			return nil, nil, err
-		}
-	} else if err := Only(at, v.GetObject(), "type", "mode", "tools"); err != nil {
-		return nil, nil, err
+		Others(r.Call, list, choice.GetObject(), "mode", "tools")
+	} else {
+		Others(r.Call, at, v.GetObject(), "type", "mode", "tools")
 	}
 	allowed := choice.GetArray("tools")
 	if Text(choice.Get("mode")) != "required" || len(allowed) != 1 {

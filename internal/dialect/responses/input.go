@@ -515,11 +515,11 @@ func (p *parser) audio(at *openai.Path, o *fastjson.Object) (m providers.Media, 
 	if err := p.only(at, o, partMembers, "input_audio"); err != nil {
 		return m, err
 	}
-	return openai.Audio(at.Member("input_audio"), o.Get("input_audio"))
+	return openai.Audio(p.Call, at.Member("input_audio"), o.Get("input_audio"))
 }
 
-// only refuses the members of an item or a part that have none of the names, but for
-// the following. The id and status that an item of an answer had have no meaning without
+// only names the members of an item or a part that have none of the names, but for the
+// following. The id and status that an item of an answer had have no meaning without
 // OpenAI's state. What only OpenAI reads, and what its libraries add to the items of
 // an answer, is ignored.
 func (p *parser) only(at *openai.Path, o *fastjson.Object, others map[string]int, names ...string) (err *wire.Error) {
@@ -545,7 +545,7 @@ func (p *parser) other(at *openai.Path, key []byte, v *fastjson.Value, fate int)
 	case fate == direct:
 		return at.Member(string(key)).Wrong("must be {\"type\":\"direct\"}: no program calls functions here.")
 	default:
-		return at.Unknown(key)
+		at.Unknown(p.Call, key)
 	}
 	return nil
 }

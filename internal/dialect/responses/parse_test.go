@@ -142,7 +142,7 @@ func TestInputIsRefused(t *testing.T) {
 		`"input":[{"type":"function_call","call_id":"","name":"f","arguments":"{}"}]`:                                                                    `input[0].call_id must not be empty`,
 		`"input":[{"type":"function_call","call_id":"c","arguments":"{}"}]`:                                                                              `input[0].name is required`,
 		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":{}}]`:                                                                     `input[0].arguments must be a string`,
-		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","namespace":"n"}]`:                                                   `input[0].namespace is not known`,
+		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","namespace":"n"}]`:                                                   `input[0].call_id is "c", a call without an output`,
 		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","caller":{"type":"program"}}]`:                                       `input[0].caller must be`,
 		`"input":[` + strings.Repeat(call+",", openai.MaxCalls) + call + `]`:                                                                             `input[128] is the 129th call`,
 		`"input":[{"type":"reasoning","summary":"a"}]`:                                                                                                   `input[0].summary must be an array`,
@@ -151,8 +151,8 @@ func TestInputIsRefused(t *testing.T) {
 		`"input":[{"type":"reasoning","summary":[],"encrypted_content":1}]`:                                                                              `input[0].encrypted_content must be a string`,
 		`"instructions":[]`: `instructions must be a string`,
 	} {
-		_, err := parse(t, `{"model":"m",`+body+`}`)
-		if err == nil {
+		call, err := parse(t, `{"model":"m",`+body+`}`)
+		if err = dialecttest.Strict(call, err); err == nil {
 			t.Errorf("%.200s is taken", body)
 			continue
 		}
@@ -258,8 +258,8 @@ func TestMembersAreRefused(t *testing.T) {
 		`{"model":"m","variables":1}`:                                                    `variables must be an object`,
 		`{"model":"m","metadata":1}`:                                                     `metadata must be an object`,
 	} {
-		_, err := parse(t, body)
-		if err == nil {
+		call, err := parse(t, body)
+		if err = dialecttest.Strict(call, err); err == nil {
 			t.Errorf("%s is taken", body)
 			continue
 		}

@@ -34,9 +34,7 @@ func (p *parser) prompt(v *fastjson.Value) *wire.Error {
 	if err != nil {
 		return err
 	}
-	if err := openai.Only(at, o, "id", "version", "variables"); err != nil {
-		return err
-	}
+	openai.Others(p.Call, at, o, "id", "version", "variables")
 	id, err := openai.Filled(at.Member("id"), o.Get("id"))
 	if err != nil {
 		return err
@@ -52,13 +50,13 @@ func (p *parser) prompt(v *fastjson.Value) *wire.Error {
 	}
 	if variables := o.Get("variables"); !wire.IsNull(variables) {
 		p.Call.Variables = variables
-		return texts(at.Member("variables"), variables)
+		return p.texts(at.Member("variables"), variables)
 	}
 	return nil
 }
 
 // texts makes variables that are {"type":"input_text","text":…} texts.
-func texts(at *openai.Path, variables *fastjson.Value) *wire.Error {
+func (p *parser) texts(at *openai.Path, variables *fastjson.Value) *wire.Error {
 	o, err := openai.Object(at, variables)
 	if err != nil {
 		return err
@@ -70,10 +68,9 @@ func texts(at *openai.Path, variables *fastjson.Value) *wire.Error {
 		here := at.Member(wire.Clip(string(key)))
 		if kind := openai.Text(v.Get("type")); kind != "input_text" {
 			err = here.Member("type").Wrong("must be input_text: a prompt's variable is a text. Send images and files in input.")
-		} else if err = openai.Only(here, v.GetObject(), "type", "text"); err == nil {
-			if _, err = openai.String(here.Member("text"), v.Get("text")); err == nil {
-				o.Set(string(key), v.Get("text"))
-			}
+		} else if _, err = openai.String(here.Member("text"), v.Get("text")); err == nil {
+			openai.Others(p.Call, here, v.GetObject(), "type", "text")
+			o.Set(string(key), v.Get("text"))
 		}
 	})
 	return err

@@ -1,0 +1,59 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestUnknownMembers checks that members of others' APIs that no table has are ignored and
+// named, or refused by their path where the endpoint says so. Those that are known to
+// change the answer are refused in any case.
+func TestUnknownMembers(t *testing.T) {
+	t.Parallel()
+	g, _ := startScripted(t, "")
+	strict := conversation("")
+	strict["definitions/endpoints/team/talk.yaml"] = strings.Replace(conversing, "history: true", "history: true, unknown: refuse", 1)
+	s := &scripted{content: "Fine."}
+	refusing := startGateway(t, strict, withProvider("scripted", s), withProvider("other", s))
+
+	said := `{"role":"assistant","content":[{"type":"text","text":"I look.","annotations":[],"refusal":"","audio":{"id":"a"},"tool_calls":[{"id":"x"}]}]}`
+	for _, c := range []struct{ path, members, named string }{
+		{"/v1/chat/completions", `"client_metadata":{"a":"b"},"messages":[` + user + `]`, "client_metadata"},
+		{"/v1/chat/completions", `"messages":[` + user + `,` + said + `,` + user + `]`, "messages[1].content[0].annotations, messages[1].content[0].refusal, messages[1].content[0].audio, messages[1].content[0].tool_calls"},
+		{"/v1/chat/completions", `"messages":[{"role":"user","content":"Hi","next":1}],"tools":[{"type":"function","next":1,"function":{"name":"f","next":2}}]`, "messages[0].next, tools[0].next, tools[0].function.next"},
+		{"/v1/responses", `"client_metadata":{"a":"b"},"reasoning":{"next":1},"input":[{"role":"user","next":1,"content":[{"type":"input_text","text":"Hi","next":2}]}]`, "client_metadata, reasoning.next, input[0].next, input[0].content[0].next"},
+		{"/v1/messages", `"next":1,"messages":[{"role":"user","next":1,"content":[{"type":"text","text":"Hi","next":2}]}]`, "next, messages[0].next, messages[0].content[0].next"},
+		{"/v1/messages/count_tokens", `"next":1,"messages":[{"role":"user","content":"Hi"}]`, "next"},
+	} {
+		body := `{"model":"team/talk",` + c.members + `}`
+		if a := g.post(c.path, body); a.status != http.StatusOK || a.header.Get("Cadenza-Ignored") != c.named {
+			t.Errorf("%s %s: %d, %q is named\n%s", c.path, body, a.status, a.header.Get("Cadenza-Ignored"), a.body)
+		}
+		first, _, _ := strings.Cut(c.named, ",")
+		if a := refusing.post(c.path, body); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), `"param":"`+first+`"`) {
+			t.Errorf("%s %s is not refused for %s: %d %s", c.path, body, first, a.status, a.body)
+		}
+	}
+	for path, members := range map[string]string{
+		"/v1/chat/completions": `"audio":{"format":"wav"},"messages":[` + user + `]`,
+		"/v1/responses":        `"previous_response_id":"resp_1","input":"Hi"`,
+		"/v1/messages":         `"speed":"fast","messages":[` + user + `]`,
+	} {
+		if a := g.post(path, `{"model":"team/talk",`+members+`}`); a.status != http.StatusBadRequest {
+			t.Errorf("%s %s: %d %s", path, members, a.status, a.body)
+		}
+	}
+	// Our own API has no other libraries.
+	checkError(t, g.post("/v1/endpoints", `{"key":"team/talk","messages":[{"role":"user","content":"Hi","next":1}]}`), "invalid_request", "messages[0].next")
+
+	var many strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&many, `"member_%d":1,`, i)
+	}
+	a := g.post("/v1/chat/completions", `{`+many.String()+`"model":"team/talk","messages":[`+user+`]}`)
+	if named := a.header.Get("Cadenza-Ignored"); a.status != http.StatusOK || len(named) > 1100 || !strings.HasPrefix(named, "member_0, member_1, ") || !strings.HasSuffix(named, fmt.Sprintf("...+%d", 1000-strings.Count(named, "member_"))) {
+		t.Errorf("%d, %d bytes: %s", a.status, len(named), named)
+	}
+}
