@@ -28,6 +28,9 @@ type Accept struct {
 	// RefuseUnknown refuses members that the gateway does not know. They are ignored
 	// otherwise.
 	RefuseUnknown bool
+	// RefuseHosted refuses tools that the service of an API runs itself. They are ignored
+	// otherwise.
+	RefuseHosted bool
 	// MaxBodySize bounds a request's body in bytes; 0: see BodyLimit.
 	MaxBodySize int64
 
@@ -195,10 +198,13 @@ func (e *Endpoint) decodeAccept(n *document.Node, errs *document.Errors) {
 		return
 	}
 	a := &e.Accept
-	for name, into := range map[string]*bool{"history": &a.History, "tools": &a.Tools, "system": &a.System, "variants": &a.Variants} {
+	for name, into := range map[string]*bool{"history": &a.History, "system": &a.System, "variants": &a.Variants} {
 		if m := n.Get(name); m != nil {
 			*into, _ = m.ReadBool(errs, name)
 		}
+	}
+	if m := n.Get("tools"); m != nil {
+		a.decodeTools(m, errs)
 	}
 	if a.System && !a.History {
 		errs.Add(n.Get("system"), "system is about the caller's messages, which are not accepted: add history: true")
@@ -211,6 +217,18 @@ func (e *Endpoint) decodeAccept(n *document.Node, errs *document.Errors) {
 	}
 	if m := n.Get("max_body_size"); m != nil {
 		a.MaxBodySize, _ = readSize(m, "max_body_size", maxAcceptedBody, errs)
+	}
+}
+
+// decodeTools reads which tools callers may bring: true, or { hosted: refuse }.
+func (a *Accept) decodeTools(n *document.Node, errs *document.Errors) {
+	if n.Shape != document.Mapping {
+		a.Tools, _ = n.ReadBool(errs, "tools")
+		return
+	}
+	a.Tools = n.CheckMembers(errs, "tools", "hosted")
+	if m := n.Get("hosted"); m != nil {
+		a.RefuseHosted = refuses(m, "hosted", errs)
 	}
 }
 
@@ -479,6 +497,9 @@ func (a *Accept) content() any {
 		if accepted {
 			c[name] = true
 		}
+	}
+	if a.RefuseHosted {
+		c["tools"] = content{"hosted": "refuse"}
 	}
 	if len(a.parameters) > 0 {
 		parameters := make(content, len(a.parameters))

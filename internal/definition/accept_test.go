@@ -87,11 +87,13 @@ func TestAcceptMembers(t *testing.T) {
 		"{ max_body_size: 2MiB }": {MaxBodySize: 2 << 20},
 		"{ history: true, system: true, tools: true, variants: true, max_body_size: 500kB }": {History: true, System: true, Tools: true, Variants: true, MaxBodySize: 500_000},
 		"{ history: false, max_body_size: 67108864 }":                                        {MaxBodySize: 64 << 20},
-		"{ unknown: refuse }": {RefuseUnknown: true},
-		"{ unknown: ignore }": {},
+		"{ tools: { hosted: refuse } }":                                                      {Tools: true, RefuseHosted: true},
+		"{ tools: { hosted: ignore } }":                                                      {Tools: true},
+		"{ unknown: refuse }":                                                                {RefuseUnknown: true},
+		"{ unknown: ignore }":                                                                {},
 	} {
 		a, errs := accepting(t, text)
-		if a.History != want.History || a.Tools != want.Tools || a.System != want.System || a.Variants != want.Variants || a.MaxBodySize != want.MaxBodySize || a.RefuseUnknown != want.RefuseUnknown || errs.Len() > 0 {
+		if a.History != want.History || a.Tools != want.Tools || a.System != want.System || a.Variants != want.Variants || a.MaxBodySize != want.MaxBodySize || a.RefuseUnknown != want.RefuseUnknown || a.RefuseHosted != want.RefuseHosted || errs.Len() > 0 {
 			t.Errorf("%s: %+v, %v", text, a, errs.Err())
 		}
 	}
@@ -124,6 +126,9 @@ func TestAcceptMistakes(t *testing.T) {
 		"{ parameters: { reasoning_effort: hig } }": `e.yaml:1:43: reasoning_effort must be one of none, minimal, low, medium, high, xhigh, max, this is "hig": did you mean "high"?`,
 		"{ parameters: { reasoning_effort: [] } }":  "e.yaml:1:43: what is accepted of reasoning_effort must be true, or one of none, minimal, low, medium, high, xhigh, max at least",
 		"{ unknown: refused }":                      `e.yaml:1:20: unknown must be one of ignore, refuse, this is "refused": did you mean "refuse"?`,
+		"{ tools: { hosted: [web_search] } }":       `e.yaml:1:28: hosted must be one of ignore, refuse, this is a list`,
+		"{ tools: { hosts: refuse } }":              `e.yaml:1:20: unknown member "hosts" in tools (known: hosted)`,
+		"{ tools: [web_search] }":                   `e.yaml:1:18: tools must be true or false, this is a list`,
 		"{ unknown: true }":                         `e.yaml:1:20: unknown must be one of ignore, refuse, this is "true"`,
 		"{ max_body_size: 65MiB }":                  `e.yaml:1:26: max_body_size must be a number of bytes from 1 to 64MiB such as 500kB, 64KiB or 1.5MiB, this is "65MiB"`,
 		"{ max_body_size: 0 }":                      `e.yaml:1:26: max_body_size must be a number of bytes from 1 to 64MiB such as 500kB, 64KiB or 1.5MiB, this is "0"`,

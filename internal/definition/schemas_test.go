@@ -206,6 +206,8 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"endpoint", "prompt: p\naccept: { history: false, tools: true, variants: true, max_body_size: 16MiB, parameters: [ temperature, maxTokens, { top_p: 0..<1, presence_penalty: -1..1 }, { seed: true } ] }\n", true},
 		{"endpoint", "prompt: p\naccept: { parameters: { max_tokens: ..800, reasoningEffort: [low], response_format: json, stop: true, parallel_tool_calls: false }, unknown: refuse, max_body_size: 1000 }\n", true},
 		{"endpoint", "prompt: p\naccept: { unknown: true }\n", false},
+		{"endpoint", "prompt: p\naccept: { tools: { hosted: refuse } }\n", true},
+		{"endpoint", "prompt: p\naccept: { tools: { hosted: [web_search] } }\n", false},
 		{"endpoint", "prompt: p\naccept: ~\n", true},
 		{"endpoint", "prompt: p\naccept: true\n", false},
 		{"endpoint", "prompt: p\naccept: { system: true }\n", false},

@@ -57,6 +57,8 @@ type Call struct {
 	// paths.
 	Parameters providers.Parameters
 	Given      []Given
+	// ToolParams are the paths of the caller's tools.
+	ToolParams []string
 	// Ignored are the paths of members that have no effect, for HeaderIgnored. Past
 	// maxIgnored paths Ignore counts them alone.
 	Ignored     []string
@@ -64,6 +66,9 @@ type Call struct {
 	// Unknown is the path of the first ignored member that the API does not have; empty:
 	// there is none.
 	Unknown string
+	// Hosted is the path of the first tool, or of its calls in a history, that the API's
+	// own service runs. They are ignored, too; empty: there is none.
+	Hosted string
 	// User is the caller's own user, for the trace's metadata; empty: none. UserParam
 	// is the path of the member that has it.
 	User, UserParam string
@@ -94,6 +99,15 @@ func (c *Call) Ignore(path string) {
 func (c *Call) IgnoreUnknown(path string) {
 	if c.Unknown == "" {
 		c.Unknown = path
+	}
+	c.Ignore(path)
+}
+
+// IgnoreHosted names a tool that the API's own service runs, or a call of one. The gateway
+// runs none. An endpoint may refuse it.
+func (c *Call) IgnoreHosted(path string) {
+	if c.Hosted == "" {
+		c.Hosted = path
 	}
 	c.Ignore(path)
 }

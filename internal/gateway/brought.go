@@ -43,6 +43,9 @@ func (in *incoming) checkBrought(endpoint *definition.Endpoint, request *dialect
 	if accept.RefuseUnknown && request.Unknown != "" {
 		return dialect.NotKnown(request.Unknown)
 	}
+	if accept.RefuseHosted && request.Hosted != "" {
+		return notAccepted(request.Hosted, "is of a tool that the service of this API runs, which this endpoint refuses: its definition says accept: { tools: { hosted: refuse } }. Leave it out")
+	}
 	for _, given := range request.Given {
 		if problem := accept.Check(given.Name, &request.Parameters); problem != "" {
 			return notAccepted(given.Param, problem)
@@ -87,7 +90,7 @@ func merged(targets []invoke.Target, request *dialect.Call) ([]invoke.Target, *w
 			tools := t.Parameters.Tools
 			for n := range request.Parameters.Tools {
 				if name := request.Parameters.Tools[n].Name; hasTool(tools, name) {
-					return nil, notAccepted(given.Param+"["+strconv.Itoa(n)+"]", "is named "+wire.Clip(name)+", as a tool of the endpoint is. Give it another name")
+					return nil, notAccepted(request.ToolParams[n], "is named "+wire.Clip(name)+", as a tool of the endpoint is. Give it another name")
 				}
 			}
 			t.Parameters.Tools = slices.Concat(tools, request.Parameters.Tools)

@@ -57,3 +57,47 @@ func TestUnknownMembers(t *testing.T) {
 		t.Errorf("%d, %d bytes: %s", a.status, len(named), named)
 	}
 }
+
+// TestHostedTools checks that tools of OpenAI and Anthropic, choices of them and their calls
+// in a history are ignored and named, or refused where the endpoint says so.
+func TestHostedTools(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "")
+	files := conversation("")
+	files["definitions/endpoints/team/talk.yaml"] = strings.Replace(conversing, "tools: true", "tools: { hosted: refuse }", 1)
+	refusing := startGateway(t, files, withProvider("scripted", s), withProvider("other", s))
+	const function = `{"type":"function","name":"f"}`
+	for _, c := range []struct{ path, members, named string }{
+		{"/v1/responses", `"tools":[{"type":"web_search","external_web_access":false},` + function + `,{"type":"mcp","server_label":"a"}],"input":"Hi"`, "tools[0], tools[2]"},
+		{"/v1/responses", `"tools":[{"type":"web_search_preview_2025_03_11"}],"tool_choice":"required","input":"Hi"`, "tools[0], tool_choice"},
+		{"/v1/responses", `"tools":[{"type":"file_search"},` + function + `],"tool_choice":{"type":"file_search"},"input":"Hi"`, "tools[0], tool_choice"},
+		{"/v1/responses", `"input":[` + user + `,{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search"}},{"type":"mcp_list_tools","tools":[]},{"type":"shell_call_output","call_id":"c"},` + user + `]`, "input[1], input[2], input[3]"},
+		{"/v1/messages", `"tools":[{"type":"web_search_20250305","name":"web_search","max_uses":8}],"tool_choice":{"type":"tool","name":"web_search"},"messages":[` + user + `]`, "tools[0], tool_choice"},
+		{"/v1/messages", `"tools":[{"type":"bash_20250124","name":"bash"},{"name":"f","input_schema":{"type":"object"}}],"messages":[` + user + `,{"role":"assistant","content":[{"type":"server_tool_use","id":"s","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s","content":[]},{"type":"text","text":"So."}]},` + user + `]`, "tools[0], messages[1].content[0], messages[1].content[1]"},
+	} {
+		body := `{"model":"team/talk",` + c.members + `}`
+		a := g.post(c.path, body)
+		if named := strings.Split(a.header.Get("Cadenza-Ignored"), ", "); a.status != http.StatusOK || strings.Join(named, ", ") != c.named {
+			t.Errorf("%s %s: %d, %q is named\n%s", c.path, body, a.status, named, a.body)
+		}
+		if strings.Contains(string(a.body), "_search") || strings.Contains(string(a.body), "mcp") {
+			t.Errorf("the answer says that the tool is in effect: %s", a.body)
+		}
+		if got, _ := s.last(); strings.Contains(got, "_search") || strings.Contains(got, "mcp") {
+			t.Errorf("the provider got %s", got)
+		}
+		first, _, _ := strings.Cut(c.named, ",")
+		if a := refusing.post(c.path, body); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), `"param":"`+first+`"`) {
+			t.Errorf("%s %s is not refused for %s: %d %s", c.path, body, first, a.status, a.body)
+		}
+	}
+	// A tool of a type that no table has.
+	body := `{"model":"team/talk","tools":[{"type":"next_tool"}],"input":"Hi"}`
+	for _, g := range []*gateway{g, refusing} {
+		if a := g.post("/v1/responses", body); a.status != http.StatusOK || a.header.Get("Cadenza-Ignored") != "tools[0]" {
+			t.Errorf("%d, %q is named: %s", a.status, a.header.Get("Cadenza-Ignored"), a.body)
+		}
+	}
+	// A name of the definition's tools is refused by the place in the request.
+	checkError(t, g.post("/v1/responses", `{"model":"team/talk","tools":[{"type":"web_search"},{"type":"function","name":"own"}],"input":"Hi"}`), "invalid_request", "tools[1]")
+}

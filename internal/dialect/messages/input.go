@@ -2,6 +2,7 @@ package messages
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -191,6 +192,10 @@ func (p *parser) assistant(message int, at *openai.Path, v *fastjson.Value) *wir
 		case "tool_use":
 			err = p.toolUse(i, here, o)
 		default:
+			if kind == "server_tool_use" || kind == "mcp_tool_use" || strings.HasSuffix(kind, "_tool_result") {
+				p.Call.IgnoreHosted(here.String())
+				continue
+			}
 			err = p.block(here, o, kind, inAssistant)
 		}
 		if err != nil {

@@ -58,6 +58,7 @@ func (p *parser) finish() {
 	default:
 		p.Ignore(p.effortAt)
 	}
+	p.SettleChoice()
 	p.addTurns()
 }
 

@@ -1,6 +1,9 @@
 package messages
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
@@ -8,22 +11,27 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// tools reads the caller's tools. Tools that Anthropic runs itself are refused.
-func (p *parser) tools(v *fastjson.Value) (err *wire.Error) {
-	if p.Call.Parameters.Tools, err = openai.ToolList(openai.At("tools"), v, p.tool); p.Call.Parameters.Tools != nil {
-		p.Given("tools", "tools")
-	}
-	return err
+// tools reads the caller's tools. Those of Anthropic are ignored.
+func (p *parser) tools(v *fastjson.Value) *wire.Error { return p.ToolList(v, p.tool) }
+
+// hosted begin the types of tools of Anthropic, before the date of their version.
+var hosted = []string{
+	"advisor_", "bash_", "code_execution_", "computer_", "mcp_toolset", "memory_", "text_editor_", "tool_search_tool_", "web_fetch_", "web_search_",
 }
 
-func (p *parser) tool(at *openai.Path, v *fastjson.Value) (t providers.Tool, of *openai.Path, err *wire.Error) {
+func (p *parser) tool(at *openai.Path, v *fastjson.Value) *wire.Error {
 	o, err := openai.Object(at, v)
 	if err != nil {
-		return t, nil, err
+		return err
 	}
 	if kind := o.Get("type"); !wire.IsNull(kind) && openai.Text(kind) != "custom" {
-		return t, nil, at.Member("type").Wrong("is %q, but must be custom: the gateway runs no tools.", wire.Clip(openai.Text(kind)))
+		if kind.Type() != fastjson.TypeString {
+			return at.Member("type").Wrong("must be a string, not %s.", wire.Describe(kind))
+		}
+		p.IgnoreTool(at, slices.ContainsFunc(hosted, func(of string) bool { return strings.HasPrefix(openai.Text(kind), of) }), openai.Text(o.Get("name")))
+		return nil
 	}
+	var t providers.Tool
 	o.Visit(func(key []byte, member *fastjson.Value) {
 		if err != nil || member.Type() == fastjson.TypeNull {
 			return
@@ -47,13 +55,15 @@ func (p *parser) tool(at *openai.Path, v *fastjson.Value) (t providers.Tool, of 
 		}
 	})
 	if err != nil {
-		return t, nil, err
+		return err
 	}
 	if t.Parameters == nil {
-		return t, nil, at.Member("input_schema").Wrong("is required: the schema of an object.")
+		return at.Member("input_schema").Wrong("is required: the schema of an object.")
 	}
-	t.Name, err = openai.FunctionName(at.Member("name"), o.Get("name"))
-	return t, at, err
+	if t.Name, err = openai.FunctionName(at.Member("name"), o.Get("name")); err != nil {
+		return err
+	}
+	return p.AddTool(at, at, &t)
 }
 
 func (p *parser) toolChoice(v *fastjson.Value) *wire.Error {

@@ -22,9 +22,9 @@ func read(what string, v *fastjson.Value) (err *wire.Error) {
 	case "messages":
 		_, err = Messages(At("messages"), v, &c)
 	case "tools":
-		_, err = ToolList(At("tools"), v, r.tool)
+		err = r.Tools(v)
 	case "flat tools":
-		_, err = ToolList(At("tools"), v, flat.tool)
+		err = flat.Tools(v)
 	case "tool_choice":
 		_, err = r.toolChoice(At("tool_choice"), v)
 	case "flat tool_choice":
@@ -40,23 +40,25 @@ func read(what string, v *fastjson.Value) (err *wire.Error) {
 	return err
 }
 
-func tools(at *Path, v *fastjson.Value, flat bool) ([]providers.Tool, *wire.Error) {
-	return ToolList(at, v, (&Request{Call: new(dialect.Call), Flat: flat}).tool)
+func tools(v *fastjson.Value, flat bool) ([]providers.Tool, *wire.Error) {
+	r := Request{Call: new(dialect.Call), Flat: flat}
+	err := r.Tools(v)
+	return r.Call.Parameters.Tools, err
 }
 
 func TestTools(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"b":{},"a":{}}}`)
 	want := []providers.Tool{{Name: "f", Description: "d", Parameters: schema, Strict: true}, {Name: "_g-1"}}
-	got, err := tools(At("tools"), fastjson.MustParse(`[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object", "properties":{"b":{},"a":{}}},"strict":true}},{"type":"function","function":{"name":"_g-1","parameters":{},"strict":null}}]`), false)
+	got, err := tools(fastjson.MustParse(`[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object", "properties":{"b":{},"a":{}}},"strict":true}},{"type":"function","function":{"name":"_g-1","parameters":{},"strict":null}}]`), false)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	got, err = tools(At("tools"), fastjson.MustParse(`[{"type":"function","name":"f","description":"d","parameters":{"type":"object", "properties":{"b":{},"a":{}}},"strict":true},{"type":"function","name":"_g-1","parameters":null,"strict":false}]`), true)
+	got, err = tools(fastjson.MustParse(`[{"type":"function","name":"f","description":"d","parameters":{"type":"object", "properties":{"b":{},"a":{}}},"strict":true},{"type":"function","name":"_g-1","parameters":null,"strict":false}]`), true)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	for _, none := range []string{`null`, `[]`} {
-		if got, err := tools(At("tools"), fastjson.MustParse(none), false); got != nil || err != nil {
+		if got, err := tools(fastjson.MustParse(none), false); got != nil || err != nil {
 			t.Error(none, got, err)
 		}
 	}

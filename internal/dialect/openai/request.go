@@ -1,12 +1,14 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // Request is a request that is being read, with the members that several APIs share. The
@@ -17,6 +19,8 @@ type Request struct {
 	Call *dialect.Call
 	// Flat reports that tools have the members of their function beside their type.
 	Flat bool
+	// idle are the names of tools that are ignored.
+	idle []string
 }
 
 // Ignore names a member that has no effect.
@@ -103,11 +107,35 @@ func (r *Request) Messages(v *fastjson.Value) (err *wire.Error) {
 
 // Tools reads the member tools: each is {"type":"function","function":{"name":…}}, or
 // if they are flat, {"type":"function","name":…}.
-func (r *Request) Tools(v *fastjson.Value) (err *wire.Error) {
-	if r.Call.Parameters.Tools, err = ToolList(At("tools"), v, r.tool); r.Call.Parameters.Tools != nil {
-		r.Given("tools", "tools")
+func (r *Request) Tools(v *fastjson.Value) *wire.Error { return r.ToolList(v, r.tool) }
+
+// IgnoreTool names a tool of another type than the caller's functions. hosted reports that
+// the type is known: the service of the API runs it. name is what a choice calls it.
+func (r *Request) IgnoreTool(at *Path, hosted bool, name string) {
+	r.idle = append(r.idle, name)
+	if hosted {
+		r.Call.IgnoreHosted(at.String())
+		return
 	}
-	return err
+	r.Call.IgnoreUnknown(at.String())
+}
+
+// SettleChoice ignores a choice that only an ignored tool could meet. It is called once
+// all members are read.
+func (r *Request) SettleChoice() {
+	p := &r.Call.Parameters
+	c := p.ToolChoice
+	switch {
+	case c == nil || len(r.idle) == 0:
+		return
+	case c.Mode == providers.ToolsRequired && len(p.Tools) == 0:
+	case c.Mode == providers.ToolsNamed && slices.Contains(r.idle, c.Name) && !r.HasTool(c.Name):
+	default:
+		return
+	}
+	p.ToolChoice = nil
+	r.Call.Given = slices.DeleteFunc(r.Call.Given, func(g dialect.Given) bool { return g.Name == "tool_choice" })
+	r.Ignore("tool_choice")
 }
 
 // ToolChoice reads the member tool_choice: a word, or a tool as Tools reads it.

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/valyala/fastjson"
 
@@ -13,45 +14,68 @@ import (
 // MaxTools is how many tools a request may have.
 const MaxTools = 128
 
-// ToolList reads the list of tools at a path, or nil if it is absent, null or empty. read
-// reads a tool, and returns the path of the object that has its name.
-func ToolList(at *Path, v *fastjson.Value, read func(at *Path, v *fastjson.Value) (providers.Tool, *Path, *wire.Error)) ([]providers.Tool, *wire.Error) {
+// ToolList reads the list of tools. read adds each of them by AddTool, or names it as
+// ignored.
+func (r *Request) ToolList(v *fastjson.Value, read func(at *Path, v *fastjson.Value) *wire.Error) *wire.Error {
 	if wire.IsNull(v) {
-		return nil, nil
+		return nil
 	}
+	at := At("tools")
 	list, err := Array(at, v)
-	if err != nil || len(list) == 0 {
-		return nil, err
+	if err != nil {
+		return err
 	}
 	if len(list) > MaxTools {
-		return nil, at.Wrong("has %d tools, but at most %d are possible.", len(list), MaxTools)
+		return at.Wrong("has %d tools, but at most %d are possible.", len(list), MaxTools)
 	}
-	tools := make([]providers.Tool, len(list))
 	for i, element := range list {
-		var of *Path
-		if tools[i], of, err = read(at.Element(i), element); err != nil {
-			return nil, err
-		}
-		for j := range i {
-			if tools[j].Name == tools[i].Name {
-				return nil, of.Member("name").Wrong("is %q, which another tool has, too. Give each tool a name of its own.", tools[i].Name)
-			}
+		if err := read(at.Element(i), element); err != nil {
+			return err
 		}
 	}
-	return tools, nil
+	if len(r.Call.Parameters.Tools) > 0 {
+		r.Given("tools", "tools")
+	}
+	return nil
+}
+
+// AddTool adds the tool at a path. of is the path of the object that has its name.
+func (r *Request) AddTool(at, of *Path, t *providers.Tool) *wire.Error {
+	p := &r.Call.Parameters
+	if r.HasTool(t.Name) {
+		return of.Member("name").Wrong("is %q, which another tool has, too. Give each tool a name of its own.", t.Name)
+	}
+	if len(p.Tools) == MaxTools {
+		return at.Wrong("is the %dth tool, but at most %d are possible.", MaxTools+1, MaxTools)
+	}
+	p.Tools = append(p.Tools, *t)
+	r.Call.ToolParams = append(r.Call.ToolParams, at.String())
+	return nil
+}
+
+// HasTool reports whether a tool with the name was added.
+func (r *Request) HasTool(name string) bool {
+	return slices.ContainsFunc(r.Call.Parameters.Tools, func(t providers.Tool) bool { return t.Name == name })
 }
 
 // tool reads a tool. A flat one has the members of its function beside its type.
-func (r *Request) tool(at *Path, v *fastjson.Value) (t providers.Tool, of *Path, err *wire.Error) {
+func (r *Request) tool(at *Path, v *fastjson.Value) *wire.Error {
 	o, err := r.functionOf(at, v)
 	if err != nil {
-		return t, nil, err
+		return err
 	}
-	if of = at; !r.Flat {
+	of := at
+	if !r.Flat {
 		of = at.Member("function")
 	}
-	t, err = r.Function(of, o)
-	return t, of, err
+	t, err := r.Function(of, o)
+	if err == nil {
+		t.Name, err = FunctionName(of.Member("name"), o.Get("name"))
+	}
+	if err != nil {
+		return err
+	}
+	return r.AddTool(at, of, &t)
 }
 
 // functionOf returns the object with a function's name, of a tool or of a choice: the
@@ -75,7 +99,7 @@ func (r *Request) functionOf(at *Path, v *fastjson.Value) (*fastjson.Object, *wi
 	return Object(at.Member("function"), o.Get("function"))
 }
 
-// Function reads a function from the object that has its name.
+// Function reads a function from the object that has its name, all but the name.
 func (r *Request) Function(at *Path, o *fastjson.Object) (t providers.Tool, err *wire.Error) {
 	o.Visit(func(key []byte, member *fastjson.Value) {
 		if err != nil || member.Type() == fastjson.TypeNull {
@@ -97,10 +121,6 @@ func (r *Request) Function(at *Path, o *fastjson.Object) (t providers.Tool, err 
 			at.Unknown(r.Call, key)
 		}
 	})
-	if err != nil {
-		return t, err
-	}
-	t.Name, err = FunctionName(at.Member("name"), o.Get("name"))
 	return t, err
 }
 

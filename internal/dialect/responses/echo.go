@@ -5,6 +5,8 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
@@ -16,7 +18,7 @@ const maxEcho = 16 << 10
 // appendEcho appends the end of a response object: the repeated members of the
 // request, and the constant ones. Members of the request without an effect are not
 // repeated, because the object reports the values in effect.
-func appendEcho(dst []byte, body *fastjson.Object) []byte {
+func appendEcho(dst []byte, body *fastjson.Object, c *dialect.Call) []byte {
 	member := func(name string, v *fastjson.Value, absent string) {
 		dst = append(dst, ',', '"')
 		dst = append(dst, name...)
@@ -44,8 +46,25 @@ func appendEcho(dst []byte, body *fastjson.Object) []byte {
 	member("format", body.Get("text").Get("format"), `{"type":"text"}`)
 	dst = slices.Delete(dst, first, first+len(","))
 	dst = append(dst, '}')
-	member("tool_choice", body.Get("tool_choice"), `"auto"`)
-	member("tools", body.Get("tools"), "[]")
+	if c.Parameters.ToolChoice == nil {
+		dst = append(dst, `,"tool_choice":"auto"`...)
+	} else {
+		member("tool_choice", body.Get("tool_choice"), `"auto"`)
+	}
+	dst = append(dst, `,"tools":[`...)
+	start := len(dst)
+	for _, tool := range body.Get("tools").GetArray() {
+		if isOurs(openai.Text(tool.Get("type"))) {
+			if len(dst) > start {
+				dst = append(dst, ',')
+			}
+			dst = jsontext.AppendValue(dst, tool)
+		}
+	}
+	if len(dst)-start > maxEcho {
+		dst = dst[:start]
+	}
+	dst = append(dst, ']')
 	member("top_logprobs", body.Get("top_logprobs"), "0")
 	member("top_p", body.Get("top_p"), "null")
 	dst = append(dst, `,"truncation":"disabled"`...)

@@ -105,12 +105,15 @@ func (p *parser) item(index int, at *openai.Path, o *fastjson.Object) *wire.Erro
 		return p.thought(index, at, o)
 	case name == "item_reference", wire.IsNull(kind) && !wire.IsNull(o.Get("id")):
 		return at.Member("id").Wrong("names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
+	case isHostedItem(name):
+		p.Call.IgnoreHosted(at.String())
+		return nil
 	case wire.IsNull(kind):
 		return at.Member("type").Wrong("is required: message, function_call, function_call_output or reasoning.")
 	case kind.Type() != fastjson.TypeString:
 		return at.Member("type").Wrong("must be a string, not %s.", wire.Describe(kind))
 	default:
-		return at.Member("type").Wrong("is %q, but must be message, function_call, function_call_output or reasoning: there are no tools beside the caller's functions.", wire.Clip(name))
+		return at.Member("type").Wrong("is %q, but must be message, function_call, function_call_output or reasoning.", wire.Clip(name))
 	}
 }
 

@@ -37,7 +37,7 @@ func (responses) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Er
 		return nil, nil, err
 	}
 	p.finish()
-	of.writer.rest = appendEcho(make([]byte, 0, 768), body)
+	of.writer.rest = appendEcho(make([]byte, 0, 768), body, p.Call)
 	return &of.call, &of.writer, nil
 }
 
@@ -62,6 +62,7 @@ func (p *parser) finish() {
 	case p.alternatives != nil:
 		p.Ignore("top_logprobs")
 	}
+	p.SettleChoice()
 	p.addTurns()
 }
 

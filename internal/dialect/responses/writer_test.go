@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 	sdk "github.com/openai/openai-go/v3/responses"
-	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/dialecttest"
@@ -85,11 +84,11 @@ func writerFor(t testing.TB, request string) *writer {
 	if request == "" {
 		request = `{"model":"support/chat","input":"Hi"}`
 	}
-	body, err := fastjson.Parse(request)
+	_, w, err := Dialect.Parse(dialecttest.Request(t, request))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &writer{rest: appendEcho(nil, body.GetObject())}
+	return w.(*writer)
 }
 
 // streamed returns the events of a stream.
