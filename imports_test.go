@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 98_120
+	maxProduct = 98_420
 	maxTests   = 107_220
 )
 
@@ -139,7 +139,7 @@ var maxLines = map[string]int{
 	"internal/store/sqlite":        8900,
 	"internal/visible":             160,
 	"internal/wire":                2360,
-	"providers":                    1020,
+	"providers":                    1060,
 	"providers/anthropic":          900,
 	"providers/azure":              140,
 	"providers/bedrock":            1240,
@@ -147,9 +147,9 @@ var maxLines = map[string]int{
 	"providers/canned/script":      900,
 	"providers/gemini":             1740,
 	"providers/httpmodule":         320,
-	"providers/openai":             2710,
+	"providers/openai":             2810,
 	"providers/providertest":       3280,
-	"providers/upstream":           3440,
+	"providers/upstream":           3480,
 	"rules":                        10800,
 	"secret":                       380,
 	"sinks":                        700,

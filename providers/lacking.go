@@ -46,6 +46,19 @@ func (p *Parameters) Lacking(provider string, has ...string) (leftOut []string, 
 	return leftOut, nil
 }
 
+// leftOutMedia is the form of LeftOutMedia. It counts messages from 1, as errors do.
+const leftOutMedia = "media in message %d"
+
+// LeftOutMedia returns the name, in Result.LeftOut, of media in the tools' results of a
+// message of the request, from 0, that a provider takes nowhere.
+func LeftOutMedia(at int) string { return fmt.Sprintf(leftOutMedia, at+1) }
+
+// MessageOfMedia undoes LeftOutMedia. ok is false for any other name.
+func MessageOfMedia(name string) (at int, ok bool) {
+	n, err := fmt.Sscanf(name, leftOutMedia, &at)
+	return at - 1, n == 1 && err == nil
+}
+
 // LacksPart returns the error for a part that a provider does not have: an *Error with
 // the given name of the provider, after which the next target is tried. at counts the
 // request's messages from 0.

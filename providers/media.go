@@ -1,9 +1,45 @@
 package providers
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
+
+// IsMedia reports whether the part is an image, a sound or a file.
+func (p *Part) IsMedia() bool {
+	return p.Kind == PartImage || p.Kind == PartAudio || p.Kind == PartFile
+}
+
+// Describe returns the kind, the name and the type of an image, a sound or a file, and its
+// URL or its size: image image/png, 1234 bytes.
+func (p *Part) Describe() string {
+	m := &p.Media
+	text := p.Kind.String()
+	for _, word := range [...]string{m.Name, m.Type} {
+		if word != "" {
+			text += " " + word
+		}
+	}
+	if m.URL != "" {
+		return text + " at " + m.URL
+	}
+	padding := len(m.Data) - len(strings.TrimRight(m.Data, "="))
+	return fmt.Sprintf("%s, %d bytes", text, len(m.Data)/4*3-padding)
+}
+
+// Attached returns the text in a tool's result in place of media that follow the results.
+func (p *Part) Attached() string { return "[" + p.Describe() + ": it follows the results]" }
+
+// Unshown returns the text in place of media of a tool's result that a provider takes
+// nowhere. To refuse them would end the conversation, because its history keeps them. The
+// message is named in Result.LeftOut, see LeftOutMedia.
+func (p *Part) Unshown() string { return "[" + p.Describe() + ": it can't be shown to the model]" }
+
+// Attachment returns the text before the media of a result that follow the results.
+func (r *ToolResult) Attachment() string {
+	return "From the result of " + cmp.Or(r.Name, "a tool") + ":"
+}
 
 // ParseMedia reads the address of an image, a sound or a file: a URL with the scheme
 // https or http, or a data: URI, which is split into its type and its data. It neither

@@ -19,7 +19,8 @@ type Message struct {
 type PartKind uint8
 
 // The kinds of parts. A provider that lacks one refuses the request by its name, see
-// LacksPart.
+// LacksPart. It never does so for media in a tool's result: these follow the results,
+// or become a text, see Part.Unshown.
 const (
 	PartText  PartKind = iota + 1
 	PartImage          // of a user, or in a tool's result
@@ -90,8 +91,7 @@ type ToolResult struct {
 	// Call is the id of the call, and Name its tool's name, empty if the history
 	// does not have the call.
 	Call, Name string
-	// Content are the parts of the result: texts, and images if the provider takes
-	// them there.
+	// Content are the parts of the result: texts and media.
 	Content []Part
 	// Failed reports that the tool failed, and that Content says how.
 	Failed bool

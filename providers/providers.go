@@ -172,7 +172,9 @@ type Result struct {
 	Logprobs json.RawMessage
 	// LeftOut are the parameters of the request that the provider does not
 	// have, by their names in definitions. Leaving them out does not change
-	// the meaning of the request; if it would, the call fails instead.
+	// the meaning of the request; if it would, the call fails instead. Media in
+	// tools' results, in whose place the model got a text, are there by
+	// LeftOutMedia.
 	LeftOut []string
 }
 

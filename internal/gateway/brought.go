@@ -347,18 +347,39 @@ func noteBrought(notes []string, request *dialect.Call) []string {
 	return notes
 }
 
-// nameIgnored sets the header that lists the ignored members of the request, and the
-// caller's parameters that the answering provider lacks. lacking are these parameters.
-func (in *incoming) nameIgnored(request *dialect.Call, lacking ...string) {
+// nameIgnored sets the header that lists the members of the request that had no effect: by
+// their paths, and so many more.
+func (in *incoming) nameIgnored(paths []string, more int) {
+	if len(paths) > 0 {
+		in.w.Header()[wire.HeaderIgnored] = []string{wire.Ignored(paths, more)}
+	}
+}
+
+// leftOut returns the paths of the members that had no effect: request.Ignored, the
+// caller's parameters that the answering provider lacks, and the caller's messages of whose
+// results it was not shown all media. names are these, as in providers.Result, and
+// messages those that the provider got.
+func leftOut(request *dialect.Call, messages []providers.Message, names []string) []string {
 	paths := request.Ignored
+	for _, name := range names {
+		at, ok := providers.MessageOfMedia(name)
+		if !ok || at >= len(messages) {
+			continue
+		}
+		// Not all of the caller's messages go to a provider, and not its alone, but each
+		// keeps its parts.
+		if i := slices.IndexFunc(request.Turns, func(m providers.Message) bool {
+			return len(m.Parts) > 0 && len(messages[at].Parts) > 0 && &m.Parts[0] == &messages[at].Parts[0]
+		}); i >= 0 {
+			paths = append(paths, request.Turn(i))
+		}
+	}
 	for _, given := range request.Given {
-		if slices.Contains(lacking, given.Name) {
+		if slices.Contains(names, given.Name) {
 			paths = append(paths, given.Param)
 		}
 	}
-	if len(paths) > 0 {
-		in.w.Header()[wire.HeaderIgnored] = []string{wire.Ignored(paths, request.MoreIgnored)}
-	}
+	return paths
 }
 
 // addUser copies the request's user into the metadata. If the metadata has another user

@@ -22,7 +22,7 @@ func (c *call) countTokens() outcome {
 	}
 	parameters := &p.targets[0].Parameters
 	h := c.w.Header()
-	c.nameIgnored(q.brought)
+	c.nameIgnored(q.brought.Ignored, q.brought.MoreIgnored)
 	h[wire.HeaderUsage] = estimated
 	h[wire.HeaderRevision] = []string{c.snapshot.Revision}
 	h[c.route.requestID] = []string{newRequestID()}

@@ -118,7 +118,7 @@ func (e *entered) begin() (*invocation, *wire.Error) {
 	a := e.eval.begin(1 + len(e.eval.picked))
 	record := a.newCallRecord(&e.plan)
 	beside := a.buildBeside(e.besideSize)
-	a.nameIgnored(e.brought)
+	a.nameIgnored(e.brought.Ignored, e.brought.MoreIgnored)
 	if err := a.holdCall(e.messages, record, len(beside.member), keep); err != nil {
 		trace.ReleaseRecord(record)
 		return nil, err
@@ -373,7 +373,7 @@ func (i *invocation) invoke(ctx context.Context, emit func(providers.Delta) erro
 // nameLacking names the caller's parameters that the answering provider lacks.
 func (i *invocation) nameLacking(lacking []string) {
 	if len(lacking) > 0 {
-		i.nameIgnored(i.plan.brought, lacking...)
+		i.nameIgnored(leftOut(i.plan.brought, i.request.Messages, lacking), i.plan.brought.MoreIgnored)
 	}
 }
 

@@ -93,7 +93,6 @@ func TestPartsThatTheAPIDoesNotHave(t *testing.T) {
 	var tests []pt.Unsendable
 	for want, m := range map[string]providers.Message{
 		"anthropic takes no audio, which message 2 has":                           pt.Message("user", pt.Media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"})),
-		"takes no audio, which message 2 has":                                     pt.Message("tool", pt.Result("t", pt.Media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"}))),
 		"takes no files of an unusual type, which message 2 has":                  pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "application/x-secret", Data: "UEsD"})),
 		"takes no files of an unusual type by URL":                                pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "application/x-secret", URL: "https://x.example/a"})),
 		"has a file of an unusual type that is not UTF-8":                         pt.Message("user", pt.Media(providers.PartFile, providers.Media{Type: "text/x-secret", Data: "/w=="})),
@@ -112,6 +111,25 @@ func TestPartsThatTheAPIDoesNotHave(t *testing.T) {
 		tests = append(tests, pt.Unsendable{Name: want, Want: want, Request: providers.Request{Model: "m", Messages: []providers.Message{user, m}}})
 	}
 	subject.CheckUnsendable(t, tests)
+}
+
+// TestMediaThatBecomeTexts checks that media of results that the API takes nowhere become
+// texts, whose messages are named.
+func TestMediaThatBecomeTexts(t *testing.T) {
+	req := providers.Request{Model: "m", Messages: []providers.Message{
+		pt.Message("user", pt.Text("a")), pt.Message("assistant", pt.Call("t1", "f", "{}")),
+		pt.Message("tool", pt.Result("t1", pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png}), pt.Media(providers.PartFile, providers.Media{Type: "application/zip", Data: "UEsD"}),
+			pt.Media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"}))),
+	}}
+	got, r := pt.Sent(t, answer("fine", "end_turn", 1), &req, func(base string) providers.Provider { return client(t, base) })
+	const want = `"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + png + `"}},` +
+		`{"type":"text","text":"[file application/zip, 3 bytes: it can't be shown to the model]"},{"type":"text","text":"[audio audio/wav, 3 bytes: it can't be shown to the model]"}]`
+	if !strings.Contains(got.Body, want) || !json.Valid([]byte(got.Body)) {
+		t.Errorf("got %s, want %s", got.Body, want)
+	}
+	if diff := cmp.Diff([]string{"media in message 3"}, r.LeftOut); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestDetailIsLeftOut(t *testing.T) {

@@ -60,6 +60,7 @@ func (c *Client) body(req *providers.Request) ([]byte, []string, error) {
 	if req.Stream {
 		body = append(body[:len(body)-1], `,"stream":true}`...)
 	}
+	leftOut = append(leftOut, w.LeftOut...)
 	if w.Detail {
 		leftOut = append(leftOut, "detail")
 	}

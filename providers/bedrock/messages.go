@@ -46,6 +46,13 @@ func (w *writer) media(at int, p *providers.Part) error {
 	return w.file(at, &p.Media)
 }
 
+// apart reports whether a model takes no media in the results of tools: all but Claude
+// and Nova. A model behind an ARN without its name may be one of these.
+// See https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolResultContentBlock.html.
+func apart(model string) bool {
+	return !strings.Contains(model, "anthropic.") && !strings.Contains(model, "amazon.nova") && !strings.HasPrefix(model, "arn:")
+}
+
 // image writes an image.
 func (w *writer) image(at int, m *providers.Media) error {
 	if m.URL != "" {

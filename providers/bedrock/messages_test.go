@@ -75,13 +75,45 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestMediaInResults checks where the media of results are: in them for models that take
+// them there, else behind the results of the turn. What Converse takes nowhere becomes a
+// text, and its message is named.
+func TestMediaInResults(t *testing.T) {
+	image := pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png})
+	byURL := pt.Media(providers.PartImage, providers.Media{URL: "https://x.example/a.png"})
+	zip := pt.Media(providers.PartFile, providers.Media{Type: "application/zip", Data: "UEsD", Name: "a.zip"})
+	messages := []providers.Message{
+		pt.Message("user", pt.Text("a")), pt.Message("assistant", pt.Call("t1", "f", "{}"), pt.Call("t2", "f", "{}")),
+		pt.Message("tool", pt.Result("t1", pt.Text("x"), image)), pt.Message("tool", pt.Result("t2", byURL, zip)), {Role: "user", Content: "b"},
+	}
+	const shown, url, file = `{"image":{"format":"png","source":{"bytes":"iVBORw0KGgo="}}}`,
+		`{"text":"[image at https://x.example/a.png: it can't be shown to the model]"}`, `{"text":"[file a.zip application/zip, 3 bytes: it can't be shown to the model]"}`
+	within := `{"toolResult":{"toolUseId":"t1","content":[{"text":"x"},` + shown + `]}},{"toolResult":{"toolUseId":"t2","content":[` + url + `,` + file + `]}},{"text":"b"}`
+	behind := `{"toolResult":{"toolUseId":"t1","content":[{"text":"x"},{"text":"[image image/png, 8 bytes: it follows the results]"}]}},` +
+		`{"toolResult":{"toolUseId":"t2","content":[{"text":"[image at https://x.example/a.png: it follows the results]"},{"text":"[file a.zip application/zip, 3 bytes: it follows the results]"}]}},` +
+		`{"text":"From the result of f:"},` + shown + `,{"text":"From the result of f:"},` + url + `,` + file + `,{"text":"b"}`
+	for model, want := range map[string]string{
+		"anthropic.claude-sonnet-4-20250514-v1:0": within, "eu.anthropic.claude-3-haiku-20240307-v1:0": within, "us.amazon.nova-pro-v1:0": within,
+		"arn:aws:bedrock:eu-west-1:1:application-inference-profile/x": within,
+		"us.meta.llama4-maverick-17b-instruct-v1:0":                   behind, "mistral.pixtral-large-2502-v1:0": behind,
+	} {
+		req := &providers.Request{Model: model, Messages: messages, Parameters: providers.Parameters{Tools: []providers.Tool{{Name: "f"}}}}
+		got, r := pt.Sent(t, answer("fine", "end_turn", 1, 1), req, func(base string) providers.Provider { return client(t, base) })
+		if !strings.Contains(got.Body, `{"role":"user","content":[`+want+`]}`) || !json.Valid([]byte(got.Body)) {
+			t.Errorf("%s got\n%s\nwant\n%s", model, got.Body, want)
+		}
+		if diff := cmp.Diff([]string{"media in message 4"}, r.LeftOut); diff != "" {
+			t.Errorf("%s: %s", model, diff)
+		}
+	}
+}
+
 func TestPartsThatConverseDoesNotHave(t *testing.T) {
 	user, other := pt.Message("user", pt.Text("a")), pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png})
 	var tests []pt.Unsendable
 	for want, m := range map[string]providers.Message{
 		"bedrock takes no audio, which message 2 has":                     pt.Message("user", pt.Media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"})),
 		"takes no images by URL, which message 2 has":                     pt.Message("user", pt.Media(providers.PartImage, providers.Media{URL: "https://x.example/a"})),
-		"takes no images by URL":                                          pt.Message("tool", pt.Result("t", pt.Media(providers.PartImage, providers.Media{URL: "https://x.example/a"}))),
 		"takes no images of the type image/svg+xml":                       pt.Message("user", pt.Media(providers.PartImage, providers.Media{Type: "image/svg+xml", Data: png})),
 		"takes no images of an unusual type":                              pt.Message("user", pt.Media(providers.PartImage, providers.Media{Type: "png", Data: png})),
 		"takes no files by URL, which message 2 has":                      pt.Message("user", pt.Media(providers.PartFile, providers.Media{URL: "https://x.example/a.pdf"})),

@@ -81,7 +81,7 @@ func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, un
 		tools = append([]byte(`,"toolConfig":`), tools...)
 	}
 	w := writer{Blocks: upstream.Blocks{BlockFormat: &format, Service: &c.Service}}
-	w.Media = w.media
+	w.Media, w.Apart = w.media, apart(req.Model)
 	if err := w.Write(f, req.Messages, tools); err != nil {
 		return nil, nil, false, err
 	}
@@ -89,6 +89,7 @@ func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, un
 	if tools != nil && !w.Uncalled {
 		leftOut = append(leftOut, "tools")
 	}
+	leftOut = append(leftOut, w.LeftOut...)
 	if w.Detail {
 		leftOut = append(leftOut, "detail")
 	}

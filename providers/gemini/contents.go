@@ -210,7 +210,7 @@ func (w *writer) result(at int, p *providers.Part) error {
 		switch c := &r.Content[i]; c.Kind {
 		case providers.PartText:
 			w.body = jsontext.AppendEscaped(w.body, c.Text)
-		case providers.PartImage, providers.PartFile:
+		case providers.PartImage, providers.PartAudio, providers.PartFile:
 			media++
 		default:
 			return w.client.Lacks(at, c.Kind.String()+" in the result of a tool")
@@ -231,10 +231,10 @@ func (w *writer) result(at int, p *providers.Part) error {
 }
 
 // within reports whether the images of a result are a part of it. Models before
-// Gemini 3, and images by URL, have them after the results.
+// Gemini 3, images by URL and sounds have them after the results.
 func (w *writer) within(r *providers.ToolResult) bool {
 	for i := range r.Content {
-		if r.Content[i].Media.URL != "" {
+		if c := &r.Content[i]; c.Media.URL != "" || c.Kind == providers.PartAudio {
 			return false
 		}
 	}

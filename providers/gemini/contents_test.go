@@ -130,7 +130,7 @@ func TestPartsThatAreLacking(t *testing.T) {
 		"gemini takes no image of the system, which message 1 has":                      {pt.Message("system", at(providers.PartImage, "https://example.com/a.png")), pt.Message("user", pt.Text("q"))},
 		"gemini takes no image of the assistant, which message 2 has":                   {pt.Message("user", pt.Text("q")), pt.Message("assistant", inline(providers.PartImage, "image/png", "AAAA"))},
 		"gemini takes no tool_call, which message 1 has":                                {pt.Message("user", call("a", "f", "{}", ""))},
-		"gemini takes no audio in the result of a tool, which message 2 has":            {pt.Message("assistant", call("a", "f", "{}", "")), pt.Message("tool", result("a", inline(providers.PartAudio, "audio/wav", "AAAA")))},
+		"gemini takes no thinking in the result of a tool, which message 2 has":         {pt.Message("assistant", call("a", "f", "{}", "")), pt.Message("tool", result("a", pt.Thinking("hm", "")))},
 		`message 2 has the result of the tool call "b", which no message before it has`: {pt.Message("assistant", call("a", "f", "{}", "")), pt.Message("tool", result("b"))},
 		`message 1 has a tool call whose arguments are not a JSON object`:               {pt.Message("assistant", call("a", "f", "[1]", ""))},
 	} {

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -47,6 +48,12 @@ type Blocks struct {
 	Body    []byte
 	// Media writes an image or a file of message at, with a comma behind it.
 	Media func(at int, p *providers.Part) error
+	// Apart writes the media of tools' results behind the results of their turn: the
+	// model takes none in them.
+	Apart bool
+	// LeftOut has the messages in which media of results became a text, see
+	// providers.LeftOutMedia.
+	LeftOut []string
 	// Detail reports that an image says how closely to look at it, which no service
 	// of this format knows.
 	Detail bool
@@ -240,8 +247,17 @@ func (w *Blocks) result(at int, p *providers.Part) error {
 		w.Body = append(w.Body, `,"content":[`...)
 		empty := len(w.Body)
 		for i := range r.Content {
-			if err := w.said(at, &r.Content[i]); err != nil {
-				return err
+			switch c := &r.Content[i]; {
+			case !c.IsMedia():
+				if err := w.said(at, c); err != nil {
+					return err
+				}
+			case w.Apart:
+				w.text(c.Attached())
+			default:
+				if err := w.show(at, c); err != nil {
+					return err
+				}
 			}
 		}
 		w.Body = append(w.Body[:max(empty, len(w.Body)-1)], ']')
@@ -250,6 +266,40 @@ func (w *Blocks) result(at int, p *providers.Part) error {
 		w.Body = append(w.Body, w.Failed...)
 	}
 	w.Body = append(append(w.Body, w.End...), ',')
+	return nil
+}
+
+// show writes a medium of a result or, if the service takes no such one, a text.
+func (w *Blocks) show(at int, p *providers.Part) error {
+	from := len(w.Body)
+	err := w.said(at, p)
+	if e, ok := errors.AsType[*providers.Error](err); !ok || e.Lacks == "" {
+		return err
+	}
+	w.Body = w.Body[:from]
+	w.text(p.Unshown())
+	if name := providers.LeftOutMedia(at); !slices.Contains(w.LeftOut, name) {
+		w.LeftOut = append(w.LeftOut, name)
+	}
+	return nil
+}
+
+// attached writes the media of a result that follow the results.
+func (w *Blocks) attached(at int, r *providers.ToolResult) error {
+	begun := false
+	for i := range r.Content {
+		c := &r.Content[i]
+		if !c.IsMedia() {
+			continue
+		}
+		if !begun {
+			w.text(r.Attachment())
+			begun = true
+		}
+		if err := w.show(at, c); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -262,7 +312,10 @@ func (w *Blocks) said(at int, p *providers.Part) error {
 		// All images are looked at in the same way, as auto asks.
 		w.Detail = w.Detail || p.Media.Detail != "" && p.Media.Detail != "auto"
 		return w.Media(at, p)
-	case providers.PartToolResult: // written before
+	case providers.PartToolResult: // written before, but for its media
+		if w.Apart {
+			return w.attached(at, &p.Result)
+		}
 	default:
 		return w.Service.Lacks(at, p.Kind.String())
 	}

@@ -41,27 +41,11 @@ func echoParts(b *strings.Builder, parts []providers.Part) {
 			}
 			echoParts(b, p.Result.Content)
 		case providers.PartImage, providers.PartAudio, providers.PartFile:
-			echoMedia(b, p.Kind, &p.Media)
+			b.WriteString("[" + p.Describe() + "]")
 		default:
 			b.WriteString(p.Text)
 		}
 	}
-}
-
-// echoMedia tells of a medium: its kind, name and type, and its size or its URL.
-func echoMedia(b *strings.Builder, kind providers.PartKind, m *providers.Media) {
-	b.WriteString("[" + kind.String())
-	for _, word := range [...]string{m.Name, m.Type} {
-		if word != "" {
-			b.WriteString(" " + word)
-		}
-	}
-	if m.URL != "" {
-		b.WriteString(" at " + m.URL + "]")
-		return
-	}
-	padding := len(m.Data) - len(strings.TrimRight(m.Data, "="))
-	fmt.Fprintf(b, ", %d bytes]", len(m.Data)/4*3-padding)
 }
 
 // pieceSize is how many bytes of a tool call's arguments are in a piece.
