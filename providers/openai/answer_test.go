@@ -202,7 +202,7 @@ func FuzzStream(f *testing.F) {
 			parts = append(parts, pt.Thinking(thought.Text, thought.Opaque))
 		}
 		for _, c := range services {
-			sent, err := c.body(&form{rest: []byte("}")}, []providers.Message{pt.Message("assistant", parts...)})
+			sent, _, err := c.body(&form{rest: []byte("}")}, []providers.Message{pt.Message("assistant", parts...)})
 			if err != nil || !json.Valid(sent) {
 				panic(fmt.Sprintf("thoughts go back as %s, %v", sent, err))
 			}

@@ -106,7 +106,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	body, err := c.body(form, req.Messages)
+	body, leftOut, err := c.body(form, req.Messages)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		return nil, err
 	}
 	if form.responses {
-		return newResponseStream(k, answer, form.leftOut), nil
+		return newResponseStream(k, answer, leftOut), nil
 	}
-	return newStream(k, answer, form.leftOut), nil
+	return newStream(k, answer, leftOut), nil
 }

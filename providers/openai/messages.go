@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
+	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -54,10 +55,8 @@ func (q *Quirks) lacks(role string, p *providers.Part) string {
 	case providers.PartToolResult:
 		lacks = role != "tool" || q.NoTools
 		for i := range p.Result.Content {
-			switch inner := p.Result.Content[i].Kind; {
-			case inner == providers.PartText, inner == providers.PartImage && q.ResultImages:
-			default:
-				return inner.String() + " in the result of a tool"
+			if c := &p.Result.Content[i]; c.Kind != providers.PartText && !c.IsMedia() {
+				return c.Kind.String() + " in the result of a tool"
 			}
 		}
 	case providers.PartThinking:
@@ -68,10 +67,107 @@ func (q *Quirks) lacks(role string, p *providers.Part) string {
 	switch {
 	case !lacks:
 		return ""
-	case role != "user" && (p.Kind == providers.PartImage || p.Kind == providers.PartAudio || p.Kind == providers.PartFile):
+	case role != "user" && p.IsMedia():
 		return p.Kind.String() + " in a message of the role " + role
 	}
 	return p.Kind.String()
+}
+
+// inResult reports whether the service takes a part in the result of a tool.
+func (q *Quirks) inResult(p *providers.Part) bool {
+	taken := q.ResultFiles
+	if p.Kind == providers.PartImage {
+		taken = q.ResultImages
+	}
+	return !p.IsMedia() || taken && q.lacks("user", p) == ""
+}
+
+// showResults returns messages whose tools' results have nothing but what the service
+// takes there. Other media go into a message of the user behind the results, or become
+// a text if the service takes none at all. leftOut names the messages of the latter.
+// The messages are returned as they are, if possible, and never changed.
+//
+// For example, assistant (call), tool (image), user becomes assistant (call), tool
+// (text), user (image), user.
+func (q *Quirks) showResults(messages []providers.Message) (shown []providers.Message, leftOut []string) {
+	var behind []providers.Part // media of results, with texts that say so
+	for i := range messages {
+		m := messages[i]
+		if m.Role != "tool" && behind != nil {
+			shown, behind = append(shown, providers.Message{Role: "user", Parts: behind}), nil
+		}
+		if m.Role == "tool" && q.holdsMore(m.Parts) {
+			if shown == nil {
+				shown = append(make([]providers.Message, 0, len(messages)+1), messages[:i]...)
+			}
+			before := len(leftOut)
+			m.Parts = slices.Clone(m.Parts)
+			for j := range m.Parts {
+				var unshown bool
+				if !q.holdsMore(m.Parts[j : j+1]) {
+					continue
+				}
+				if behind, unshown = q.showResult(&m.Parts[j].Result, behind); unshown && len(leftOut) == before {
+					leftOut = append(leftOut, providers.LeftOutMedia(i))
+				}
+			}
+		}
+		if shown != nil {
+			shown = append(shown, m)
+		}
+	}
+	if behind != nil {
+		shown = append(shown, providers.Message{Role: "user", Parts: behind})
+	}
+	if shown == nil {
+		return messages, nil
+	}
+	return shown, leftOut
+}
+
+// holdsMore reports whether a result has a part that the service does not take there.
+func (q *Quirks) holdsMore(results []providers.Part) bool {
+	for i := range results {
+		content := results[i].Result.Content
+		for j := range content {
+			if !q.inResult(&content[j]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// showResult puts a text in the place of each part of a result that the service does not
+// take there, and appends those that it takes from a user to behind. It reports whether
+// some are not taken at all. Texts in a row become one, because not every service takes a
+// list of them.
+func (q *Quirks) showResult(r *providers.ToolResult, behind []providers.Part) (_ []providers.Part, unshown bool) {
+	content := make([]providers.Part, 0, len(r.Content))
+	begun := false
+	for i := range r.Content {
+		c := r.Content[i]
+		switch {
+		case q.inResult(&c):
+		case q.lacks("user", &c) != "":
+			unshown = true
+			c = providers.Part{Kind: providers.PartText, Text: c.Unshown()}
+		default:
+			if !begun {
+				behind = append(behind, providers.Part{Kind: providers.PartText, Text: r.Attachment()})
+				begun = true
+			}
+			behind = append(behind, c)
+			c = providers.Part{Kind: providers.PartText, Text: c.Attached()}
+		}
+		if last := len(content) - 1; last >= 0 && c.Kind == providers.PartText && content[last].Kind == providers.PartText {
+			content[last].Text += "\n" + c.Text
+			continue
+		}
+		content = append(content, c)
+	}
+	r.Content = content
+	return behind, unshown
 }
 
 // appendMessage appends a message, which the service takes, and a comma. One of text

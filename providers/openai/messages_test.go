@@ -55,6 +55,20 @@ func TestParts(t *testing.T) {
 			`{"content":"a","tool_call_id":"1","role":"tool"},{"content":"","tool_call_id":"2","role":"tool"},{"content":[{"text":"a","type":"text"},{"text":"b","type":"text"}],"tool_call_id":"3","role":"tool"}`},
 		{"an image in a result", Quirks{ResultImages: true}, []providers.Message{pt.Message("tool", pt.Result("1", pt.Media(providers.PartImage, inline)))},
 			`{"content":[{"image_url":{"url":"data:image/png;base64,aGk="},"type":"image_url"}],"tool_call_id":"1","role":"tool"}`},
+		{"chunks in a result", Quirks{ResultImages: true, ResultFiles: true, Chunks: true}, []providers.Message{pt.Message("tool", pt.Result("1", pt.Text("a"), pt.Media(providers.PartFile, pdf)))},
+			`{"content":[{"text":"a","type":"text"},{"document_url":"data:application/pdf;base64,JVBE","document_name":"a \"b\".pdf","type":"document_url"}],"tool_call_id":"1","role":"tool"}`},
+		{"media behind results", Quirks{}, []providers.Message{
+			pt.Message("tool", pt.Result("1", pt.Text("a"), pt.Media(providers.PartImage, inline), pt.Text("b")), pt.Result("2", pt.Text("c"), pt.Text("d"))), pt.Message("tool", pt.Result("3", pt.Media(providers.PartFile, pdf))),
+			{Role: "user", Content: "And?"}, {Role: "assistant", Content: "Hm."}, pt.Message("tool", pt.Result("4", pt.Media(providers.PartImage, image))),
+		}, `{"content":"a\n[image image/png, 2 bytes: it follows the results]\nb","tool_call_id":"1","role":"tool"},` +
+			`{"content":[{"text":"c","type":"text"},{"text":"d","type":"text"}],"tool_call_id":"2","role":"tool"},` +
+			`{"content":"[file a \"b\".pdf application/pdf, 3 bytes: it follows the results]","tool_call_id":"3","role":"tool"},` +
+			`{"content":[{"text":"From the result of f:","type":"text"},{"image_url":{"url":"data:image/png;base64,aGk="},"type":"image_url"},{"text":"From the result of f:","type":"text"},{"file":{"file_data":"data:application/pdf;base64,JVBE","filename":"a \"b\".pdf"},"type":"file"}],"role":"user"},` +
+			`{"content":"And?","role":"user"},{"content":"Hm.","role":"assistant"},` +
+			`{"content":"[image at https://a.example/x.png?\": it follows the results]","tool_call_id":"4","role":"tool"},` +
+			`{"content":[{"text":"From the result of f:","type":"text"},{"image_url":{"url":"https://a.example/x.png?\"","detail":"low"},"type":"image_url"}],"role":"user"}`},
+		{"media that become texts", Quirks{NoImages: true, ResultImages: true}, []providers.Message{pt.Message("tool", pt.Result("1", pt.Media(providers.PartImage, image)), pt.Result("2", pt.Media(providers.PartFile, byURL)))},
+			`{"content":"[image at https://a.example/x.png?\": it can't be shown to the model]","tool_call_id":"1","role":"tool"},{"content":"[file at https://a.example/b: it can't be shown to the model]","tool_call_id":"2","role":"tool"}`},
 		{"short ids", Quirks{ShortIDs: true}, []providers.Message{pt.Message("assistant", pt.Call("abcDEF123", "f", "{}"), pt.Call("toolu_01", "f", "{}")), pt.Message("tool", pt.Result("toolu_01"))},
 			`{"content":null,"tool_calls":[{"id":"abcDEF123","function":{"arguments":"{}","name":"f"},"type":"function"},{"id":"PKK3OA4WJ","function":{"arguments":"{}","name":"f"},"type":"function"}],"role":"assistant"},{"content":"","tool_call_id":"PKK3OA4WJ","role":"tool"}`},
 		{"long ids", Quirks{}, []providers.Message{pt.Message("tool", pt.Result(long[:40]), pt.Result(long))},
@@ -85,6 +99,28 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestMediaThatBecomeTexts checks that the messages are named in which media of results
+// became texts, each once, and that the request keeps its media.
+func TestMediaThatBecomeTexts(t *testing.T) {
+	file := pt.Media(providers.PartFile, providers.Media{URL: "https://a.example/b"})
+	messages := []providers.Message{
+		{Role: "user", Content: "a"}, pt.Message("assistant", pt.Call("1", "f", "{}"), pt.Call("2", "f", "{}")), pt.Message("tool", pt.Result("1", file, file), pt.Result("2", file)),
+		pt.Message("assistant", pt.Call("3", "f", "{}")), pt.Message("tool", pt.Result("3", pt.Media(providers.PartImage, providers.Media{URL: "https://a.example/x.png"}))),
+	}
+	req := &providers.Request{Model: "m", Messages: messages, Parameters: providers.Parameters{TopK: new(int64(1))}}
+	for range 2 {
+		_, r := pt.Sent(t, pt.OpenAIAnswer("fine", 1), req, func(base string) providers.Provider {
+			return client(t, base, func(c *Config) { c.Quirks = Quirks{NoTopK: true} })
+		})
+		if diff := cmp.Diff([]string{"top_k", "media in message 3"}, r.LeftOut); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if len(messages) != 5 || messages[2].Parts[0].Result.Content[1].Media != file.Media {
+		t.Errorf("the request was changed: %+v", messages)
+	}
+}
+
 func TestPartsThatAServiceLacks(t *testing.T) {
 	inline, byURL := providers.Media{Data: "x", Type: "a/b"}, providers.Media{URL: "https://a.example"}
 	user := func(kind providers.PartKind, m providers.Media) providers.Message {
@@ -102,8 +138,7 @@ func TestPartsThatAServiceLacks(t *testing.T) {
 		{Quirks{}, user(providers.PartFile, byURL), "takes no file by URL,"},
 		{Quirks{NoTools: true}, pt.Message("assistant", pt.Call("1", "f", "{}")), "takes no tool_call,"},
 		{Quirks{NoTools: true}, pt.Message("tool", pt.Result("1")), "takes no tool_result,"},
-		{Quirks{}, pt.Message("tool", pt.Result("1", pt.Media(providers.PartImage, inline))), "takes no image in the result of a tool,"},
-		{Quirks{ResultImages: true}, pt.Message("tool", pt.Result("1", pt.Media(providers.PartFile, inline))), "takes no file in the result of a tool,"},
+		{Quirks{}, pt.Message("tool", pt.Result("1", pt.Thinking("hm", ""))), "takes no thinking in the result of a tool,"},
 		{Quirks{}, pt.Message("system", pt.Media(providers.PartImage, inline)), "takes no image in a message of the role system,"},
 		{Quirks{}, pt.Message("assistant", pt.Media(providers.PartFile, inline)), "takes no file in a message of the role assistant,"},
 		{Quirks{}, pt.Message("user", pt.Call("1", "f", "{}")), "takes no tool_call,"},

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/cadenza-gateway/cadenza/internal/buffers"
@@ -94,18 +95,19 @@ func (c *Client) chatText(req *providers.Request) (text []byte, leftOut []string
 	return text, leftOut, nil
 }
 
-// body writes the body of a request.
-func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
+// body writes the body of a request, and returns what is left out of it.
+func (c *Client) body(f *form, messages []providers.Message) (text []byte, leftOut []string, err error) {
 	if f.fixed {
-		return f.rest, nil
+		return f.rest, f.leftOut, nil
 	}
 	quirks, begin := &c.quirks, beforeMessages
 	if f.responses {
 		quirks, begin = c.quirks.byResponses(), beforeInput
 	}
 	if err := c.checkMessages(messages, quirks); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	messages, unshown := quirks.showResults(messages)
 	messages = quirks.arrange(messages)
 	size := len(begin) + len("]") + len(f.rest)
 	for i := range messages {
@@ -130,7 +132,7 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 	if body[len(body)-1] == ',' {
 		body = body[:len(body)-1]
 	}
-	return append(append(body, ']'), f.rest...), nil
+	return append(append(body, ']'), f.rest...), append(slices.Clip(f.leftOut), unshown...), nil
 }
 
 const (

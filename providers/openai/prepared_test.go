@@ -68,7 +68,7 @@ func body(t testing.TB, c *Client, req *providers.Request) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := c.body(f, req.Messages)
+	text, _, err := c.body(f, req.Messages)
 	if err != nil {
 		t.Fatal(err)
 	}

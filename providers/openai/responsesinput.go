@@ -12,7 +12,7 @@ import (
 // byResponses are the quirks of a service where it is called by the Responses API,
 // which takes other parts than chat completions.
 func (q Quirks) byResponses() *Quirks {
-	q.NoAudio, q.FileURLs, q.ResultImages = true, true, true
+	q.NoAudio, q.FileURLs, q.ResultImages, q.ResultFiles = true, true, true, true
 	return &q
 }
 

@@ -35,9 +35,9 @@ type Quirks struct {
 	NoImages, NoAudio, NoFiles bool
 	// FileURLs sends a file's URL where its data would be: others take no file by URL.
 	FileURLs bool
-	// ResultImages sends the images of a tool's result with it: others take none
-	// there.
-	ResultImages bool
+	// ResultImages sends the images of a tool's result with it, and ResultFiles its sounds
+	// and files: others get them behind the results.
+	ResultImages, ResultFiles bool
 	// Chunks sends sounds and files, which may be URLs then, and thoughts as chunks
 	// of the content that only Mistral has.
 	Chunks bool
@@ -96,7 +96,7 @@ var services = []Service{
 	{Name: "deepseek", BaseURL: "https://api.deepseek.com", Quirks: Quirks{NoTopK: true, NoSeed: true, NoThinking: true, NoJSONSchema: true, DeveloperIsSystem: true, NoImages: true, NoAudio: true, NoFiles: true, Thoughts: "reasoning_content", NoParallelToolCalls: true}},
 	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, Thoughts: "reasoning_content"}},
 	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, NoLogprobs: true}},
-	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1", Quirks: Quirks{NoTopK: true, RandomSeed: true, NoEffort: fixed, Efforts: onOff, NoStreamOptions: true, DeveloperIsSystem: true, Chunks: true, ShortIDs: true, ResultImages: true, NoLogprobs: true}},
+	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1", Quirks: Quirks{NoTopK: true, RandomSeed: true, NoEffort: fixed, Efforts: onOff, NoStreamOptions: true, DeveloperIsSystem: true, Chunks: true, ShortIDs: true, ResultImages: true, ResultFiles: true, NoLogprobs: true}},
 	{Name: "ollama", BaseURL: "http://localhost:11434/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, NoTopK: true, DeveloperIsSystem: true, NoFiles: true, Thoughts: "reasoning", NoParallelToolCalls: true}},
 	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", Quirks: Quirks{Efforts: map[string]string{"max": "xhigh"}, DeveloperIsSystem: true, FileURLs: true, Thoughts: reasoningDetails}},
 	{Name: "perplexity", BaseURL: "https://api.perplexity.ai", Quirks: Quirks{Efforts: map[string]string{"none": "minimal", "xhigh": "high", "max": "high"}, NoSeed: true, NoJSON: true, NoTools: true, NoStreamOptions: true, DeveloperIsSystem: true, Alternate: true, NoAudio: true, NoFiles: true, NoLogprobs: true}},

@@ -20,7 +20,18 @@ type partCase struct {
 	messages []providers.Message
 	// marks are the texts of the part that the service must get.
 	marks []string
+	// inResult, if set, is a medium in the result of a tool. It may follow the results, or
+	// be replaced by a text, but must not be refused.
+	inResult *providers.Part
 }
+
+// The cells of the table for kinds of parts.
+const (
+	taken   = "yes"
+	refused = "–"
+	behind  = "behind"  // the medium of a result follows the results
+	unshown = "as text" // a text replaces it
+)
 
 const (
 	mark      = "c2VudA==" // the data of a part
@@ -45,15 +56,19 @@ func partCases() []partCase {
 	image := providers.Media{Data: mark, Type: "image/png"}
 	sound := providers.Media{Data: mark, Type: "audio/wav"}
 	file := providers.Media{Data: mark, Type: "application/pdf", Name: "a.pdf"}
+	inResult := func(name string, p providers.Part) partCase {
+		return partCase{name, resultWith(Text("a-marked-result"), p), []string{"a-marked-result", mark}, &p}
+	}
 	return []partCase{
-		{"image", userWith(providers.PartImage, image), []string{mark}},
-		{"image by URL", userWith(providers.PartImage, providers.Media{URL: markedURL}), []string{markedURL}},
-		{"audio", userWith(providers.PartAudio, sound), []string{mark}},
-		{"audio by URL", userWith(providers.PartAudio, providers.Media{URL: markedURL, Type: "audio/wav"}), []string{markedURL}},
-		{"file", userWith(providers.PartFile, file), []string{mark}},
-		{"file by URL", userWith(providers.PartFile, providers.Media{URL: markedURL, Type: "application/pdf", Name: "a.pdf"}), []string{markedURL}},
-		{"tool calls, results", resultWith(providers.Part{Kind: providers.PartText, Text: "a-marked-result"}), []string{"a-marked-city", "a-marked-result"}},
-		{"image in a result", resultWith(providers.Part{Kind: providers.PartText, Text: "a-marked-result"}, providers.Part{Kind: providers.PartImage, Media: image}), []string{"a-marked-result", mark}},
+		{"image", userWith(providers.PartImage, image), []string{mark}, nil},
+		{"image by URL", userWith(providers.PartImage, providers.Media{URL: markedURL}), []string{markedURL}, nil},
+		{"audio", userWith(providers.PartAudio, sound), []string{mark}, nil},
+		{"audio by URL", userWith(providers.PartAudio, providers.Media{URL: markedURL, Type: "audio/wav"}), []string{markedURL}, nil},
+		{"file", userWith(providers.PartFile, file), []string{mark}, nil},
+		{"file by URL", userWith(providers.PartFile, providers.Media{URL: markedURL, Type: "application/pdf", Name: "a.pdf"}), []string{markedURL}, nil},
+		{"tool calls, results", resultWith(providers.Part{Kind: providers.PartText, Text: "a-marked-result"}), []string{"a-marked-city", "a-marked-result"}, nil},
+		inResult("image in a result", Media(providers.PartImage, image)),
+		inResult("file in a result", Media(providers.PartFile, file)),
 	}
 }
 
@@ -81,9 +96,9 @@ func capture(t *testing.T, factory Factory, b Behaviour, req *providers.Request)
 	}
 }
 
-// takes sends a kind of part. It reports whether the provider takes it; if not, the
-// provider must return an error before it sends anything.
-func takes(t *testing.T, factory Factory, c partCase) bool {
+// takes sends a kind of part, and returns what the table says of it. If the provider does
+// not take it, the provider must return an error before it sends anything.
+func takes(t *testing.T, factory Factory, c partCase) string {
 	t.Helper()
 	req := request(false)
 	req.Messages = c.messages
@@ -102,7 +117,19 @@ func takes(t *testing.T, factory Factory, c partCase) bool {
 		if !strings.Contains(e.Reason, " takes no ") && !strings.Contains(e.Reason, " has no tools") {
 			t.Errorf("%s: refused by %q, which does not name it: see providers.LacksPart", c.name, e.Reason)
 		}
-		return false
+		if c.inResult != nil && !strings.Contains(e.Reason, "tool_call") && !strings.Contains(e.Reason, " has no tools") {
+			t.Errorf("%s: refused by %q: see providers.Part.Unshown", c.name, e.Reason)
+		}
+		return refused
+	}
+	cell := taken
+	if all := strings.Join(sent, ""); c.inResult != nil && strings.Contains(all, c.inResult.Attached()) {
+		cell = behind
+	} else if c.inResult != nil && strings.Contains(all, c.inResult.Unshown()) {
+		cell, c.marks = unshown, c.marks[:1]
+		if name := providers.LeftOutMedia(len(c.messages) - 1); !slices.Contains(o.Result.LeftOut, name) {
+			t.Errorf("%s: %s is not named in the result's LeftOut %q", c.name, name, o.Result.LeftOut)
+		}
 	}
 	for _, body := range sent {
 		for _, mark := range c.marks {
@@ -111,7 +138,7 @@ func takes(t *testing.T, factory Factory, c partCase) bool {
 			}
 		}
 	}
-	return true
+	return cell
 }
 
 func testParts(t *testing.T, factory Factory) {
@@ -205,11 +232,7 @@ func CheckTable(t *testing.T, name string, factory Factory) {
 	names, cells := []string{"module"}, []string{"`" + name + "`"}
 	for _, c := range partCases() {
 		names = append(names, c.name)
-		if takes(t, factory, c) {
-			cells = append(cells, "yes")
-		} else {
-			cells = append(cells, "–")
-		}
+		cells = append(cells, takes(t, factory, c))
 	}
 	names, cells = append(names, "thoughts"), append(cells, string(testThoughts(t, factory)))
 	for _, want := range [][]string{names, cells} {
