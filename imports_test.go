@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 98_420
-	maxTests   = 107_220
+	maxProduct = 98_460
+	maxTests   = 107_300
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -118,7 +118,7 @@ var maxLines = map[string]int{
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
-	"internal/invoke":              3980,
+	"internal/invoke":              4020,
 	"internal/journal":             1140,
 	"internal/journaltest":         100,
 	"internal/jsontext":            200,

@@ -2,13 +2,16 @@ package gateway_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
@@ -196,5 +199,33 @@ func TestErrorsWithinAStream(t *testing.T) {
 		if want := []string{"response.created", "response.in_progress", "error", "response.failed"}; !slices.Equal(names, want) {
 			t.Errorf("%s: events %q", test.code, names)
 		}
+	}
+}
+
+// TestLargerWindows checks that a conversation that is too long for one target goes to the
+// one that has more room by the list of prices.
+func TestLargerWindows(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if gatewaytest.Object(t, body)["model"] == "wide" {
+			completion(w, "Hello!")
+			return
+		}
+		refuses(http.StatusBadRequest, `{"error":{"code":"context_length_exceeded"}}`)(0, w, r)
+	})
+	prices := make(map[string]*price.Price)
+	for model, window := range map[string]int64{"m": 8192, "narrow": 8192, "wide": 32768} {
+		prices[model] = &price.Price{Model: price.Model{ContextWindow: window}}
+	}
+	files := talk("", "fallback: [ { provider: fake, model: unknown }, { provider: fake, model: narrow }, { provider: fake, model: wide } ]\n")
+	g := startGateway(t, files, fakeProvider(u.URL), with(func(c *gw.WorkspaceConfig) { c.Prices = prices }))
+	a := g.post("/v1/chat/completions", fmt.Sprintf(talks["/v1/chat/completions"], "")).ok(t)
+	if a.header.Get("Cadenza-Served-By") != "fake/wide" || a.header.Get("Cadenza-Attempts") != "2" {
+		t.Errorf("%v", a.header)
+	}
+	const note = "skipped fake/narrow: its window is no larger than one that was too small for the input"
+	if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); !slices.Contains(got.Notes, note) {
+		t.Errorf("notes %q", got.Notes)
 	}
 }

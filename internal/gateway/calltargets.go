@@ -69,6 +69,7 @@ func (w *Workspace) makeTargets(how *definition.Policy, variant *definition.Vari
 		targets[i] = invoke.Target{
 			Name: t.Provider, Provider: provider, Host: w.hosts[t.Provider], Model: t.Model,
 			Parameters: t.Parameters, Extra: t.Extra,
+			Window: w.prices.Model(t.Provider, w.hosts[t.Provider], t.Model).ContextWindow,
 		}
 		// A target that can't be prepared fails when it is called, with the same error.
 		targets[i].Prepared, _ = prepare(provider, &t)

@@ -31,6 +31,7 @@ type call struct {
 	lanes    []*lane
 	settled  *lane // decided how the call ends
 	left     int   // attempts that may still be begun
+	tooSmall int64 // the largest window that the input exceeds; 0: none is known
 	failures []failed
 	result   Result
 
@@ -81,11 +82,8 @@ func (k *call) next() int {
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i := range k.usable {
+	for i := k.following(); i >= 0; i = k.following() {
 		u := &k.usable[i]
-		if u.taken {
-			continue
-		}
 		u.taken = true
 		if !k.enterHost(u) {
 			k.result.Skipped = append(k.result.Skipped, Skip{u.index, ErrHostFull})
@@ -170,5 +168,8 @@ func (k *call) tell(c *Change) {
 func (k *call) addFailure(f failed) {
 	k.mu.Lock()
 	k.failures = append(k.failures, f)
+	if f.class == ContextLength {
+		k.tooSmall = max(k.tooSmall, k.windowOf(f))
+	}
 	k.mu.Unlock()
 }

@@ -46,6 +46,9 @@ type Target struct {
 	// Bounds are the definition's: see BoundsOf. The engine leaves them to
 	// Call.Purse.
 	Bounds Bounds
+	// Window is the most tokens that the model takes, prompt and answer together; 0:
+	// unknown. See call.following.
+	Window int64
 	// Weight, if above zero, puts the target before the targets without a weight.
 	// The order of targets with a weight is drawn for each call: with the weights
 	// 3 and 1, the first target is tried first in three of four calls.
@@ -217,10 +220,11 @@ const (
 	SkipLeftAlone     SkipReason = "left_alone"
 	SkipHostFull      SkipReason = "host_full"
 	SkipBudget        SkipReason = "budget"
+	SkipWindow        SkipReason = "window"
 )
 
 // SkipReasons are all of them.
-var SkipReasons = []SkipReason{SkipNotConfigured, SkipUnavailable, SkipLeftAlone, SkipHostFull, SkipBudget}
+var SkipReasons = []SkipReason{SkipNotConfigured, SkipUnavailable, SkipLeftAlone, SkipHostFull, SkipBudget, SkipWindow}
 
 // Kind returns the kind of the reason.
 func (s *Skip) Kind() SkipReason {
@@ -233,6 +237,8 @@ func (s *Skip) Kind() SkipReason {
 		return SkipHostFull
 	case errors.Is(s.Reason, ErrBudget):
 		return SkipBudget
+	case errors.Is(s.Reason, errWindow):
+		return SkipWindow
 	}
 	return SkipLeftAlone
 }
@@ -240,7 +246,7 @@ func (s *Skip) Kind() SkipReason {
 // passes reports whether the next call may try the target.
 func (s *Skip) passes() bool {
 	switch s.Kind() {
-	case SkipNotConfigured, SkipUnavailable:
+	case SkipNotConfigured, SkipUnavailable, SkipWindow:
 		return false
 	}
 	left, ok := errors.AsType[*LeftAlone](s.Reason)
@@ -257,6 +263,7 @@ var (
 	// ErrBudget is the reason to skip a target that the call's purse has too little
 	// for.
 	ErrBudget = errors.New("the budget has no room for what an attempt may cost")
+	errWindow = errors.New("its window is no larger than one that was too small for the input")
 )
 
 // Invoke calls the targets in order until one answers. emit gets a whole answer

@@ -2,6 +2,7 @@ package invoke
 
 import (
 	"errors"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -72,4 +73,40 @@ func (k *call) tooLong() (tokens, window int64) {
 		}
 	}
 	return tokens, window
+}
+
+// windowOf returns the window that the input exceeds, by a failure of class ContextLength;
+// 0: unknown. The provider's number counts before the list's, which is that of the model
+// at its best. A failure that is about bytes says nothing about windows.
+func (k *call) windowOf(f failed) int64 {
+	if _, window := overflowOf(f.err); window > 0 {
+		return window
+	}
+	if e, ok := errors.AsType[*providers.Error](f.err); ok && (f.status == http.StatusRequestEntityTooLarge || matchesWord([]string{"string_above_max_length", "request_too_large"}, e.Code, e.Type)) {
+		return 0
+	}
+	return k.Targets[k.usable[f.place].index].Window
+}
+
+// following returns the place of the target to try next, or -1. After an input was too
+// long for a window, the targets with a larger one come first, then those whose windows
+// are not known. Those with the same or a smaller one are skipped: they would refuse it,
+// too. Places stay as they are, because attempts refer to them. It holds k.mu.
+func (k *call) following() int {
+	unknown := -1
+	for i := range k.usable {
+		u := &k.usable[i]
+		window := k.Targets[u.index].Window
+		switch {
+		case u.taken:
+		case k.tooSmall == 0 || window > k.tooSmall:
+			return i
+		case window > 0:
+			u.taken = true
+			k.result.Skipped = append(k.result.Skipped, Skip{u.index, errWindow})
+		case unknown < 0:
+			unknown = i
+		}
+	}
+	return unknown
 }

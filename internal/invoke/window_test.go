@@ -2,6 +2,7 @@ package invoke
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -79,5 +80,59 @@ func TestLongInputs(t *testing.T) {
 	a := scripted(fails(large), says("no"))
 	if _, err, _ := run(t, &Call{Targets: []Target{target("a", a)}, Policy: Policy{Retries: retries(3)}}); err == nil || a.calls() != 1 {
 		t.Errorf("%v after %d calls", err, a.calls())
+	}
+}
+
+// TestTargetsWithLargerWindows: after an input was too long for a target, those that may
+// have room for it are asked, the ones that surely have more before the others.
+func TestTargetsWithLargerWindows(t *testing.T) {
+	const k = 1000
+	numbered := overflow("prompt is too long: 210000 tokens > 150000 maximum")
+	for _, test := range []struct {
+		name    string
+		windows []int64 // of the targets a, b, and so on
+		first   error   // of a
+		fail    string  // further targets that are too small
+		asked   string
+		skipped string
+	}{
+		{"a larger one", []int64{200 * k, 128 * k, 200 * k, 400 * k}, overflow(""), "", "ad", "bc"},
+		{"the nearest larger one", []int64{200 * k, 400 * k, 1000 * k}, overflow(""), "", "ab", ""},
+		{"none is larger", []int64{200 * k, 128 * k}, overflow(""), "", "a", "b"},
+		{"unknown ones come last", []int64{200 * k, 0, 400 * k, 0}, overflow(""), "c", "acb", ""},
+		{"an unknown one comes before none", []int64{200 * k, 100 * k, 0}, overflow(""), "", "ac", "b"},
+		{"the first is unknown", []int64{0, 8 * k, 200 * k}, overflow(""), "", "ab", ""},
+		{"a second one that is too small counts", []int64{0, 200 * k, 128 * k, 400 * k}, overflow(""), "b", "abd", "c"},
+		{"the provider's number counts", []int64{1000 * k, 200 * k, 128 * k}, numbered, "", "ab", ""},
+		{"bytes are no tokens", []int64{200 * k, 128 * k}, status(413), "", "ab", ""},
+		{"a text that is too long is none of many tokens", []int64{200 * k, 128 * k}, &providers.Error{Status: 400, Code: "string_above_max_length"}, "", "ab", ""},
+		{"another failure changes nothing", []int64{200 * k, 128 * k}, status(500), "", "ab", ""},
+	} {
+		c := &Call{Policy: Policy{Retries: retries(0)}}
+		for i, window := range test.windows {
+			name, s := string(rune('a'+i)), says("fine")
+			switch {
+			case i == 0:
+				s = fails(test.first)
+			case strings.Contains(test.fail, name):
+				s = fails(overflow(""))
+			}
+			next := target(name, scripted(s))
+			next.Window = window
+			c.Targets = append(c.Targets, next)
+		}
+		r, _, _ := run(t, c)
+		asked, skipped := "", ""
+		for _, a := range r.Attempts {
+			asked += a.Provider
+		}
+		for _, s := range r.Skipped {
+			if skipped += c.Targets[s.Target].Name; s.Kind() != SkipWindow || s.passes() {
+				t.Errorf("%s: skipped as %s: %v", test.name, s.Kind(), s.Reason)
+			}
+		}
+		if asked != test.asked || skipped != test.skipped {
+			t.Errorf("%s: asked %q, skipped %q; want %q, %q", test.name, asked, skipped, test.asked, test.skipped)
+		}
 	}
 }
