@@ -111,7 +111,7 @@ var maxLines = map[string]int{
 	"internal/dialect/messages":    1420,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1640,
-	"internal/dialect/responses":   1640,
+	"internal/dialect/responses":   1980,
 	"internal/document":            2060,
 	"internal/document/format":     300,
 	"internal/gateway":             10740,

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // TestUnknownMembers checks that members of others' APIs that no table has are ignored and
@@ -100,4 +102,39 @@ func TestHostedTools(t *testing.T) {
 	}
 	// A name of the definition's tools is refused by the place in the request.
 	checkError(t, g.post("/v1/responses", `{"model":"team/talk","tools":[{"type":"web_search"},{"type":"function","name":"own"}],"input":"Hi"}`), "invalid_request", "tools[1]")
+}
+
+// TestToolsOfCodex checks that an agent's namespaces, custom tools and additional tools are
+// functions for the model, and that their calls come back as the agent knows them, whole
+// and in a stream.
+func TestToolsOfCodex(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "")
+	s.content, s.result.FinishReason = "", providers.FinishToolCalls
+	s.result.ToolCalls = []providers.ToolCall{{ID: "c1", Name: "agents__spawn", Arguments: `{"task":"look"}`}, {ID: "c2", Name: "functions__exec", Arguments: `{"input":"text(\"hi\")"}`}}
+	const tools = `"tools":[{"type":"namespace","name":"agents","description":"Sub-agents.","tools":[{"type":"function","name":"spawn","parameters":{"type":"object"}}]},{"type":"web_search"}]`
+	const more = `{"type":"additional_tools","role":"developer","tools":[{"type":"namespace","name":"functions","description":"","tools":[{"type":"custom","name":"exec","format":{"type":"grammar","syntax":"lark","definition":"start: /.+/"}}]}]}`
+	for _, stream := range []string{"false", "true"} {
+		a := g.post("/v1/responses", `{"model":"team/talk","stream":`+stream+`,"client_metadata":{},`+tools+`,"input":[`+more+`,`+user+`]}`)
+		for _, want := range []string{
+			`"type":"function_call","status":"completed","arguments":"{\"task\":\"look\"}","call_id":"c1","name":"spawn","namespace":"agents"}`,
+			`"type":"custom_tool_call","status":"completed","input":"text(\"hi\")","call_id":"c2","name":"exec","namespace":"functions"}`,
+		} {
+			if !strings.Contains(string(a.body), want) {
+				t.Errorf("the answer has no %s: %s", want, a.body)
+			}
+		}
+		if named := a.header.Get("Cadenza-Ignored"); named != "client_metadata, tools[1], input[0].tools[0].tools[0].format" {
+			t.Errorf("%q is named", named)
+		}
+	}
+	a := g.post("/v1/responses", `{"model":"team/talk",`+tools+`,"input":[`+more+`,`+user+`,
+		{"type":"function_call","call_id":"c1","name":"spawn","namespace":"agents","arguments":"{}"},{"type":"custom_tool_call","call_id":"c2","name":"exec","namespace":"functions","input":"a"},
+		{"type":"function_call_output","call_id":"c1","output":"1"},{"type":"custom_tool_call_output","call_id":"c2","output":"2"}]}`)
+	got, _ := s.last()
+	if a.status != http.StatusOK || !strings.Contains(got, `"Name":"agents__spawn","Description":"The tools of agents: Sub-agents."`) || !strings.Contains(got, `"ID":"c1","Name":"agents__spawn"`) || !strings.Contains(got, `"ID":"c2","Name":"functions__exec","Arguments":"{\"input\":\"a\"}"`) {
+		t.Errorf("%d %s\nthe provider got %s", a.status, a.body, got)
+	}
+	// What items bring needs the endpoint's word, too.
+	checkError(t, g.post("/v1/responses", `{"model":"plain","input":[`+more+`]}`), "invalid_request", "input[0].tools")
 }

@@ -12,7 +12,9 @@ import (
 )
 
 // tools reads the caller's tools. Those of Anthropic are ignored.
-func (p *parser) tools(v *fastjson.Value) *wire.Error { return p.ToolList(v, p.tool) }
+func (p *parser) tools(v *fastjson.Value) *wire.Error {
+	return p.ToolList(openai.At("tools"), v, p.tool)
+}
 
 // hosted begin the types of tools of Anthropic, before the date of their version.
 var hosted = []string{

@@ -107,7 +107,7 @@ func (r *Request) Messages(v *fastjson.Value) (err *wire.Error) {
 
 // Tools reads the member tools: each is {"type":"function","function":{"name":…}}, or
 // if they are flat, {"type":"function","name":…}.
-func (r *Request) Tools(v *fastjson.Value) *wire.Error { return r.ToolList(v, r.tool) }
+func (r *Request) Tools(v *fastjson.Value) *wire.Error { return r.ToolList(At("tools"), v, r.tool) }
 
 // IgnoreTool names a tool of another type than the caller's functions. hosted reports that
 // the type is known: the service of the API runs it. name is what a choice calls it.

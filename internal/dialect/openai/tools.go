@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -14,13 +15,12 @@ import (
 // MaxTools is how many tools a request may have.
 const MaxTools = 128
 
-// ToolList reads the list of tools. read adds each of them by AddTool, or names it as
+// ToolList reads the list of tools at a path. read adds each of them by AddTool, or names it as
 // ignored.
-func (r *Request) ToolList(v *fastjson.Value, read func(at *Path, v *fastjson.Value) *wire.Error) *wire.Error {
+func (r *Request) ToolList(at *Path, v *fastjson.Value, read func(at *Path, v *fastjson.Value) *wire.Error) *wire.Error {
 	if wire.IsNull(v) {
 		return nil
 	}
-	at := At("tools")
 	list, err := Array(at, v)
 	if err != nil {
 		return err
@@ -33,8 +33,8 @@ func (r *Request) ToolList(v *fastjson.Value, read func(at *Path, v *fastjson.Va
 			return err
 		}
 	}
-	if len(r.Call.Parameters.Tools) > 0 {
-		r.Given("tools", "tools")
+	if len(r.Call.Parameters.Tools) > 0 && !slices.ContainsFunc(r.Call.Given, func(g dialect.Given) bool { return g.Name == "tools" }) {
+		r.Given("tools", at.String())
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (r *Request) functionOf(at *Path, v *fastjson.Value) (*fastjson.Object, *wi
 	if err != nil {
 		return nil, err
 	}
-	if kind != "function" {
+	if kind != "function" && (!r.Flat || kind != "custom") {
 		return nil, at.Member("type").Wrong("is %q, but must be function: the gateway has no other tools.", wire.Clip(kind))
 	}
 	if r.Flat {

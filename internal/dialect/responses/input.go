@@ -8,6 +8,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -68,7 +69,14 @@ func (p *parser) input(v *fastjson.Value) *wire.Error {
 	default:
 		return at.Wrong("must be a string or an array of items, not %s.", wire.Describe(v))
 	}
+	// Calls in the history are named by the tools.
+	if err := p.tools(p.Body.Get("tools")); err != nil {
+		return err
+	}
 	items := v.GetArray()
+	if err := p.additionalTools(items); err != nil {
+		return err
+	}
 	t.list = make([]providers.Message, 0, len(items)+1) // one more for instructions
 	t.items = make([]int, 0, len(items))
 	for i, element := range items {
@@ -98,13 +106,19 @@ func (p *parser) item(index int, at *openai.Path, o *fastjson.Object) *wire.Erro
 	case name == "message", wire.IsNull(kind) && !wire.IsNull(o.Get("role")):
 		return p.message(index, at, o)
 	case name == "function_call":
-		return p.functionCall(index, at, o)
-	case name == "function_call_output":
+		return p.functionCall(index, at, o, "arguments")
+	case name == "custom_tool_call":
+		return p.functionCall(index, at, o, input)
+	case name == "local_shell_call":
+		return p.functionCall(index, at, o, "action")
+	case name == "function_call_output", name == "custom_tool_call_output", name == "local_shell_call_output":
 		return p.output(index, at, o)
 	case name == "reasoning":
 		return p.thought(index, at, o)
 	case name == "item_reference", wire.IsNull(kind) && !wire.IsNull(o.Get("id")):
 		return at.Member("id").Wrong("names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
+	case name == additionalTools:
+		return p.only(at, o, itemMembers, "role", "tools")
 	case isHostedItem(name):
 		p.Call.IgnoreHosted(at.String())
 		return nil
@@ -228,9 +242,9 @@ func (p *parser) message(index int, at *openai.Path, o *fastjson.Object) *wire.E
 	return nil
 }
 
-// functionCall reads a call that the model made.
-func (p *parser) functionCall(index int, at *openai.Path, o *fastjson.Object) *wire.Error {
-	if err := p.only(at, o, itemMembers, "call_id", "name", "arguments"); err != nil {
+// functionCall reads a call that the model made. with is the member that says with what.
+func (p *parser) functionCall(index int, at *openai.Path, o *fastjson.Object, with string) *wire.Error {
+	if err := p.only(at, o, itemMembers, "call_id", "name", "namespace", with); err != nil {
 		return err
 	}
 	t := &p.turns
@@ -245,10 +259,7 @@ func (p *parser) functionCall(index int, at *openai.Path, o *fastjson.Object) *w
 	if part.Call.ID, err = openai.Filled(at.Member("call_id"), o.Get("call_id")); err != nil {
 		return err
 	}
-	if part.Call.Name, err = openai.Filled(at.Member("name"), o.Get("name")); err != nil {
-		return err
-	}
-	if part.Call.Arguments, err = openai.String(at.Member("arguments"), o.Get("arguments")); err != nil {
+	if part.Call.Name, part.Call.Arguments, err = p.called(at, o, with); err != nil {
 		return err
 	}
 	for i := range t.secrets {
@@ -263,12 +274,43 @@ func (p *parser) functionCall(index int, at *openai.Path, o *fastjson.Object) *w
 	return nil
 }
 
+// called reads the name and the arguments of a call, as the model knows them.
+func (p *parser) called(at *openai.Path, o *fastjson.Object, with string) (name, arguments string, err *wire.Error) {
+	if with == "action" {
+		// The shell of an older agent, which has no name.
+		if _, err := openai.Object(at.Member(with), o.Get(with)); err != nil {
+			return "", "", err
+		}
+		return "local_shell", openai.View(jsontext.AppendValue(nil, o.Get(with))), nil
+	}
+	if name, err = openai.Filled(at.Member("name"), o.Get("name")); err != nil {
+		return "", "", err
+	}
+	namespace := ""
+	if v := o.Get("namespace"); !wire.IsNull(v) {
+		if namespace, err = toolName(at.Member("namespace"), v); err != nil {
+			return "", "", err
+		}
+	}
+	if arguments, err = openai.String(at.Member(with), o.Get(with)); err != nil {
+		return "", "", err
+	}
+	if with == input {
+		arguments = openai.View(appendInput(nil, arguments))
+	}
+	return p.functionOf(namespace, name), arguments, nil
+}
+
 // output reads the result of a call.
 func (p *parser) output(index int, at *openai.Path, o *fastjson.Object) *wire.Error {
 	if err := p.only(at, o, itemMembers, "call_id", "output"); err != nil {
 		return err
 	}
-	id, err := openai.Filled(at.Member("call_id"), o.Get("call_id"))
+	member := "call_id"
+	if openai.Text(o.Get("type")) == "local_shell_call_output" && wire.IsNull(o.Get(member)) {
+		member = "id"
+	}
+	id, err := openai.Filled(at.Member(member), o.Get(member))
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func TestInputIsRefused(t *testing.T) {
 		`"input":[{"type":1}]`: `input[0].type must be a string`,
 		`"input":[{"type":"item_reference","id":"msg_1"}]`:                                                                      `input[0].id names an item that was not kept`,
 		`"input":[{"id":"msg_1"}]`:                                                                                              `input[0].id names an item that was not kept`,
-		`"input":[{"type":"custom_tool_call","call_id":"c"}]`:                                                                   `input[0].type is "custom_tool_call"`,
+		`"input":[{"type":"custom_tool_call","call_id":"c"}]`:                                                                   `input[0].name is required`,
 		`"input":[{"role":"tool","content":"a"}]`:                                                                               `input[0].role must be`,
 		`"input":[{"role":"user"}]`:                                                                                             `input[0].content is required`,
 		`"input":[{"role":"user","content":1}]`:                                                                                 `input[0].content must be a string or an array of parts`,
@@ -191,7 +191,7 @@ func TestParameters(t *testing.T) {
 		"reasoning_effort=reasoning.effort response_format=text.format tools=tools tool_choice=tool_choice logprobs=include[1]", strings.Join(given, " ")); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff("user reasoning.summary text.verbosity include[2] service_tier prompt_cache_key max_tool_calls stream_options.include_obfuscation", strings.Join(call.Ignored, " ")); diff != "" {
+	if diff := cmp.Diff("user reasoning.summary reasoning.context text.verbosity include[2] service_tier prompt_cache_key max_tool_calls stream_options.include_obfuscation", strings.Join(call.Ignored, " ")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -215,45 +215,56 @@ func TestMembersAreRefused(t *testing.T) {
 		`{"model":"a b"}`:     `model is "a b", but must be the key`,
 		`{"model":"a@"}`:      `model is "a@"`,
 		`{"model":"m","x":1}`: `x is not known`,
-		`{"model":"m","text.format":{"type":"text"}}`:                                    `text.format is not known`,
-		`{"model":"m","store":true}`:                                                     `store must be false. The gateway keeps no answer`,
-		`{"model":"m","store":""}`:                                                       `store must be false`,
-		`{"model":"m","background":true}`:                                                `background must be false`,
-		`{"model":"m","previous_response_id":"resp_1"}`:                                  `previous_response_id is not accepted. The gateway keeps no answer: send the whole conversation`,
-		`{"model":"m","conversation":"conv_1"}`:                                          `conversation is not accepted`,
-		`{"model":"m","prompt":"p"}`:                                                     `prompt must be an object`,
-		`{"model":"m","prompt":{}}`:                                                      `prompt.id is required`,
-		`{"prompt":{"id":"p@en"}}`:                                                       `prompt.id is "p@en", but must be an alias`,
-		`{"prompt":{"id":"p","x":1}}`:                                                    `prompt.x is not known`,
-		`{"prompt":{"id":"p","version":3}}`:                                              `prompt.version must be a string`,
-		`{"prompt":{"id":"p","variables":[]}}`:                                           `prompt.variables must be an object`,
-		`{"prompt":{"id":"p","variables":{"a":{"type":"input_image","image_url":"x"}}}}`: `prompt.variables.a.type must be input_text: a prompt's variable is a text`,
-		`{"prompt":{"id":"p","variables":{"a":{"b":1}}}}`:                                `prompt.variables.a.type must be input_text`,
-		`{"prompt":{"id":"p","variables":{"a":{"type":"input_text"}}}}`:                  `prompt.variables.a.text is required`,
-		`{"variables":{"a":"b"},"prompt":{"id":"p"}}`:                                    `variables can't stand beside prompt. Send prompt.variables`,
-		`{"model":"m","moderation":{}}`:                                                  `moderation is not accepted`,
-		`{"model":"m","context_management":[]}`:                                          `context_management is not accepted`,
-		`{"model":"m","truncation":"auto"}`:                                              `truncation must be disabled`,
-		`{"model":"m","reasoning":"low"}`:                                                `reasoning must be an object`,
-		`{"model":"m","reasoning":{"mode":"pro"}}`:                                       `reasoning.mode must be standard`,
-		`{"model":"m","reasoning":{"effort":"x"}}`:                                       `reasoning.effort is "x"`,
-		`{"model":"m","reasoning":{"x":1}}`:                                              `reasoning.x is not known`,
-		`{"model":"m","text":{"verbosity":"low"}}`:                                       `text.verbosity must be`,
-		`{"model":"m","text":{"format":{"type":"x"}}}`:                                   `text.format.type is "x"`,
-		`{"model":"m","stream":1}`:                                                       `stream must be true or false`,
-		`{"model":"m","stream_options":{"include_usage":true}}`:                          `stream_options.include_usage is not known`,
-		`{"model":"m","max_output_tokens":0}`:                                            `max_output_tokens must be a whole number`,
-		`{"model":"m","top_logprobs":21}`:                                                `top_logprobs must be a whole number`,
-		`{"model":"m","temperature":"a"}`:                                                `temperature must be a number`,
-		`{"model":"m","service_tier":"flex"}`:                                            `service_tier must be`,
-		`{"model":"m","include":["x"]}`:                                                  `include[0] must be one of`,
-		`{"model":"m","include":"x"}`:                                                    `include must be an array`,
-		`{"model":"m","user":1}`:                                                         `user must be a string`,
-		`{"model":"m","safety_identifier":"` + strings.Repeat("a", 513) + `"}`:           `safety_identifier has 513 bytes`,
-		`{"model":"m","tools":[{"type":"custom","name":"f"}]}`:                           `tools[0] is not known`,
-		`{"model":"m","context":1}`:                                                      `context must be an object`,
-		`{"model":"m","variables":1}`:                                                    `variables must be an object`,
-		`{"model":"m","metadata":1}`:                                                     `metadata must be an object`,
+		`{"model":"m","text.format":{"type":"text"}}`:                                                      `text.format is not known`,
+		`{"model":"m","store":true}`:                                                                       `store must be false. The gateway keeps no answer`,
+		`{"model":"m","store":""}`:                                                                         `store must be false`,
+		`{"model":"m","background":true}`:                                                                  `background must be false`,
+		`{"model":"m","previous_response_id":"resp_1"}`:                                                    `previous_response_id is not accepted. The gateway keeps no answer: send the whole conversation`,
+		`{"model":"m","conversation":"conv_1"}`:                                                            `conversation is not accepted`,
+		`{"model":"m","prompt":"p"}`:                                                                       `prompt must be an object`,
+		`{"model":"m","prompt":{}}`:                                                                        `prompt.id is required`,
+		`{"prompt":{"id":"p@en"}}`:                                                                         `prompt.id is "p@en", but must be an alias`,
+		`{"prompt":{"id":"p","x":1}}`:                                                                      `prompt.x is not known`,
+		`{"prompt":{"id":"p","version":3}}`:                                                                `prompt.version must be a string`,
+		`{"prompt":{"id":"p","variables":[]}}`:                                                             `prompt.variables must be an object`,
+		`{"prompt":{"id":"p","variables":{"a":{"type":"input_image","image_url":"x"}}}}`:                   `prompt.variables.a.type must be input_text: a prompt's variable is a text`,
+		`{"prompt":{"id":"p","variables":{"a":{"b":1}}}}`:                                                  `prompt.variables.a.type must be input_text`,
+		`{"prompt":{"id":"p","variables":{"a":{"type":"input_text"}}}}`:                                    `prompt.variables.a.text is required`,
+		`{"variables":{"a":"b"},"prompt":{"id":"p"}}`:                                                      `variables can't stand beside prompt. Send prompt.variables`,
+		`{"model":"m","moderation":{}}`:                                                                    `moderation is not accepted`,
+		`{"model":"m","context_management":[]}`:                                                            `context_management is not accepted`,
+		`{"model":"m","truncation":"auto"}`:                                                                `truncation must be disabled`,
+		`{"model":"m","reasoning":"low"}`:                                                                  `reasoning must be an object`,
+		`{"model":"m","reasoning":{"mode":"pro"}}`:                                                         `reasoning.mode must be standard`,
+		`{"model":"m","reasoning":{"effort":"x"}}`:                                                         `reasoning.effort is "x"`,
+		`{"model":"m","reasoning":{"x":1}}`:                                                                `reasoning.x is not known`,
+		`{"model":"m","text":{"format":{"type":"x"}}}`:                                                     `text.format.type is "x"`,
+		`{"model":"m","stream":1}`:                                                                         `stream must be true or false`,
+		`{"model":"m","stream_options":{"include_usage":true}}`:                                            `stream_options.include_usage is not known`,
+		`{"model":"m","max_output_tokens":0}`:                                                              `max_output_tokens must be a whole number`,
+		`{"model":"m","top_logprobs":21}`:                                                                  `top_logprobs must be a whole number`,
+		`{"model":"m","temperature":"a"}`:                                                                  `temperature must be a number`,
+		`{"model":"m","service_tier":"flex"}`:                                                              `service_tier must be`,
+		`{"model":"m","include":["x"]}`:                                                                    `include[0] must be one of`,
+		`{"model":"m","include":"x"}`:                                                                      `include must be an array`,
+		`{"model":"m","user":1}`:                                                                           `user must be a string`,
+		`{"model":"m","safety_identifier":"` + strings.Repeat("a", 513) + `"}`:                             `safety_identifier has 513 bytes`,
+		`{"model":"m","tools":[{"type":"custom"}]}`:                                                        `tools[0].name is required`,
+		`{"model":"m","tools":[{"type":"custom","name":"a b"}]}`:                                           `tools[0].name is "a b"`,
+		`{"model":"m","tools":[{"type":"custom","name":"f","format":{"type":"x"}}]}`:                       `tools[0].format.type is "x"`,
+		`{"model":"m","tools":[{"type":"custom","name":"f","format":{"type":"grammar","syntax":"x"}}]}`:    `tools[0].format.syntax must be`,
+		`{"model":"m","tools":[{"type":"custom","name":"f","format":{"type":"grammar","syntax":"lark"}}]}`: `tools[0].format.definition is required`,
+		`{"model":"m","tools":[{"type":"custom","name":"f"},{"type":"custom","name":"f"}]}`:                `tools[1].name is "f"`,
+		`{"model":"m","tools":[{"type":"custom","name":"f"},{"type":"function","name":"f"}]}`:              `tools[1].name is "f"`,
+		`{"model":"m","tools":[{"type":"namespace"}]}`:                                                     `tools[0].name is required`,
+		`{"model":"m","tools":[{"type":"namespace","name":"n"}]}`:                                          `tools[0].tools is required`,
+		`{"model":"m","tools":[{"type":"namespace","name":"n","tools":[1]}]}`:                              `tools[0].tools[0] must be an object`,
+		`{"model":"m","tools":[{"type":"namespace","name":"n","tools":[{"type":"namespace","name":"n","tools":[]}]}]}`:                    `tools[0].tools[0] is not known`,
+		`{"model":"m","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}]}]}`: `tools[0].tools[1].name is "f"`,
+		`{"model":"m","tools":[{"type":"namespace","name":"n","tools":[` + manyTools(129) + `]}]}`:                                        `tools[0].tools[128] is the 129th tool`,
+		`{"model":"m","context":1}`:   `context must be an object`,
+		`{"model":"m","variables":1}`: `variables must be an object`,
+		`{"model":"m","metadata":1}`:  `metadata must be an object`,
 	} {
 		call, err := parse(t, body)
 		if err = dialecttest.Strict(call, err); err == nil {
@@ -472,6 +483,85 @@ func TestPrompts(t *testing.T) {
 		}
 		if echo := string(w.(*writer).rest); strings.Contains(echo, `"prompt":{`) != (c.EndpointParam == "prompt.id") {
 			t.Errorf("%s: %s is repeated", c.EndpointParam, echo)
+		}
+	}
+}
+
+// manyTools returns n functions, as the inside of a list.
+func manyTools(n int) string {
+	tools := make([]string, n)
+	for i := range tools {
+		tools[i] = fmt.Sprintf(`{"type":"function","name":"f%d"}`, i)
+	}
+	return strings.Join(tools, ",")
+}
+
+// TestToolsOfAgents checks what the model gets of tools that are no plain functions, and
+// that calls of them in a history are called the same.
+func TestToolsOfAgents(t *testing.T) {
+	long := strings.Repeat("n", 60)
+	call, err := parse(t, `{"model":"m","tool_choice":{"type":"custom","name":"apply_patch"},"input":[
+		{"type":"function_call","call_id":"c1","name":"spawn","namespace":"agents","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"b","namespace":"a","arguments":"{}"},
+		{"type":"custom_tool_call","id":"ctc_1","status":"completed","call_id":"c3","name":"apply_patch","input":"*** \"Begin\"\n"},
+		{"type":"local_shell_call","call_id":"c4","status":"completed","action":{"type":"exec","command":["ls"]}},
+		{"type":"function_call","call_id":"c5","name":"gone","namespace":"old__","arguments":"{}"},
+		{"type":"function_call_output","call_id":"c1","output":"1"},{"type":"function_call_output","call_id":"c2","output":"2"},
+		{"type":"custom_tool_call_output","call_id":"c3","output":[{"type":"input_text","text":"3"}]},{"type":"local_shell_call_output","id":"c4","output":"4"},{"type":"function_call_output","call_id":"c5","output":"5"}],
+		"tools":[{"type":"namespace","name":"agents","description":"Sub-agents.","tools":[{"type":"function","name":"spawn","description":"Begin one.","strict":false,"parameters":{"type":"object","properties":{}}},{"type":"custom","name":"say"}]},
+		{"type":"namespace","name":"a","tools":[{"type":"function","name":"b"}]},{"type":"function","name":"a__b"},{"type":"namespace","name":"a__b","tools":[{"type":"function","name":"c"}]},{"type":"namespace","name":"a","tools":[{"type":"function","name":"b__c"}]},
+		{"type":"namespace","name":"`+long+`","tools":[{"type":"function","name":"one"},{"type":"function","name":"other"},{"type":"web_search"}]},{"type":"namespace","name":"1.2","tools":[{"type":"function","name":"x"}]},
+		{"type":"custom","name":"apply_patch","description":"Edit files.","format":{"type":"grammar","syntax":"lark","definition":"start: \"a\""}},{"type":"custom","name":"note","format":{"type":"text"}}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	tools := map[string]providers.Tool{}
+	for _, tool := range call.Parameters.Tools {
+		names = append(names, tool.Name)
+		tools[tool.Name] = tool
+		if len(tool.Name) > 64 {
+			t.Errorf("%s has %d characters", tool.Name, len(tool.Name))
+		}
+	}
+	hash := func(legal, namespace, name string) string { return hashedName(legal, namespace, name) }
+	want := []string{"agents__spawn", "agents__say", hash("a__b", "a", "b"), "a__b", "a__b__c", hash("a__b__c", "a", "b__c"), hash(long, long, "one"), hash(long, long, "other"), hash("_1_2__x", "1.2", "x"), "apply_patch", "note"}
+	if diff := cmp.Diff(want, names); diff != "" || len(tools) != len(names) {
+		t.Error(diff)
+	}
+	if tool := tools["agents__spawn"]; tool.Description != "The tools of agents: Sub-agents.\n\nBegin one." || string(tool.Parameters) != `{"type":"object","properties":{}}` {
+		t.Errorf("%+v", tool)
+	}
+	if tool := tools["apply_patch"]; tool.Description != "Edit files.\n\nThe input has to follow this grammar (lark):\nstart: \"a\"" || string(tool.Parameters) != inputSchema {
+		t.Errorf("%+v", tool)
+	}
+	if choice := call.Parameters.ToolChoice; choice.Name != "apply_patch" {
+		t.Errorf("%+v", choice)
+	}
+	if got := strings.Join(call.Ignored, " "); got != "tools[5].tools[2] tools[7].format" {
+		t.Errorf("ignored: %s", got)
+	}
+	if got := call.ToolParams[1] + " " + call.ToolParams[9]; got != "tools[0].tools[1] tools[7]" {
+		t.Error(got)
+	}
+	const history = `input[0] assistant: tool_call(c1 agents__spawn {}|) tool_call(c2 %s {}|) tool_call(c3 apply_patch {"input":"*** \"Begin\"\n"}|) tool_call(c4 local_shell {"type":"exec","command":["ls"]}|) tool_call(c5 old__gone {}|)
+input[5] tool: tool_result(c1 agents__spawn text(1))
+input[6] tool: tool_result(c2 %[1]s text(2))
+input[7] tool: tool_result(c3 apply_patch text(3))
+input[8] tool: tool_result(c4 local_shell text(4))
+input[9] tool: tool_result(c5 old__gone text(5))
+`
+	if diff := cmp.Diff(fmt.Sprintf(history, hash("a__b", "a", "b")), dialecttest.Describe(call)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestInputOf(t *testing.T) {
+	for arguments, want := range map[string]string{
+		`{"input":"a\nb"}`: "a\nb", `{"input": ""}`: "", string(appendInput(nil, "\"<\u2028é")): "\"<\u2028é",
+		``: ``, `*** Begin`: `*** Begin`, `{"input":1}`: `{"input":1}`, `{"patch":"a"}`: `{"patch":"a"}`, `{"input":"a","more":1}`: `{"input":"a","more":1}`,
+	} {
+		if got := inputOf(arguments); got != want {
+			t.Errorf("%s: %q, want %q", arguments, got, want)
 		}
 	}
 }

@@ -37,6 +37,7 @@ func (responses) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Er
 		return nil, nil, err
 	}
 	p.finish()
+	of.writer.callables = p.callables
 	of.writer.rest = appendEcho(make([]byte, 0, 768), body, p.Call)
 	return &of.call, &of.writer, nil
 }
@@ -48,6 +49,8 @@ type parser struct {
 	turns        turns
 	logprobs     string // the path of the member that asks for log probabilities
 	alternatives *int64 // top_logprobs
+	toolsRead    bool
+	callables    []callable
 }
 
 // finish adds the parameters that depend on several members.
@@ -62,6 +65,7 @@ func (p *parser) finish() {
 	case p.alternatives != nil:
 		p.Ignore("top_logprobs")
 	}
+	p.nameChoice()
 	p.SettleChoice()
 	p.addTurns()
 }
@@ -91,10 +95,11 @@ func (p *parser) format(v *fastjson.Value) *wire.Error {
 	return openai.FlatFormat(openai.At("text.format"), v, p.Call)
 }
 
-// verbosity reads how long an answer should be, which only some models know.
+// verbosity reads how long an answer should be, which only some models know. Codex always
+// sends it.
 func (p *parser) verbosity(v *fastjson.Value) *wire.Error {
-	if openai.Text(v) != "medium" {
-		return dialect.Wrong("text.verbosity", "must be \"medium\": only some models have others. Have the endpoint's definition set it in extra.")
+	if word := openai.Text(v); word != "low" && word != "medium" && word != "high" {
+		return dialect.Wrong("text.verbosity", "must be low, medium or high.")
 	}
 	p.Ignore("text.verbosity")
 	return nil

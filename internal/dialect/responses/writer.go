@@ -18,6 +18,8 @@ import (
 // In a stream one item at a time is open, between the event that adds it and the one
 // that says it whole. The last event repeats all of them, so the writer keeps them.
 type writer struct {
+	callables []callable // tools that the caller knows otherwise than the model
+
 	rest  []byte // the end of each response object: the repeated members of the request
 	items int    // how many have begun
 
@@ -44,6 +46,7 @@ const (
 	message
 	refusal // a message that refuses
 	call
+	customCall // of a tool that takes a text
 )
 
 // The states of a response, and of its items.
@@ -95,8 +98,14 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 			next(reasoning)
 			dst = appendReasoning(dst, jsonText{}, dialect.OfCall(c))
 		}
+		of := w.callableOf(c.Name)
+		if of.custom {
+			next(customCall)
+			dst = appendCall(dst, completed, input, jsonText{text: inputOf(c.Arguments)}, c.ID, of)
+			continue
+		}
 		next(call)
-		dst = appendCall(dst, completed, jsonText{text: arguments(c.Arguments)}, c)
+		dst = appendCall(dst, completed, "arguments", jsonText{text: arguments(c.Arguments)}, c.ID, of)
 	}
 	return w.appendEnd(dst, a)
 }
@@ -265,21 +274,28 @@ func (w *writer) openMessage(dst []byte, a *dialect.Answer) []byte {
 
 // callPiece says a piece of a call.
 func (w *writer) callPiece(dst []byte, a *dialect.Answer, p *providers.CallPiece) []byte {
-	if w.open != call || p.Index != w.piece {
+	if w.open != call && w.open != customCall || p.Index != w.piece {
 		c := providers.ToolCall{ID: strings.Clone(p.ID), Name: strings.Clone(p.Name), Opaque: p.Opaque}
 		if p.Opaque != "" {
 			dst = w.thought(w.end(dst, a, completed), a, dialect.OfCall(&c))
 			c.Opaque = ""
 		}
-		dst = w.add(dst, a, call)
+		of, kind, member := w.callableOf(c.Name), call, "arguments"
+		if of.custom {
+			kind, member = customCall, input
+		}
+		dst = w.add(dst, a, kind)
 		w.piece, w.call = p.Index, c
 		w.calls++
-		dst = append(dst, `,"status":"in_progress","arguments":""`...)
-		dst = endEvent(append(appendCallNames(dst, &w.call), '}'))
+		dst = endEvent(appendCall(dst, inProgress, member, jsonText{}, c.ID, of))
 	} else if p.Opaque != "" {
 		w.call.Opaque = strings.Clone(p.Opaque) // an item of its own, once the call has ended
 	}
 	if p.Arguments == "" {
+		return dst
+	}
+	if w.open == customCall {
+		w.keepText(p.Arguments) // the text in it is known at its end
 		return dst
 	}
 	return endEvent(w.say(w.eventOf(dst, "response.function_call_arguments.delta"), p.Arguments))
@@ -291,13 +307,27 @@ const firstText = 1 << 10
 // say appends the member delta, and keeps its text.
 func (w *writer) say(dst []byte, text string) []byte {
 	dst = append(dst, `,"delta":"`...)
-	start := len(dst)
-	dst = jsontext.AppendEscaped(dst, text)
+	start := len(w.text)
+	w.keepText(text)
+	return append(append(dst, w.text[start:]...), '"')
+}
+
+// keepText keeps a piece of the open item's text.
+func (w *writer) keepText(text string) {
 	if w.text == nil {
 		w.text = make([]byte, 0, firstText)
 	}
-	w.text = append(w.text, dst[start:]...)
-	return append(dst, '"')
+	w.text = jsontext.AppendEscaped(w.text, text)
+}
+
+// callableOf returns the tool as the caller knows it that the model knows by a name.
+func (w *writer) callableOf(function string) callable {
+	for _, c := range w.callables {
+		if c.function == function {
+			return c
+		}
+	}
+	return callable{name: function}
 }
 
 // add ends the open item, and begins the event that adds another one, up to the
@@ -329,7 +359,15 @@ func (w *writer) end(dst []byte, a *dialect.Answer, status string) []byte {
 	case message, refusal:
 		return w.endMessage(dst, a, w.open, status)
 	case call:
-		return w.endCall(dst, a)
+		return w.endCall(dst, a, "response.function_call_arguments", "arguments")
+	case customCall:
+		var given string
+		if err := json.Unmarshal(append(append([]byte{'"'}, w.text...), '"'), &given); err != nil {
+			panic("a text that is kept is not JSON: " + err.Error())
+		}
+		w.text = w.text[:0]
+		dst = endEvent(w.say(w.eventOf(dst, "response.custom_tool_call_input.delta"), inputOf(given)))
+		return w.endCall(dst, a, "response.custom_tool_call_input", input)
 	}
 	return dst
 }
@@ -363,14 +401,18 @@ func (w *writer) endMessage(dst []byte, a *dialect.Answer, k kind, status string
 	return w.endItem(dst, start)
 }
 
-func (w *writer) endCall(dst []byte, a *dialect.Answer) []byte {
-	if len(w.text) == 0 {
-		dst = endEvent(w.say(w.eventOf(dst, "response.function_call_arguments.delta"), arguments("")))
+func (w *writer) endCall(dst []byte, a *dialect.Answer, event, member string) []byte {
+	of := w.callableOf(w.call.Name)
+	if len(w.text) == 0 && !of.custom {
+		dst = endEvent(w.say(w.eventOf(dst, event+".delta"), arguments("")))
 	}
-	dst = w.appendSaid(w.eventOf(dst, "response.function_call_arguments.done"), "arguments")
-	dst = endEvent(dialect.AppendMember(dst, "name", w.call.Name))
+	dst = w.appendSaid(w.eventOf(dst, event+".done"), member)
+	if !of.custom {
+		dst = dialect.AppendMember(dst, "name", of.name)
+	}
+	dst = endEvent(dst)
 	start := w.keep(a)
-	w.output = appendCall(w.output, completed, jsonText{escaped: w.text}, &w.call)
+	w.output = appendCall(w.output, completed, member, jsonText{escaped: w.text}, w.call.ID, of)
 	dst = w.endItem(dst, start)
 	if w.call.Opaque != "" {
 		dst = w.thought(dst, a, dialect.OfCall(&w.call))
@@ -502,6 +544,8 @@ func appendItemStart(dst []byte, a *dialect.Answer, k kind, index int) []byte {
 		return append(dst, `","type":"reasoning"`...)
 	case call:
 		return append(dst, `","type":"function_call"`...)
+	case customCall:
+		return append(dst, `","type":"custom_tool_call"`...)
 	}
 	return append(dst, `","type":"message"`...)
 }
@@ -513,6 +557,8 @@ func appendItemID(dst []byte, a *dialect.Answer, k kind, index int) []byte {
 		dst = append(dst, "rs_"...)
 	case call:
 		dst = append(dst, "fc_"...)
+	case customCall:
+		dst = append(dst, "ctc_"...)
 	default:
 		dst = append(dst, "msg_"...)
 	}
@@ -550,15 +596,15 @@ func appendPart(dst []byte, k kind, text jsonText, logprobs []byte) []byte {
 	return append(text.append(dst), '}')
 }
 
-func appendCall(dst []byte, status string, arguments jsonText, c *providers.ToolCall) []byte {
+// appendCall appends the end of a call of the tool of. member has what it is called with.
+func appendCall(dst []byte, status, member string, with jsonText, id string, of callable) []byte {
 	dst = dialect.AppendMember(dst, "status", status)
-	dst = arguments.append(append(dst, `,"arguments":`...))
-	return append(appendCallNames(dst, c), '}')
-}
-
-func appendCallNames(dst []byte, c *providers.ToolCall) []byte {
-	dst = dialect.AppendMember(dst, "call_id", c.ID)
-	return dialect.AppendMember(dst, "name", c.Name)
+	dst = append(append(append(dst, `,"`...), member...), `":`...)
+	dst = dialect.AppendMember(with.append(dst), "call_id", id)
+	if dst = dialect.AppendMember(dst, "name", of.name); of.namespace != "" {
+		dst = dialect.AppendMember(dst, "namespace", of.namespace)
+	}
+	return append(dst, '}')
 }
 
 // arguments returns a call's arguments as JSON: libraries parse them.

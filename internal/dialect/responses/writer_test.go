@@ -36,6 +36,16 @@ var answers = []struct {
 			Usage: providers.Usage{PromptTokens: 19, CompletionTokens: 10, TotalTokens: 29, CachedTokens: 4, ReasoningTokens: 3}},
 		stream: []providers.Delta{{Content: "Hello\n"}, {Content: `"you" 🙂`}},
 	},
+	{
+		name:    "agent-tools",
+		request: `{"model":"support/chat","tools":[{"type":"web_search"},{"type":"namespace","name":"agents","description":"d","tools":[{"type":"function","name":"spawn"}]},{"type":"custom","name":"apply_patch"}]}`,
+		answer: dialect.Answer{FinishReason: providers.FinishToolCalls, ToolCalls: []providers.ToolCall{
+			{ID: "c1", Name: "agents__spawn", Arguments: `{"a":1}`}, {ID: "c2", Name: "apply_patch", Arguments: `{"input":"*** \"Begin\"\n+ü"}`, Opaque: "cdz1_c"}}},
+		stream: []providers.Delta{
+			{Calls: []providers.CallPiece{{ID: "c1", Name: "agents__spawn"}}}, {Calls: []providers.CallPiece{{Arguments: `{"a":1}`}}},
+			{Calls: []providers.CallPiece{{Index: 1, ID: "c2", Name: "apply_patch", Opaque: "cdz1_c"}}}, {Calls: []providers.CallPiece{{Index: 1, Arguments: `{"input":"*** \"Be`}}}, {Calls: []providers.CallPiece{{Index: 1, Arguments: `gin\"\n+ü"}`}}},
+		},
+	},
 	{name: "empty", answer: dialect.Answer{FinishReason: providers.FinishStop}},
 	{name: "length", answer: dialect.Answer{Content: "So", FinishReason: providers.FinishLength}, stream: []providers.Delta{{Content: "So"}}},
 	{name: "filtered", answer: dialect.Answer{Content: "So", FinishReason: providers.FinishContentFilter}, stream: []providers.Delta{{Content: "So"}}},
@@ -235,7 +245,7 @@ func accumulate(events []sdk.ResponseStreamEventUnion) (items []any, err error) 
 			}
 			item, text = raw["item"].(map[string]any), ""
 		case "response.content_part.added", "response.reasoning_summary_part.added":
-		case "response.output_text.delta", "response.refusal.delta", "response.reasoning_summary_text.delta", "response.function_call_arguments.delta":
+		case "response.output_text.delta", "response.refusal.delta", "response.reasoning_summary_text.delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
 			text += raw["delta"].(string)
 		case "response.output_text.done", "response.reasoning_summary_text.done":
 			again(e.Type, raw["text"])
@@ -243,6 +253,8 @@ func accumulate(events []sdk.ResponseStreamEventUnion) (items []any, err error) 
 			again(e.Type, raw["refusal"])
 		case "response.function_call_arguments.done":
 			again(e.Type, raw["arguments"])
+		case "response.custom_tool_call_input.done":
+			again(e.Type, raw["input"])
 		case "response.content_part.done", "response.reasoning_summary_part.done":
 			part := raw["part"].(map[string]any)
 			if part["type"] == "refusal" {
