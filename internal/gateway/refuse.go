@@ -64,7 +64,7 @@ func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, to *route, 
 	to.writeErrorOnly(w, o.err)
 	if rest {
 		linger(w)
-		stranger := o.err.Code == wire.InvalidAPIKey || o.err.Code == wire.NotFound || o.err.Code == wire.MethodNotAllowed
+		stranger := o.err.Code == wire.InvalidAPIKey || o.err.Code == wire.NotFound || o.err.Code == wire.MethodNotAllowed || o.err.Code == wire.NoWebSocket
 		dropBody(w, r, stranger)
 	}
 }

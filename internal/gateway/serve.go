@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect/responses"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -107,6 +109,11 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 		return outcome{wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are %s.", printable(r.URL.Path), documented()), unread}
 	}
 	if r.Method != to.method {
+		if to.dialect == responses.Dialect && asksWebSocket(r) {
+			err := wire.Errorf(wire.NoWebSocket, "", "There are no WebSockets here. Send %s requests, with stream: true for events.", to.method)
+			err.Allow = to.method
+			return outcome{err, unread}
+		}
 		err := wire.Errorf(wire.MethodNotAllowed, "", "This route takes %s.", to.method)
 		err.Allow = to.method
 		return outcome{err, unread}
@@ -157,6 +164,12 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	c.snapshot = c.workspace.Source.Snapshot()
 
 	return to.serve(c)
+}
+
+// asksWebSocket reports whether a request asks for a WebSocket, as agents do before their
+// first request. By the status 426 Codex knows at once that it has to use POST.
+func asksWebSocket(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
 // maxCounted is the size of an answer, in bytes, up to which net/http itself finds

@@ -40,6 +40,7 @@ var (
 	BodyTooLarge        = Code{"body_too_large", 413, typeInvalidRequest}
 	UnsupportedEncoding = Code{"unsupported_encoding", 415, typeInvalidRequest}
 	IdempotencyMismatch = Code{"idempotency_mismatch", 422, typeInvalidRequest}
+	NoWebSocket         = Code{"no_websocket", 426, typeInvalidRequest}
 	RateLimited         = Code{"rate_limited", 429, typeRateLimit}
 	Internal            = Code{"internal", 500, typeServer}
 	UpstreamError       = Code{"upstream_error", 502, typeServer}
@@ -75,7 +76,7 @@ var codes = []Code{
 	InvalidAPIKey,
 	NotFound, UnknownKey, UnknownEndpoint, ModelNotFound, UnknownTrace,
 	MethodNotAllowed, Conflict, BodyTooLarge, UnsupportedEncoding, IdempotencyMismatch,
-	RateLimited,
+	NoWebSocket, RateLimited,
 	Internal,
 	UpstreamError, UpstreamRejected, UpstreamRefused, UpstreamCredentials, UpstreamInvalidResponse,
 	Overloaded, StoreUnavailable, UpstreamUnavailable, UpstreamRateLimited,

@@ -135,7 +135,7 @@ func WriteErrorBody(w http.ResponseWriter, e *Error, body []byte) {
 		} else {
 			h.Set("Www-Authenticate", challenge)
 		}
-	case http.StatusMethodNotAllowed:
+	case http.StatusMethodNotAllowed, http.StatusUpgradeRequired:
 		h.Set("Allow", e.Allow)
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable, StatusOverloaded:
 		h.Set("Retry-After", strconv.FormatInt(e.RetrySeconds(), 10))

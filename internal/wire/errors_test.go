@@ -125,6 +125,7 @@ func TestCodes(t *testing.T) {
 		404: {"not_found", "unknown_key", "unknown_endpoint", "model_not_found", "unknown_trace"},
 		405: {"method_not_allowed"}, 409: {"conflict"}, 413: {"body_too_large"},
 		415: {"unsupported_encoding"}, 422: {"idempotency_mismatch"},
+		426: {"no_websocket"},
 		429: {"rate_limited"},
 		500: {"internal"},
 		502: {"upstream_error", "upstream_rejected", "upstream_refused", "upstream_credentials", "upstream_invalid_response"},
