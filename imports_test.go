@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 98_460
-	maxTests   = 107_300
+	maxProduct = 98_600
+	maxTests   = 107_500
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -104,7 +104,7 @@ var maxLines = map[string]int{
 	"internal/buffers":             160,
 	"internal/command":             5760,
 	"internal/configpath":          40,
-	"internal/definition":          7940,
+	"internal/definition":          8040,
 	"internal/dialect":             520,
 	"internal/dialect/chat":        400,
 	"internal/dialect/dialecttest": 270,

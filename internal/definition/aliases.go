@@ -1,15 +1,21 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
 
-// maxAliases bounds the aliases of one definition.
-const maxAliases = 100
+// maxAliases bounds the aliases of one definition, and maxPatterns those of a workspace
+// that have a star: a name that is neither a key nor an alias is compared with all of them.
+const (
+	maxAliases  = 100
+	maxPatterns = 100
+)
 
 // Endpoint returns the endpoint that has the name as its key or as an alias, or nil.
 func (s *Snapshot) Endpoint(name string) *Endpoint {
@@ -20,18 +26,66 @@ func (s *Snapshot) Endpoint(name string) *Endpoint {
 }
 
 // AskedAs returns a name of the definition, its key or an alias, as the definition holds
-// it. The given one may be a view of a request, which nothing may keep.
+// it, or a copy of a name that a pattern matches. The given one may be a view of a request,
+// which nothing may keep.
 func (d *Definition) AskedAs(name string) string {
 	if name == d.Key {
 		return d.Key
 	}
-	return d.Aliases[slices.Index(d.Aliases, name)]
+	if i := slices.Index(d.Aliases, name); i >= 0 {
+		return d.Aliases[i]
+	}
+	return strings.Clone(name)
+}
+
+// pattern is an alias of an endpoint with a star, which stands for any text.
+type pattern struct {
+	prefix, suffix string
+	endpoint       *Definition
+}
+
+// patternOf returns an alias as a pattern. ok is false for one without a star.
+func patternOf(alias string) (p pattern, ok bool) {
+	p.prefix, p.suffix, ok = strings.Cut(alias, "*")
+	return p, ok
+}
+
+func (p *pattern) len() int { return len(p.prefix) + len(p.suffix) }
+
+func (p *pattern) matches(name string) bool {
+	return len(name) >= p.len() && strings.HasPrefix(name, p.prefix) && strings.HasSuffix(name, p.suffix)
+}
+
+// both returns a name that two patterns match, or "". For example, a*b and ab* match abb.
+func both(p, q pattern) string {
+	longer := func(a, b string) string {
+		if len(a) > len(b) {
+			return a
+		}
+		return b
+	}
+	name := longer(p.prefix, q.prefix) + longer(p.suffix, q.suffix)
+	if !p.matches(name) || !q.matches(name) {
+		return ""
+	}
+	return cmp.Or(name, "a")
+}
+
+// matching returns the endpoint of the longest pattern that matches a name, or nil.
+func (s *Snapshot) matching(name string) *Definition {
+	for i := range s.patterns {
+		if p := &s.patterns[i]; p.matches(name) && ValidKey(name) {
+			return p.endpoint
+		}
+	}
+	return nil
 }
 
 // readAliases reads the aliases of all definitions, once all keys are known. A name
 // stands for one definition of a kind.
 func (l *loader) readAliases() {
 	l.aliases = make(map[*kind.Kind]map[string]string)
+	var patterns []placedPattern
 	for k, docs := range l.docs {
 		owners, places := make(map[string]string), make(map[string]document.Position)
 		for _, d := range docs {
@@ -40,6 +94,8 @@ func (l *loader) readAliases() {
 				other := l.byKey[k][alias]
 				switch owner, taken := owners[alias]; {
 				case !ok:
+				case k == kind.Endpoint && strings.Contains(alias, "*"):
+					patterns = l.readPattern(patterns, d, n, alias)
 				case !ValidKey(alias):
 					l.errs.Add(n, "%q can't be an alias: 1 to 256 letters, digits and . _ : / -", alias)
 				case other == d:
@@ -57,6 +113,41 @@ func (l *loader) readAliases() {
 		}
 		l.aliases[k] = owners
 	}
+}
+
+// placedPattern is a pattern, with the endpoint's key and its place.
+type placedPattern struct {
+	pattern
+	text, key string
+	at        document.Position
+}
+
+// readPattern reads an alias with a star. The longest one that matches a name counts, so
+// that no name may match two that are equally long.
+func (l *loader) readPattern(before []placedPattern, d *doc, n *document.Node, alias string) []placedPattern {
+	if !ValidKey(strings.Replace(alias, "*", "-", 1)) {
+		l.errs.Add(n, "%q can't be an alias: 1 to 256 letters, digits and . _ : / - with one star at most", alias)
+		return before
+	}
+	p, _ := patternOf(alias)
+	for _, other := range before {
+		switch name := both(p, other.pattern); {
+		case alias == other.text:
+			l.errs.Add(n, "the alias %q is taken: %s is an alias of the endpoint %q too", alias, other.at, other.key)
+			return before
+		case d.key != other.key && p.len() == other.len() && name != "":
+			l.errs.Add(n, "the alias %q clashes with %q of the endpoint %q (%s): both match %q, and neither is longer", alias, other.text, other.key, other.at, name)
+			return before
+		}
+	}
+	if len(before) > maxPatterns { // which is reported
+		return before
+	}
+	if len(before) == maxPatterns {
+		l.errs.Add(n, "the endpoints have more than %d aliases with a star", maxPatterns)
+	}
+	d.aliases = append(d.aliases, alias)
+	return append(before, placedPattern{p, alias, d.key, n.Pos})
 }
 
 // aliasNodes returns the elements of the member aliases.
@@ -91,6 +182,10 @@ func (d *doc) alias(n *document.Node, errs *document.Errors) (string, bool) {
 		return "", false
 	}
 	id, ok := n.Get("id").ReadString(errs, "id")
+	if strings.Contains(id, "*") {
+		errs.Add(n.Get("id"), "%q can't be an id: a star is for aliases that are text", id)
+		return "", false
+	}
 	if ok && n.Get("versions") != nil {
 		d.promptIDs = append(d.promptIDs, promptID{id, n.Get("versions")})
 	}

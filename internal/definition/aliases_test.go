@@ -137,6 +137,66 @@ func TestPromptIDMistakes(t *testing.T) {
 	)
 }
 
+// TestPatterns: a key counts before an alias, an alias before a pattern, and of patterns
+// the longest.
+func TestPatterns(t *testing.T) {
+	files := map[string]string{"prompts/p.yaml": "provider: canned\nextra: { answer: Hi }\nmessages: [ { role: user, content: Hi } ]\n"}
+	for key, aliases := range map[string]string{
+		"claude-key": "[ other ]", "exact": "[ claude-alias ]", "all": "[ claude-* ]", "sonnet": "[ claude-sonnet-*, claude-*-v2 ]", "mini": "[ \"*-mini\", \"gpt*mini\" ]",
+	} {
+		files["endpoints/"+key+".yaml"] = "prompt: p\naliases: " + aliases + "\n"
+	}
+	s := mustLoad(t, workspace(t, files))
+	named := func(s *Snapshot, name string) string {
+		e := s.Endpoint(name)
+		if e == nil {
+			return ""
+		}
+		if asked := e.AskedAs(name); asked != name {
+			t.Errorf("%q is asked as %q", name, asked)
+		}
+		return e.Key
+	}
+	for name, want := range map[string]string{
+		"claude-key": "claude-key", "claude-alias": "exact", "claude-opus": "all", "claude-": "all", "claude-sonnet-5": "sonnet", "claude-sonnet-": "sonnet",
+		"claude-opus-v2": "sonnet", "claude-mini": "all", "gpt-mini": "mini", "-mini": "mini", "gptmini": "mini", "gptmin": "", "claude": "", "claude-*": "", "claude-a b": "", "": "",
+	} {
+		if got := named(s, name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	if s.Named(kind.Prompt, "claude-opus") != nil || s.Find(kind.Endpoint, "claude-opus") != nil {
+		t.Error("a pattern names another kind, or is a key")
+	}
+	files["endpoints/rest.yaml"] = "prompt: p\naliases: [ \"*\" ]\n"
+	if s := mustLoad(t, workspace(t, files)); named(s, "gpt") != "rest" || named(s, "claude-opus") != "all" {
+		t.Error("a lone star is not for the rest")
+	}
+}
+
+func TestPatternMistakes(t *testing.T) {
+	dir := workspace(t, map[string]string{
+		"prompts/p.yaml":    "provider: canned\nextra: { answer: Hi }\nmessages: [ { role: user, content: Hi } ]\naliases: [ p-* ]\n",
+		"endpoints/a.yaml":  "prompt: p\naliases: [ claude-*, a*b, longer*b, \"*\" ]\n",
+		"endpoints/b.yaml":  "prompt: p\naliases: [ claude-*, ab*, long*, \"**\", a b*, \"*\", { id: pmpt_* } ]\n",
+		"endpoints/c.yaml":  "prompt: p\naliases: [ c*, c*, d*e, de* ]\n",
+		"endpoints/z1.yaml": "prompt: p\naliases: [ " + strings.ReplaceAll(aliasesList(60), ",", "x*,") + "x* ]\n",
+		"endpoints/z2.yaml": "prompt: p\naliases: [ " + strings.ReplaceAll(aliasesList(40), ",", "y*,") + "y* ]\n",
+	})
+	_, err := Load(dir)
+	wantErrors(t, dir, err,
+		`endpoints/b.yaml:2:12: the alias "claude-*" is taken: `+dir+`/endpoints/a.yaml:2:12 is an alias of the endpoint "a" too`,
+		`endpoints/b.yaml:2:22: the alias "ab*" clashes with "a*b" of the endpoint "a" (`+dir+`/endpoints/a.yaml:2:22): both match "abb", and neither is longer`,
+		`endpoints/b.yaml:2:34: "**" can't be an alias: 1 to 256 letters, digits and . _ : / - with one star at most`,
+		`endpoints/b.yaml:2:40: "a b*" can't be an alias: 1 to 256 letters, digits and . _ : / - with one star at most`,
+		`endpoints/b.yaml:2:46: the alias "*" is taken: `+dir+`/endpoints/a.yaml:2:37 is an alias of the endpoint "a" too`,
+		`endpoints/b.yaml:2:57: "pmpt_*" can't be an id: a star is for aliases that are text`,
+		`endpoints/c.yaml:2:16: the alias "c*" is taken: `+dir+`/endpoints/c.yaml:2:12 is an alias of the endpoint "c" too`,
+		`endpoints/z2.yaml:2:226: the endpoints have more than 100 aliases with a star`,
+		`prompts/p.yaml:4:12: "p-*" can't be an alias: 1 to 256 letters, digits and . _ : / -`,
+	)
+}
+
 // aliasesList returns the elements of a list of n aliases.
 func aliasesList(n int) string {
 	names := make([]string, n)

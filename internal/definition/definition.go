@@ -95,7 +95,8 @@ type Snapshot struct {
 	Files []trace.File
 
 	emptying bool                                  // the directory has the file allowEmpty
-	names    map[*kind.Kind]map[string]*Definition // by key and by alias
+	names    map[*kind.Kind]map[string]*Definition // by key and by alias without a star
+	patterns []pattern                             // aliases with a star, the longest first
 	// gateway are the gateway's fields that files name, each where a file does first.
 	gateway []*document.Node
 }
@@ -175,9 +176,14 @@ func (s *Snapshot) Find(k *kind.Kind, key string) *Definition {
 	return nil
 }
 
-// Named returns the definition of a kind that has the name as its key or as an alias,
-// or nil.
-func (s *Snapshot) Named(k *kind.Kind, name string) *Definition { return s.names[k][name] }
+// Named returns the definition of a kind that has the name as its key or as an alias, or
+// the endpoint with the longest alias with a star that matches it, or nil.
+func (s *Snapshot) Named(k *kind.Kind, name string) *Definition {
+	if d := s.names[k][name]; d != nil || k != kind.Endpoint {
+		return d
+	}
+	return s.matching(name)
+}
 
 // ValidKey reports whether s has the form of a key: [A-Za-z0-9._:/-]{1,256}.
 func ValidKey(s string) bool {

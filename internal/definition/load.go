@@ -376,11 +376,17 @@ func (l *loader) buildAll() {
 			l.snapshot.Definitions = append(l.snapshot.Definitions, d.definition)
 			names[d.key] = d.definition
 			for _, alias := range d.aliases {
-				names[alias] = d.definition
+				if p, ok := patternOf(alias); ok {
+					p.endpoint = d.definition
+					l.snapshot.patterns = append(l.snapshot.patterns, p)
+				} else {
+					names[alias] = d.definition
+				}
 			}
 		}
 		l.snapshot.names[k] = names
 	}
+	slices.SortStableFunc(l.snapshot.patterns, func(a, b pattern) int { return b.len() - a.len() })
 }
 
 // build decodes all definitions of a kind.

@@ -181,6 +181,45 @@ func TestAliasesCountAsTheirKey(t *testing.T) {
 	})
 }
 
+// TestPatternsAreAnswered asks for models by names that agents choose.
+func TestPatternsAreAnswered(t *testing.T) {
+	t.Parallel()
+	files := renamed()
+	files["definitions/endpoints/shop/chat.yaml"] = "aliases: [claude-opus-4-5, gpt-*]\nprompt: shop/reply\naccept: { history: true, variants: true }\n"
+	files["definitions/endpoints/any.yaml"] = "aliases: [\"claude-*\"]\nprompt: shop/reply\naccept: { history: true }\n"
+	files["definitions/endpoints/sonnet.yaml"] = "aliases: [claude-sonnet-*]\nprompt: shop/reply\naccept: { history: true }\n"
+	byEndpoint := &limit.Limit{Name: "each", By: limit.ByEndpoint, Ceilings: []limit.Ceiling{yearly(limit.Requests, 100)}}
+	g := startGateway(t, files, withLimits(byEndpoint))
+	for name, key := range map[string]string{
+		"claude-opus-4-5": "shop/chat", "claude-opus-4-6": "any", "claude-sonnet-4-5-20250929": "sonnet", "gpt-5.1-codex": "shop/chat", "any": "any",
+	} {
+		for path, list := range map[string]string{"/v1/messages": `"messages"`, "/v1/chat/completions": `"messages"`, "/v1/responses": `"input"`} {
+			a := g.post(path, `{"model":"`+name+`",`+list+`:[],`+askReply+`}`).ok(t, path)
+			if a.json(t)["model"] != name {
+				t.Errorf("%s, %s: %s", path, name, a.body)
+			}
+			record := g.ended(t, a.header.Get("Cadenza-Trace-Id"))
+			if record.Key != key || slices.Contains(record.Notes, "asked as "+name) != (key != name) {
+				t.Errorf("%s is %s, with the notes %q", name, record.Key, record.Notes)
+			}
+		}
+		if one := g.do(http.MethodGet, "/v1/models/"+name, "", bearer(testKey)).ok(t); one.json(t)["id"] != name {
+			t.Errorf("the model %s: %s", name, one.body)
+		}
+	}
+	if named := g.post("/v1/chat/completions", `{"model":"gpt-5@short","messages":[],`+askReply+`}`).ok(t); named.json(t)["model"] != "gpt-5@short" {
+		t.Errorf("%s", named.body)
+	}
+	g.holdUses("by the endpoint's key", byEndpoint, "sonnet", 3)
+	list := string(g.do(http.MethodGet, "/v1/models", "", bearer(testKey)).ok(t).body)
+	if strings.Count(list, `"id"`) != 3 || strings.Contains(list, "claude") {
+		t.Errorf("models: %s", list)
+	}
+	checkError(t, g.post("/v1/chat/completions", `{"model":"o3","messages":[]}`), "model_not_found", "model")
+	checkError(t, g.do(http.MethodGet, "/v1/models/claude-*", "", bearer(testKey)), "model_not_found", "model")
+	checkError(t, g.post("/v1/prompts", `{"keys":["claude-opus-4-6"]}`), "unknown_key", "keys")
+}
+
 // TestAliasesOfTheServedSet checks that an edit of aliases alone is logged, and that a start
 // with invalid definitions restores them.
 func TestAliasesOfTheServedSet(t *testing.T) {

@@ -244,7 +244,7 @@ func find(s *definition.Snapshot, key string, k *kind.Kind) (*definition.Definit
 			continue
 		}
 		known = append(known, d.Key)
-		if d.Key == key || slices.Contains(d.Aliases, key) {
+		if s.Named(d.Kind, key) == d {
 			found = append(found, d)
 		}
 	}
