@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 98_600
-	maxTests   = 107_500
+	maxProduct = 99_000
+	maxTests   = 108_100
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -108,7 +108,7 @@ var maxLines = map[string]int{
 	"internal/dialect":             520,
 	"internal/dialect/chat":        400,
 	"internal/dialect/dialecttest": 270,
-	"internal/dialect/messages":    1420,
+	"internal/dialect/messages":    1430,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1640,
 	"internal/dialect/responses":   1980,
@@ -139,17 +139,17 @@ var maxLines = map[string]int{
 	"internal/store/sqlite":        8900,
 	"internal/visible":             160,
 	"internal/wire":                2360,
-	"providers":                    1060,
+	"providers":                    1080,
 	"providers/anthropic":          900,
 	"providers/azure":              140,
-	"providers/bedrock":            1240,
+	"providers/bedrock":            1285,
 	"providers/canned":             460,
 	"providers/canned/script":      900,
-	"providers/gemini":             1740,
+	"providers/gemini":             1750,
 	"providers/httpmodule":         320,
-	"providers/openai":             2810,
+	"providers/openai":             2870,
 	"providers/providertest":       3280,
-	"providers/upstream":           3480,
+	"providers/upstream":           3710,
 	"rules":                        10800,
 	"secret":                       380,
 	"sinks":                        700,

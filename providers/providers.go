@@ -27,7 +27,9 @@ type Parameters struct {
 	// ReasoningEffort is how much a model may think: none, minimal, low, medium,
 	// high, xhigh or max.
 	ReasoningEffort string
-	ResponseFormat  *ResponseFormat
+	// Thinking is what a caller asks of thoughts beside the effort.
+	Thinking       *Thinking
+	ResponseFormat *ResponseFormat
 	// Tools are the tools that the model may call in place of its answer, or in
 	// addition.
 	Tools      []Tool

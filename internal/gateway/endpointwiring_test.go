@@ -121,6 +121,7 @@ var derived = []string{
 	"policies", "byOutcome", "fallback", "Key",
 	// Members and parameters that only callers set: see brought_test.go.
 	"Accept", "Versions", "Fallback.Parameters.ParallelToolCalls", "Fallback.Parameters.Logprobs", "Parameters.ParallelToolCalls", "Parameters.Logprobs",
+	"Fallback.Parameters.Thinking", "Parameters.Thinking",
 }
 
 // wired is the result of an endpoint's definition.

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -9,19 +10,22 @@ import (
 
 // sampling sets the parameters of sampling. It returns the names of the
 // parameters that the API, or the model, does not have.
-func (c *Client) sampling(members map[string]any, req *providers.Request) (leftOut []string) {
-	p := &req.Parameters
+func (c *Client) sampling(members map[string]any, p *providers.Parameters, samples []string) (leftOut []string) {
 	upstream.Set(members, "max_tokens", p.MaxTokens)
 	if len(p.Stop) > 0 {
 		members["stop_sequences"] = p.Stop
 	}
-	has := []string{"max_tokens", "stop", "reasoning_effort", "response_format", "tools", "parallel_tool_calls"}
-	if takesSampling(req.Model) {
-		has = append(has, "temperature", "top_p", "top_k")
-		upstream.Set(members, "temperature", p.Temperature)
-		upstream.Set(members, "top_p", p.TopP)
-		upstream.Set(members, "top_k", p.TopK)
+	for _, name := range samples {
+		switch name {
+		case "temperature":
+			upstream.Set(members, name, p.Temperature)
+		case "top_p":
+			upstream.Set(members, name, p.TopP)
+		case "top_k":
+			upstream.Set(members, name, p.TopK)
+		}
 	}
+	has := append(samples, "max_tokens", "stop", "reasoning_effort", "thinking", "response_format", "tools", "parallel_tool_calls")
 	leftOut, _ = p.Lacking(c.Name, has...) // no other parameter must not be left out
 	return leftOut
 }
@@ -38,35 +42,42 @@ type outputConfig struct {
 	Format *textFormat `json:"format,omitempty"`
 }
 
-// output sets the form of the answer, and how much the model thinks of it.
-func (c *Client) output(members map[string]any, req *providers.Request, leftOut *[]string) error {
-	var config outputConfig
-	switch effort := req.Parameters.ReasoningEffort; {
-	case effort == "":
-	case !takesEffort(req.Model):
-		if effort != "none" {
-			*leftOut = append(*leftOut, "reasoning_effort")
-		}
-	case effort == "none":
-		members["thinking"] = map[string]string{"type": "disabled"}
-	default:
-		config.Effort = effortOf(req.Model, effort)
+// output sets the form of the answer, and how much the model thinks of it. It returns the
+// parameters of sampling that go with that, and the names of the parameters that have no
+// effect.
+func (c *Client) output(members map[string]any, req *providers.Request) (samples, leftOut []string, err error) {
+	p := &req.Parameters
+	most := c.maxTokens
+	if p.MaxTokens != nil {
+		most = *p.MaxTokens
 	}
-	if f := req.Parameters.ResponseFormat; f != nil {
+	_ = json.Unmarshal(req.Extra["max_tokens"], &most) // extra wins; the API judges it
+	model := upstream.ClaudeOf(req.Model)
+	thinking, effort, leftOut := model.Think(p, most)
+	if own, ok := req.Extra["thinking"]; ok {
+		if thinking = nil; p.Thinking != nil && !slices.Contains(leftOut, "thinking") {
+			leftOut = append(leftOut, "thinking")
+		}
+		_ = json.Unmarshal(own, &thinking) // the API judges it
+	} else if thinking != nil {
+		members["thinking"] = thinking
+	}
+	config := outputConfig{Effort: effort}
+	if f := p.ResponseFormat; f != nil {
 		switch f.Type {
 		case providers.FormatText:
 		case providers.FormatSchema:
 			config.Format = &textFormat{"json_schema", f.Schema}
 		case providers.FormatJSON:
-			return c.Unsendable("Anthropic's API has no response_format json: give it a json_schema")
+			return nil, nil, c.Unsendable("Anthropic's API has no response_format json: give it a json_schema")
 		default:
-			return c.Unsendable("the response format has the unknown type %q", f.Type)
+			return nil, nil, c.Unsendable("the response format has the unknown type %q", f.Type)
 		}
 	}
 	if config != (outputConfig{}) {
 		members["output_config"] = config
 	}
-	return nil
+	return model.Samples(p, thinking.Thinks()), leftOut, nil
 }
 
 // tool is a tool of the caller's.

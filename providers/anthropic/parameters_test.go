@@ -33,12 +33,16 @@ func TestParametersOfTheRequest(t *testing.T) {
 			`{…}`, []string{"temperature", "top_p", "frequency_penalty", "presence_penalty"}},
 		{"no effort", "claude-opus-4-5", providers.Parameters{ReasoningEffort: "none"}, nil, `{…,"thinking":{"type":"disabled"}}`, nil},
 		{"no effort, none to be had", "claude-sonnet-4-5", providers.Parameters{ReasoningEffort: "none"}, nil, `{…}`, nil},
-		{"an extra high effort", "claude-opus-4-7", providers.Parameters{ReasoningEffort: "xhigh"}, nil, `{…,"output_config":{"effort":"xhigh"}}`, nil},
-		{"an extra high effort, a model without", "claude-opus-4-6", providers.Parameters{ReasoningEffort: "xhigh"}, nil, `{…,"output_config":{"effort":"high"}}`, nil},
-		{"an extra high effort, a model without a version", "claude-mythos-preview", providers.Parameters{ReasoningEffort: "xhigh"}, nil, `{…,"output_config":{"effort":"high"}}`, nil},
-		{"the most effort", "claude-sonnet-4-6", providers.Parameters{ReasoningEffort: "max"}, nil, `{…,"output_config":{"effort":"max"}}`, nil},
-		{"the most effort, a model without", "claude-opus-4-5", providers.Parameters{ReasoningEffort: "max"}, nil, `{…,"output_config":{"effort":"high"}}`, nil},
-		{"minimal effort", "claude-sonnet-4-6", providers.Parameters{ReasoningEffort: "minimal"}, nil, `{…,"output_config":{"effort":"low"}}`, nil},
+		{"an extra high effort", "claude-opus-4-7", providers.Parameters{ReasoningEffort: "xhigh"}, nil, `{…,"output_config":{"effort":"xhigh"},"thinking":{"type":"adaptive"}}`, nil},
+		{"an extra high effort, a model without", "claude-opus-4-6", providers.Parameters{ReasoningEffort: "xhigh"}, nil, `{…,"output_config":{"effort":"high"},"thinking":{"type":"adaptive"}}`, nil},
+		{"an extra high effort, a model without a version", "claude-mythos-preview", providers.Parameters{ReasoningEffort: "xhigh"}, nil, `{…,"output_config":{"effort":"high"},"thinking":{"type":"adaptive"}}`, nil},
+		{"the most effort", "claude-sonnet-4-6", providers.Parameters{ReasoningEffort: "max"}, nil, `{…,"output_config":{"effort":"max"},"thinking":{"type":"adaptive"}}`, nil},
+		{"the most effort, a model without", "claude-opus-4-5", providers.Parameters{ReasoningEffort: "max"}, nil, `{…,"output_config":{"effort":"high"},"thinking":{"type":"enabled","budget_tokens":4096}}`, nil},
+		{"minimal effort", "claude-sonnet-4-6", providers.Parameters{ReasoningEffort: "minimal"}, nil, `{…,"output_config":{"effort":"low"},"thinking":{"type":"adaptive"}}`, nil},
+		{"a budget, and sampling beside it", "claude-sonnet-4-5", providers.Parameters{Thinking: &providers.Thinking{On: true, Budget: 2000, Display: "omitted"}, Temperature: &number, TopK: new(int64(4))}, nil,
+			`{…,"thinking":{"type":"enabled","budget_tokens":2000,"display":"omitted"}}`, []string{"temperature", "top_k"}},
+		{"thoughts, but the definition has its own", "claude-sonnet-4-6", providers.Parameters{ReasoningEffort: "low", Thinking: &providers.Thinking{On: true}, Temperature: &number}, []string{"thinking", `{"type":"disabled"}`},
+			`{…,"output_config":{"effort":"low"},"temperature":0.5,"thinking":{"type":"disabled"}}`, []string{"thinking"}},
 		{"text", "m", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: providers.FormatText}}, nil, `{…}`, nil},
 		{"auto", "m", choose("auto", ""), nil, `{…,"tool_choice":{"type":"auto"},"tools":` + toolList + `}`, nil},
 		{"none", "m", choose("none", ""), nil, `{…,"tool_choice":{"type":"none"},"tools":` + toolList + `}`, nil},
@@ -56,19 +60,6 @@ func TestWhatMustNotBeLeftOut(t *testing.T) {
 		`the unknown type "yaml"`:    {ResponseFormat: &providers.ResponseFormat{Type: "yaml"}},
 		`the unknown mode "perhaps"`: {Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: "perhaps"}},
 	})
-}
-
-func TestTakesEffort(t *testing.T) {
-	for model, want := range map[string]bool{
-		"claude-opus-4-5-20251101": true, "claude-opus-4-6": true, "claude-sonnet-4-6": true, "claude-sonnet-5": true,
-		"claude-haiku-5-5-20260901": true, "claude-mythos-preview": true, "anthropic.claude-opus-4-7-v1:0": true,
-		"claude-opus-4-1-20250805": false, "claude-opus-4-20250514": false, "claude-sonnet-4-5-20250929": false, "claude-haiku-4-5": false,
-		"claude-3-7-sonnet-20250219": false, "kimi-k2": false, "": false,
-	} {
-		if got := takesEffort(model); got != want {
-			t.Errorf("%q: %v", model, got)
-		}
-	}
 }
 
 func TestOddToolCalls(t *testing.T) {

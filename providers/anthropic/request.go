@@ -19,9 +19,10 @@ func (c *Client) PrepareRequests(req *providers.Request) (any, error) { return c
 //   - stop goes out as stop_sequences. An answer by a schema is
 //     output_config.format, always strict; any object in JSON does not exist
 //     here and is an error.
-//   - the reasoning effort is output_config.effort, where minimal is low; none
-//     turns thinking off. Models without effort think only when Extra says so;
-//     it is left out for them.
+//   - the reasoning effort is output_config.effort, where minimal is low, with a model
+//     that thinks as much as it finds right, or else a budget of tokens. none turns
+//     thinking off. See upstream.Claude. While it thinks temperature, top_p and top_k
+//     are left out, as far as the API takes no others than its own.
 //   - tools are the API's, their parameters input_schema. That no two are to be called
 //     at once is a member of tool_choice.
 //   - the members of Extra replace the members above, except stream.
@@ -29,10 +30,11 @@ func (c *Client) form(req *providers.Request) (*upstream.Form, error) {
 	members := make(map[string]any, 8+len(req.Extra))
 	members["model"] = req.Model
 	members["max_tokens"] = c.maxTokens
-	leftOut := c.sampling(members, req)
-	if err := c.output(members, req, &leftOut); err != nil {
+	samples, thoughtless, err := c.output(members, req)
+	if err != nil {
 		return nil, err
 	}
+	leftOut := append(c.sampling(members, &req.Parameters, samples), thoughtless...)
 	if err := c.tools(members, &req.Parameters); err != nil {
 		return nil, err
 	}
@@ -47,6 +49,7 @@ func (c *Client) form(req *providers.Request) (*upstream.Form, error) {
 // body writes the body of a request, the messages first. It also returns the names of
 // the parameters that it left out.
 func (c *Client) body(req *providers.Request) ([]byte, []string, error) {
+	req, lost := upstream.Thoughtless(req)
 	f, err := c.FormOf(req, c.form)
 	if err != nil {
 		return nil, nil, err
@@ -56,7 +59,7 @@ func (c *Client) body(req *providers.Request) ([]byte, []string, error) {
 	if err := w.Write(f, req.Messages, nil); err != nil {
 		return nil, nil, err
 	}
-	body, leftOut := f.End(w.Body), f.LeftOut
+	body, leftOut := f.End(w.Body), append(f.LeftOut, lost...)
 	if req.Stream {
 		body = append(body[:len(body)-1], `,"stream":true}`...)
 	}

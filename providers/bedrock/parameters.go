@@ -2,6 +2,8 @@ package bedrock
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -15,23 +17,33 @@ type inference struct {
 	StopSequences []string `json:"stopSequences,omitempty"`
 }
 
-// sampling sets the parameters of sampling. It returns the names of the
-// parameters that Converse, or the model, does not have.
+// sampling sets the parameters of sampling, and how much the model thinks. It returns the
+// names of the parameters that Converse, or the model, does not have.
 func (c *Client) sampling(members map[string]any, req *providers.Request) (leftOut []string) {
-	p := &req.Parameters
+	p := req.Parameters
+	fields, has, lacking := thoughts(req)
+	if p.TopK != nil && slices.Contains(has, "top_k") {
+		if own := topK(req.Model, *p.TopK); own != nil {
+			maps.Copy(fields, own)
+		} else {
+			lacking = append(lacking, "top_k")
+		}
+	}
+	if len(fields) > 0 {
+		members["additionalModelRequestFields"] = fields
+	}
+	if !slices.Contains(has, "temperature") {
+		p.Temperature = nil
+	}
+	if !slices.Contains(has, "top_p") {
+		p.TopP = nil
+	}
 	if p.MaxTokens != nil || p.Temperature != nil || p.TopP != nil || len(p.Stop) > 0 {
 		members["inferenceConfig"] = inference{p.MaxTokens, p.Temperature, p.TopP, p.Stop}
 	}
-	if p.TopK != nil {
-		if fields := topK(req.Model, *p.TopK); fields != nil {
-			members["additionalModelRequestFields"] = fields
-		} else {
-			leftOut = append(leftOut, "top_k")
-		}
-	}
 	// Any other parameter may always be left out.
-	lacking, _ := p.Lacking(c.Name, "temperature", "max_tokens", "top_p", "top_k", "stop", "response_format", "tools")
-	return append(leftOut, lacking...)
+	leftOut, _ = req.Parameters.Lacking(c.Name, append(has, "max_tokens", "stop", "response_format", "tools")...)
+	return append(lacking, leftOut...)
 }
 
 // Models with a top_k, by a part of their id, and the name they know it by.

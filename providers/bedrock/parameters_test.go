@@ -23,9 +23,16 @@ func TestParametersOfTheRequest(t *testing.T) {
 	format := `"outputConfig":{"textFormat":{"structure":{"jsonSchema":{"name":"verdict","schema":` + quoteRaw(pt.Schema) + `}},"type":"json_schema"}}`
 	subject.CheckParameters(t, answer("fine", "end_turn", 1, 1), short, []pt.Translation{
 		{"everything", testModel, pt.Everything(), nil,
-			`{…,"inferenceConfig":{"stopSequences":["END","\n\n"]},` + format + `,"toolConfig":{"toolChoice":{"any":{}},` + list + `}}`, []string{"seed", "reasoning_effort"}},
+			`{…,"inferenceConfig":{"stopSequences":["END","\n\n"]},` + format + `,"toolConfig":{"toolChoice":{"any":{}},` + list + `}}`, []string{"reasoning_effort", "seed"}},
 		{"extra, member by member", testModel, pt.Everything(), []string{"outputConfig", `{"effort":"low"}`, "toolConfig", "null", "inferenceConfig", `{"topP":0.5}`},
-			`{…,"inferenceConfig":{"stopSequences":["END","\n\n"],"topP":0.5},` + strings.Replace(format, `{"textFormat"`, `{"effort":"low","textFormat"`, 1) + `,"toolConfig":null}`, []string{"seed", "reasoning_effort"}},
+			`{…,"inferenceConfig":{"stopSequences":["END","\n\n"],"topP":0.5},` + strings.Replace(format, `{"textFormat"`, `{"effort":"low","textFormat"`, 1) + `,"toolConfig":null}`, []string{"reasoning_effort", "seed"}},
+		{"thoughts within a budget", testModel, providers.Parameters{Thinking: &providers.Thinking{On: true, Budget: 2000}, Temperature: new(0.5), TopK: new(int64(5)), MaxTokens: new(int64(4000))}, nil,
+			`{…,"additionalModelRequestFields":{"thinking":{"type":"enabled","budget_tokens":2000}},"inferenceConfig":{"maxTokens":4000}}`, []string{"temperature", "top_k"}},
+		{"thoughts as it finds right", "us.anthropic.claude-opus-4-7-v1:0", providers.Parameters{ReasoningEffort: "max", Temperature: new(0.5)}, nil,
+			`{…,"additionalModelRequestFields":{"output_config":{"effort":"max"},"thinking":{"type":"adaptive"}}}`, []string{"temperature"}},
+		{"the effort of an open model", "openai.gpt-oss-120b-1:0", providers.Parameters{ReasoningEffort: "xhigh", Thinking: &providers.Thinking{On: true}}, nil,
+			`{…,"additionalModelRequestFields":{"reasoning_effort":"high"}}`, []string{"thinking"}},
+		{"the effort of another model", "amazon.nova-pro-v1:0", providers.Parameters{ReasoningEffort: "low"}, nil, `{…}`, []string{"reasoning_effort"}},
 		{"auto", testModel, choose("auto", ""), nil, `{…,"toolConfig":{"toolChoice":{"auto":{}},` + list + `}}`, nil},
 		{"none", testModel, choose("none", ""), nil, `{…}`, []string{"tools"}},
 		{"named", testModel, choose("named", "get_time"), nil, `{…,"toolConfig":{"toolChoice":{"tool":{"name":"get_time"}},` + list + `}}`, nil},

@@ -17,9 +17,9 @@ func (c *Client) PrepareRequests(req *providers.Request) (any, error) { return c
 // MaxTokens (tokens, from 1), Temperature and TopP (0 to 1) go to
 // inferenceConfig. Converse has no TopK: if the model is known to have one
 // it goes to additionalModelRequestFields under the model's own name, else it
-// is left out. FrequencyPenalty, PresencePenalty, Seed, ParallelToolCalls and
-// Logprobs exist nowhere and are left out, and so is the reasoning effort, which
-// only some models take.
+// is left out, and so does the reasoning effort of the models whose words for it
+// are known. FrequencyPenalty, PresencePenalty, Seed, ParallelToolCalls and
+// Logprobs exist nowhere and are left out.
 //
 // An answer by a schema is outputConfig.textFormat, always strict; any object
 // in JSON does not exist here and is an error. Tools are toolConfig. As there is
@@ -65,6 +65,7 @@ func unused(req *providers.Request) bool {
 // Converse takes no conversation with tool calls without tools, and has no way to
 // say so.
 func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, uncalled bool, err error) {
+	req, lost := upstream.Thoughtless(req)
 	f, err := c.FormOf(req, c.form)
 	if err != nil {
 		return nil, nil, false, err
@@ -85,7 +86,7 @@ func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, un
 	if err := w.Write(f, req.Messages, tools); err != nil {
 		return nil, nil, false, err
 	}
-	leftOut = f.LeftOut
+	leftOut = append(f.LeftOut, lost...)
 	if tools != nil && !w.Uncalled {
 		leftOut = append(leftOut, "tools")
 	}

@@ -31,11 +31,16 @@ func (c *Client) generation(req *providers.Request) (members map[string]any, lef
 	if len(p.Stop) > 0 {
 		members["stopSequences"] = p.Stop
 	}
-	if p.ReasoningEffort != "" {
-		if thinking := thinkingConfig(req.Model, p.ReasoningEffort); thinking != nil {
+	if p.ReasoningEffort != "" || p.Thinking != nil {
+		thinking := thinkingConfig(req.Model, p)
+		if len(thinking) > 0 {
 			members["thinkingConfig"] = thinking
-		} else if p.ReasoningEffort != "none" {
+		}
+		if thinking == nil && p.ReasoningEffort != "" && p.ReasoningEffort != "none" {
 			leftOut = append(leftOut, "reasoning_effort")
+		}
+		if thinking == nil && p.Thinking != nil {
+			leftOut = append(leftOut, "thinking")
 		}
 	}
 	if p.Logprobs != nil {
@@ -83,37 +88,53 @@ var budgets = map[string]int{"none": 0, "minimal": 512, "low": 1024, "medium": 8
 // ThinkingLevel.
 var levels = map[string]string{"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "xhigh": "HIGH", "max": "HIGH"}
 
-// leastThought is the least budget of Gemini 2.5 Pro, which cannot help
-// thinking.
-const leastThought = 128
+// The budgets of Gemini 2.5: Pro cannot help thinking, and has the larger most.
+const (
+	leastThought       = 128
+	mostThought        = 24576
+	mostThoughtOfPro   = 32768
+	thinkingOn         = -1 // as much as the model finds right
+	includeThoughts    = "includeThoughts"
+	thinkingBudgetName = "thinkingBudget"
+)
 
-// thinkingConfig is the reasoning effort in the words of the model's generation,
-// nil if the model does not think: a level from Gemini 3 on, of which Flash
-// alone has minimal, a budget of tokens for 2.5.
-func thinkingConfig(model, effort string) map[string]any {
+// thinkingConfig is what is asked of thoughts in the words of the model's generation, nil
+// if the model does not think: a level from Gemini 3 on, of which Flash alone has
+// minimal, a budget of tokens for 2.5. Thoughts that a caller wants are summed up in the
+// answer, unless it wants them left out.
+func thinkingConfig(model string, p *providers.Parameters) map[string]any {
 	model = nameOf(model)
-	pro := strings.Contains(model, "-pro")
-	switch {
-	case strings.HasPrefix(model, "gemini-2.5-"):
-		budget, ok := budgets[effort]
-		if !ok {
-			return nil
-		}
-		if pro {
-			budget = max(budget, leastThought)
-		}
-		return map[string]any{"thinkingBudget": budget}
-	case generationOf(model) >= 3:
-		level, ok := levels[effort]
-		if !ok {
-			return nil
-		}
-		if pro && level == "MINIMAL" {
-			level = "LOW"
-		}
-		return map[string]any{"thinkingLevel": level}
+	pro, old := strings.Contains(model, "-pro"), strings.HasPrefix(model, "gemini-2.5-")
+	if !old && generationOf(model) < 3 {
+		return nil
 	}
-	return nil
+	asked, effort, config := p.Thoughts(), p.ReasoningEffort, map[string]any{}
+	if p.Thinking != nil && effort != "none" && asked.Display != providers.DisplayOmitted {
+		config[includeThoughts] = true
+	}
+	budget, known := budgets[effort]
+	switch {
+	case !known && effort != "":
+		return nil
+	case effort == "" && !asked.On:
+	case old && asked.Budget == 0 && effort == "":
+		config[thinkingBudgetName] = thinkingOn
+	case old:
+		least, most := 0, mostThought
+		if pro {
+			least, most = leastThought, mostThoughtOfPro
+		}
+		if asked.Budget > 0 && effort != "none" {
+			budget = int(min(asked.Budget, mostThoughtOfPro))
+		}
+		config[thinkingBudgetName] = min(max(budget, least), most)
+	case effort == "": // the level is the model's own
+	case pro && levels[effort] == "MINIMAL":
+		config["thinkingLevel"] = "LOW"
+	default:
+		config["thinkingLevel"] = levels[effort]
+	}
+	return config
 }
 
 // nameOf returns a model's name without its path.

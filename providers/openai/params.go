@@ -91,10 +91,15 @@ func (c *Client) sampling(p *openai.ChatCompletionNewParams, extra map[string]an
 	if len(in.Stop) > 0 {
 		p.Stop.OfStringArray = in.Stop
 	}
+	if in.Thinking != nil {
+		// The effort says how much. The API has no budget, and shows what it shows.
+		leftOut = append(leftOut, "thinking")
+	}
 	if effort := in.ReasoningEffort; effort != "" {
 		if word, ok := c.quirks.Efforts[effort]; ok {
 			effort = word
 		}
+		effort = c.quirks.ModelEfforts.of(req.Model, effort)
 		switch {
 		case c.quirks.NoEffort != nil && c.quirks.NoEffort.MatchString(req.Model):
 			leftOut = append(leftOut, "reasoning_effort")

@@ -19,6 +19,8 @@ type Quirks struct {
 	NoEffort   *regexp.Regexp
 	Efforts    map[string]string
 	NoThinking bool
+	// ModelEfforts are the efforts of models that do not take all of the service's.
+	ModelEfforts modelEfforts
 	// NoJSON, NoJSONSchema and NoTools fail calls that want an object in JSON,
 	// an answer by a schema, or tools: without them the answer would be
 	// another.
@@ -70,10 +72,10 @@ type Service struct {
 
 // officialQuirks are the quirks of OpenAI itself: its newer models reject
 // max_tokens, its older ones reasoning_effort, and none has top_k.
-var officialQuirks = Quirks{MaxCompletionTokens: true, NoTopK: true, NoEffort: older, Responses: true}
+var officialQuirks = Quirks{MaxCompletionTokens: true, NoTopK: true, NoEffort: older, ModelEfforts: officialEfforts, Responses: true}
 
 // older matches OpenAI's models that do not reason, tuned ones included.
-var older = regexp.MustCompile(`^(?:ft:)?(?:gpt-3\.5|gpt-4|chatgpt-4|o1-mini|o1-preview)`)
+var older = regexp.MustCompile(`^(?:ft:)?(?:gpt-3\.5|gpt-4|gpt-5-chat|chatgpt-4|o1-mini|o1-preview)`)
 
 // fixed matches Mistral's models that reason always, or never: its older ones
 // and all but the three families that have both.
