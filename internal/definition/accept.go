@@ -83,7 +83,7 @@ var acceptables = []acceptable{
 	{name: "presence_penalty", other: "presencePenalty", lo: -2, hi: 2, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.PresencePenalty) }},
 	{name: "seed", hi: maxSeed, whole: true, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.Seed) }},
 	{name: "logprobs", hi: 20, whole: true, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.Logprobs) }},
-	{name: "reasoning_effort", other: "reasoningEffort", words: efforts, word: func(p *providers.Parameters) string { return p.ReasoningEffort }},
+	{name: reasoningEffort, other: "reasoningEffort", words: efforts, word: func(p *providers.Parameters) string { return p.ReasoningEffort }},
 	{name: "response_format", other: "responseFormat", words: []string{providers.FormatText, providers.FormatJSON, providers.FormatSchema}, word: formatOf},
 	{name: "stop"},
 	{name: "parallel_tool_calls", other: "parallelToolCalls"},
@@ -142,6 +142,12 @@ func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 		}
 		return ""
 	}
+	if name == "thinking" {
+		if c, ok := a.parameters[reasoningEffort]; ok {
+			return c.checkWord(p.Thinking.Effort())
+		}
+		name = reasoningEffort
+	}
 	c, ok := a.parameters[name]
 	if !ok {
 		return NotAccepted("parameters: [" + name + "]")
@@ -151,6 +157,16 @@ func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 	}
 	return c.check(p)
 }
+
+// Optional reports whether a parameter that the endpoint does not accept may be left out,
+// as agents send it to every endpoint: that the model thinks, without saying how much.
+func (a *Accept) Optional(name string) bool {
+	_, accepts := a.parameters[reasoningEffort]
+	return name == "thinking" && !accepts
+}
+
+// reasoningEffort is the parameter that bounds how much a model may think.
+const reasoningEffort = "reasoning_effort"
 
 // check returns why the value in p is not accepted; "": it is, or there is none.
 func (c *ceiling) check(p *providers.Parameters) string {

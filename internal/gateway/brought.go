@@ -46,11 +46,18 @@ func (in *incoming) checkBrought(endpoint *definition.Endpoint, request *dialect
 	if accept.RefuseHosted && request.Hosted != "" {
 		return notAccepted(request.Hosted, "is of a tool that the service of this API runs, which this endpoint refuses: its definition says accept: { tools: { hosted: refuse } }. Leave it out")
 	}
+	kept := request.Given[:0]
 	for _, given := range request.Given {
-		if problem := accept.Check(given.Name, &request.Parameters); problem != "" {
+		switch problem := accept.Check(given.Name, &request.Parameters); {
+		case problem == "":
+			kept = append(kept, given)
+		case accept.Optional(given.Name):
+			request.Ignore(given.Param)
+		default:
 			return notAccepted(given.Param, problem)
 		}
 	}
+	request.Given = kept
 	return nil
 }
 
@@ -139,7 +146,9 @@ func setParameter(to, from *providers.Parameters, name string) {
 	case "stop":
 		to.Stop = from.Stop
 	case "reasoning_effort":
-		to.ReasoningEffort = from.ReasoningEffort
+		to.ReasoningEffort, to.Thinking = from.ReasoningEffort, from.Thinking
+	case "thinking":
+		to.Thinking = from.Thinking
 	case "response_format":
 		to.ResponseFormat = from.ResponseFormat
 	case "tool_choice":

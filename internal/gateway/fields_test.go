@@ -301,7 +301,7 @@ var (
 				}
 				return field{value: `[{"type":"text","text":"` + one + `"},{"type":"text","text":"` + other + `"}]`, effect: saw(one, other)}
 			}},
-			"thinking": {kinds: "o", odd: []string{`{"type":"between_tools"}`, `{"type":"enabled"}`, `{"type":"adaptive"}`}, valid: func(r *rand.Rand) field {
+			"thinking": {kinds: "o", odd: []string{`{"type":"always"}`, `{"type":"enabled"}`, `{"type":"adaptive"}`}, valid: func(r *rand.Rand) field {
 				if r.IntN(2) == 0 {
 					return field{value: `{"type":"disabled"}`, effect: got("none", "reasoning_effort")}
 				}

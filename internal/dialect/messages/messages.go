@@ -56,7 +56,7 @@ func (p *parser) finish() {
 		*set = p.effort
 		p.Given("reasoning_effort", p.effortAt)
 	default:
-		p.Ignore(p.effortAt)
+		p.Given("thinking", p.effortAt) // a budget beside an effort
 	}
 	p.SettleChoice()
 	p.addTurns()
@@ -93,15 +93,18 @@ func (p *parser) stop(v *fastjson.Value) *wire.Error {
 	return nil
 }
 
-// thinking reads whether the model is to think, which the effort says in definitions.
+// thinking reads whether the model is to think. What the effort says in definitions is the
+// effort here, too, so that bounds of it hold.
 func (p *parser) thinking(v *fastjson.Value) *wire.Error {
 	at := openai.At("thinking")
 	o, err := openai.Object(at, v)
 	if err != nil {
 		return err
 	}
+	asked := providers.Thinking{On: true}
 	switch kind := openai.Text(o.Get("type")); kind {
-	case "disabled":
+	case "disabled", "between_tools":
+		asked.On = false
 		p.effort, p.effortAt = "none", "thinking.type"
 	case "enabled":
 		at := openai.At("thinking.budget_tokens")
@@ -112,19 +115,24 @@ func (p *parser) thinking(v *fastjson.Value) *wire.Error {
 		if err != nil {
 			return err
 		}
-		p.effort, p.effortAt = effortOf(*budget), "thinking.budget_tokens"
+		asked.Budget = *budget
+		p.effort, p.effortAt = asked.Effort(), "thinking.budget_tokens"
 	case "adaptive":
-		// So do models that think if the request says nothing.
-		p.Ignore("thinking.type")
+		p.Given("thinking", "thinking.type")
 	default:
-		return at.Member("type").Wrong("is %q, but must be enabled, adaptive or disabled.", wire.Clip(kind))
+		return at.Member("type").Wrong("is %q, but must be enabled, adaptive, between_tools or disabled.", wire.Clip(kind))
+	}
+	if asked.On {
+		p.Call.Parameters.Thinking = &asked
 	}
 	o.Visit(func(key []byte, v *fastjson.Value) {
 		if err != nil || v.Type() == fastjson.TypeNull {
 			return
 		}
 		switch name := string(key); {
-		case name == "type", name == "budget_tokens" && p.effortAt == "thinking.budget_tokens":
+		case name == "type", name == "budget_tokens" && asked.Budget > 0:
+		case name == "display" && asked.On:
+			err = p.display(at.Member(name), v, &asked)
 		case name == "budget_tokens", name == "display":
 			p.Ignore("thinking." + name)
 		default:
@@ -134,19 +142,23 @@ func (p *parser) thinking(v *fastjson.Value) *wire.Error {
 	return err
 }
 
+// display reads how the answer has the thoughts. The words are constants, so that they do
+// not keep the request.
+func (p *parser) display(at *openai.Path, v *fastjson.Value, asked *providers.Thinking) *wire.Error {
+	switch openai.Text(v) {
+	case providers.DisplaySummarized:
+		asked.Display = providers.DisplaySummarized
+	case providers.DisplayOmitted:
+		asked.Display = providers.DisplayOmitted
+	default:
+		return at.Wrong("must be summarized or omitted.")
+	}
+	p.Given("thinking", "thinking.display")
+	return nil
+}
+
 // mostTokens bounds numbers of tokens, as in definitions.
 const mostTokens = 100_000_000
-
-// effortOf returns the effort that comes closest to a budget of thinking tokens.
-func effortOf(budget int64) string {
-	switch {
-	case budget < 4096:
-		return "low"
-	case budget < 16384:
-		return "medium"
-	}
-	return "high"
-}
 
 func (p *parser) outputEffort(v *fastjson.Value) (err *wire.Error) {
 	p.Call.Parameters.ReasoningEffort, err = openai.Effort(openai.At("output_config.effort"), v)

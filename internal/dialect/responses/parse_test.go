@@ -188,10 +188,10 @@ func TestParameters(t *testing.T) {
 		given = append(given, g.Name+"="+g.Param)
 	}
 	if diff := cmp.Diff("max_tokens=max_output_tokens temperature=temperature top_p=top_p parallel_tool_calls=parallel_tool_calls seed=seed "+
-		"reasoning_effort=reasoning.effort response_format=text.format tools=tools tool_choice=tool_choice logprobs=include[1]", strings.Join(given, " ")); diff != "" {
+		"reasoning_effort=reasoning.effort thinking=reasoning.summary response_format=text.format tools=tools tool_choice=tool_choice logprobs=include[1]", strings.Join(given, " ")); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff("user reasoning.summary reasoning.context text.verbosity include[2] service_tier prompt_cache_key max_tool_calls stream_options.include_obfuscation", strings.Join(call.Ignored, " ")); diff != "" {
+	if diff := cmp.Diff("user reasoning.context text.verbosity include[2] service_tier prompt_cache_key max_tool_calls stream_options.include_obfuscation", strings.Join(call.Ignored, " ")); diff != "" {
 		t.Error(diff)
 	}
 }

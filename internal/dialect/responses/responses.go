@@ -91,6 +91,18 @@ func (p *parser) effort(v *fastjson.Value) (err *wire.Error) {
 	return err
 }
 
+// summary reads that thoughts are to be shown; how detailed they are is the provider's.
+func summary(path string) func(p *parser, v *fastjson.Value) *wire.Error {
+	return func(p *parser, v *fastjson.Value) *wire.Error {
+		if _, err := openai.String(openai.At(path), v); err != nil {
+			return err
+		}
+		p.Call.Parameters.Thinking = &providers.Thinking{Display: providers.DisplaySummarized}
+		p.Given("thinking", path)
+		return nil
+	}
+}
+
 func (p *parser) format(v *fastjson.Value) *wire.Error {
 	return openai.FlatFormat(openai.At("text.format"), v, p.Call)
 }

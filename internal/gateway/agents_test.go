@@ -1,0 +1,120 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/anthropic"
+	"github.com/cadenza-gateway/cadenza/providers/openai"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// agentPrompt has a variant for each model that an agent's requests are sent to.
+const agentPrompt = `default: sonnet
+variants:
+  sonnet: { provider: claude, model: claude-sonnet-4-6, max_tokens: 8000, messages: [{ role: system, content: Be brief. }, { history: true }] }
+  haiku: { extends: sonnet, model: claude-haiku-4-5 }
+  opus: { extends: sonnet, model: claude-opus-4-8 }
+  gpt: { extends: sonnet, provider: fake, model: gpt-5.1 }
+`
+
+// agents starts a gateway in front of Anthropic's and OpenAI's API. The endpoint agent has
+// what accept says beside its history. sent returns the request that the model got last:
+// its header and its body.
+func agents(t *testing.T, accept string) (g *gateway, sent func() (http.Header, string)) {
+	t.Helper()
+	var mu sync.Mutex
+	var header http.Header
+	var body []byte
+	server := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		read, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		header, body = r.Header, read
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/messages") {
+			fmt.Fprint(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude","content":[{"type":"thinking","thinking":"Hm.","signature":"EuYB"},{"type":"text","text":"Yes."}],"stop_reason":"end_turn","usage":{"input_tokens":7,"cache_creation_input_tokens":5,"cache_read_input_tokens":90,"output_tokens":3}}`)
+			return
+		}
+		fmt.Fprint(w, `{"id":"c","object":"chat.completion","model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"Yes."},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`)
+	})
+	base, err := upstream.ParseBaseURL(server.URL + "/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	claude, err := anthropic.New(anthropic.Config{Key: testKey, Beta: []string{"ours"}, Upstream: upstream.Config{BaseURL: base}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"definitions/prompts/agent.yaml": agentPrompt, "definitions/endpoints/agent.yaml": "prompt: agent\naccept: { history: true, variants: true" + accept + " }\n",
+	}
+	g = startGateway(t, files, withProvider("claude", providers.Provider(claude)), withProvider("fake", openaiProvider(server.URL, openai.Quirks{NoTopK: true})))
+	return g, func() (http.Header, string) {
+		mu.Lock()
+		defer mu.Unlock()
+		return header, string(body)
+	}
+}
+
+// TestThinkingReachesTheModel checks that each API's words for thoughts become those of the
+// model, within what the endpoint accepts, and that the caller sees the thoughts.
+func TestThinkingReachesTheModel(t *testing.T) {
+	t.Parallel()
+	g, sent := agents(t, `, parameters: [ max_tokens, temperature, { reasoning_effort: [low, medium] } ]`)
+	for _, test := range []struct {
+		path, model, members string
+		want, ignored        string
+	}{
+		{"messages", "sonnet", `"thinking":{"type":"adaptive"}`, `"thinking":{"type":"adaptive"}}`, ""},
+		{"messages", "opus", `"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"low"}`, `"output_config":{"effort":"low"},"thinking":{"type":"adaptive","display":"summarized"}}`, ""},
+		{"messages", "opus", `"thinking":{"type":"enabled","budget_tokens":5000}`, `"output_config":{"effort":"medium"},"thinking":{"type":"adaptive"}}`, ""},
+		{"messages", "haiku", `"thinking":{"type":"enabled","budget_tokens":5000}`, `"thinking":{"type":"enabled","budget_tokens":5000}}`, ""},
+		{"messages", "haiku", `"thinking":{"type":"enabled","budget_tokens":5000},"max_tokens":5000,"temperature":0.5`, `"max_tokens":5000,"model":"claude-haiku-4-5","thinking":{"type":"enabled","budget_tokens":2500}}`, "temperature"},
+		{"messages", "haiku", `"thinking":{"type":"enabled","budget_tokens":5000},"max_tokens":1500`, `"model":"claude-haiku-4-5"}`, "thinking.budget_tokens"},
+		{"messages", "gpt", `"thinking":{"type":"enabled","budget_tokens":5000,"display":"omitted"}`, `"reasoning_effort":"medium"}`, "thinking.display"},
+		{"messages", "gpt", `"thinking":{"type":"adaptive"},"output_config":{"effort":"low"}`, `"reasoning_effort":"low"}`, "thinking.type"},
+		{"chat/completions", "haiku", `"reasoning_effort":"medium"`, `"thinking":{"type":"enabled","budget_tokens":4000}}`, ""},
+		{"chat/completions", "sonnet", `"reasoning_effort":"low"`, `"output_config":{"effort":"low"},"thinking":{"type":"adaptive"}}`, ""},
+		{"responses", "sonnet", `"reasoning":{"effort":"medium","summary":"auto"}`, `"output_config":{"effort":"medium"},"thinking":{"type":"adaptive","display":"summarized"}}`, ""},
+		{"responses", "gpt", `"reasoning":{"effort":"medium","summary":"auto"}`, `"reasoning_effort":"medium"}`, "reasoning.summary"},
+		{"responses", "sonnet", `"reasoning":{"summary":"auto"}`, `"model":"claude-sonnet-4-6"}`, "reasoning.summary"},
+	} {
+		messages := "messages"
+		if test.path == "responses" {
+			messages = "input"
+		}
+		a := g.post("/v1/"+test.path, `{"model":"agent@`+test.model+`",`+test.members+`,"`+messages+`":[`+user+`]}`)
+		_, body := sent()
+		if a.status != http.StatusOK || !strings.HasSuffix(body, test.want) || a.header.Get("Cadenza-Ignored") != test.ignored {
+			t.Errorf("%s %s: %d %s\nIgnored %q, want %q\nsent %s\nwant %s", test.model, test.members, a.status, a.body, a.header.Get("Cadenza-Ignored"), test.ignored, body, test.want)
+		}
+		if test.path == "messages" && test.model != "gpt" && !strings.Contains(string(a.body), `{"type":"thinking","thinking":"Hm.","signature":"cdz1_`) {
+			t.Errorf("the caller sees no thoughts: %s", a.body)
+		}
+	}
+	for members, param := range map[string]string{
+		`"thinking":{"type":"enabled","budget_tokens":20000}`:                                  "thinking.budget_tokens",
+		`"thinking":{"type":"enabled","budget_tokens":20000},"output_config":{"effort":"low"}`: "thinking.budget_tokens",
+		`"thinking":{"type":"adaptive"},"output_config":{"effort":"max"}`:                      "output_config.effort",
+	} {
+		checkMessagesError(t, g.post("/v1/messages", `{"model":"agent",`+members+`,"messages":[`+user+`]}`), http.StatusBadRequest, "invalid_request_error", "invalid_request", param)
+	}
+}
+
+// TestThinkingThatIsNotAccepted checks that the endpoint decides: what asks for a quantity
+// is refused, and what agents send to every endpoint is ignored.
+func TestThinkingThatIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	g, sent := agents(t, "")
+	a := g.post("/v1/messages", `{"model":"agent","thinking":{"type":"adaptive","display":"omitted"},"messages":[`+user+`]}`)
+	if _, body := sent(); a.status != http.StatusOK || strings.Contains(body, "thinking") || a.header.Get("Cadenza-Ignored") != "thinking.type, thinking.display" {
+		t.Errorf("%d %v\n%s", a.status, a.header, body)
+	}
+	checkMessagesError(t, g.post("/v1/messages", `{"model":"agent","thinking":{"type":"enabled","budget_tokens":2000},"messages":[`+user+`]}`), http.StatusBadRequest, "invalid_request_error", "invalid_request", "thinking.budget_tokens")
+}
