@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 99_000
+	maxProduct = 99_300
 	maxTests   = 108_100
 )
 
@@ -108,13 +108,13 @@ var maxLines = map[string]int{
 	"internal/dialect":             520,
 	"internal/dialect/chat":        400,
 	"internal/dialect/dialecttest": 270,
-	"internal/dialect/messages":    1430,
+	"internal/dialect/messages":    1565,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1640,
 	"internal/dialect/responses":   1980,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             10740,
+	"internal/gateway":             10780,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
@@ -139,17 +139,17 @@ var maxLines = map[string]int{
 	"internal/store/sqlite":        8900,
 	"internal/visible":             160,
 	"internal/wire":                2360,
-	"providers":                    1080,
+	"providers":                    1115,
 	"providers/anthropic":          900,
 	"providers/azure":              140,
-	"providers/bedrock":            1285,
+	"providers/bedrock":            1350,
 	"providers/canned":             460,
 	"providers/canned/script":      900,
 	"providers/gemini":             1750,
 	"providers/httpmodule":         320,
 	"providers/openai":             2870,
-	"providers/providertest":       3280,
-	"providers/upstream":           3710,
+	"providers/providertest":       3335,
+	"providers/upstream":           3730,
 	"rules":                        10800,
 	"secret":                       380,
 	"sinks":                        700,

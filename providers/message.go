@@ -67,7 +67,23 @@ type Part struct {
 	// signature or an encrypted thought. Only the target that made it understands it;
 	// requests to others come without.
 	Opaque string
+	// Cache has the provider keep the prompt up to the part, which is the last one of a
+	// conversation's prefix that comes again. Any part but PartThinking may have it.
+	Cache Cache
 }
+
+// Cache is how long a provider keeps the prompt up to a part or a tool, for the requests
+// that begin alike. Zero asks for nothing.
+type Cache uint8
+
+// The times of caches. Providers differ in what they take for some minutes.
+const (
+	CacheShort Cache = iota + 1 // some minutes
+	CacheHour                   // an hour
+)
+
+// MaxCacheMarks is how many tools and parts of a request may have Cache set, together.
+const MaxCacheMarks = 4
 
 // Media is an image, a sound or a file: either by URL or inline.
 type Media struct {

@@ -39,6 +39,8 @@ type Parameters struct {
 	// Logprobs asks for the log probability of each token and, where it is above
 	// zero, for so many alternatives (at most 20) of each; nil asks for none.
 	Logprobs *int64
+	// Caller is what else a caller brings that only some providers have.
+	Caller *Caller
 }
 
 // Request is one call of a model. A provider must not change it: the same

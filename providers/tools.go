@@ -37,6 +37,8 @@ type Tool struct {
 	Parameters json.RawMessage
 	// Strict has the provider hold the arguments to the schema.
 	Strict bool
+	// Cache has the provider keep the prompt up to the tool, as Part.Cache does.
+	Cache Cache `json:"-"`
 }
 
 // The modes of ToolChoice.

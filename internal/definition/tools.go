@@ -181,7 +181,7 @@ func responseFormatJSON(f *providers.ResponseFormat) string {
 func toolsJSON(tools []providers.Tool) string {
 	list := make([]toolJSON, len(tools))
 	for i, t := range tools {
-		list[i] = toolJSON(t)
+		list[i] = toolJSON{t.Name, t.Description, t.Parameters, t.Strict}
 	}
 	return string(canonicalJSON(list))
 }

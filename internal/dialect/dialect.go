@@ -59,6 +59,9 @@ type Call struct {
 	Given      []Given
 	// ToolParams are the paths of the caller's tools.
 	ToolParams []string
+	// Marks are the paths of the marks for the cache that tools and turns have, in this
+	// order, see providers.Part.Cache.
+	Marks []string
 	// Ignored are the paths of members that have no effect, for HeaderIgnored. Past
 	// maxIgnored paths Ignore counts them alone.
 	Ignored     []string

@@ -21,6 +21,7 @@ variants:
   haiku: { extends: sonnet, model: claude-haiku-4-5 }
   opus: { extends: sonnet, model: claude-opus-4-8 }
   gpt: { extends: sonnet, provider: fake, model: gpt-5.1 }
+  cached: { extends: sonnet, extra: { cache_control: { type: ephemeral } } }
 `
 
 // agents starts a gateway in front of Anthropic's and OpenAI's API. The endpoint agent has
@@ -117,4 +118,42 @@ func TestThinkingThatIsNotAccepted(t *testing.T) {
 		t.Errorf("%d %v\n%s", a.status, a.header, body)
 	}
 	checkMessagesError(t, g.post("/v1/messages", `{"model":"agent","thinking":{"type":"enabled","budget_tokens":2000},"messages":[`+user+`]}`), http.StatusBadRequest, "invalid_request_error", "invalid_request", "thinking.budget_tokens")
+}
+
+// TestCacheMarksReachTheModel checks that a caller's marks for the cache stand where they
+// stood, that no more go out than the API takes, that a provider without them has them
+// named, and that the usage says what the cache did.
+func TestCacheMarksReachTheModel(t *testing.T) {
+	t.Parallel()
+	g, sent := agents(t, `, system: true, tools: true`)
+	const mark = `"cache_control":{"type":"ephemeral"}`
+	body := func(model string) string {
+		return `{"model":"agent@` + model + `","system":[{"type":"text","text":"Code.",` + mark + `}],"tools":[{"name":"f","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral","ttl":"1h"}}],"messages":[` +
+			`{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b",` + mark + `}]},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]},` +
+			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"d",` + mark + `}]}]}`
+	}
+	a := g.post("/v1/messages", body("sonnet"))
+	_, got := sent()
+	want := `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b",` + mark + `}]},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"d",` + mark + `}]}],"system":[{"type":"text","text":"Be brief."},{"type":"text","text":"Code.",` + mark + `}],` +
+		`"max_tokens":8000,"model":"claude-sonnet-4-6","tools":[{"name":"f","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral","ttl":"1h"}}]}`
+	if a.status != http.StatusOK || got != want || a.header.Get("Cadenza-Ignored") != "" {
+		t.Errorf("%d %v %s\nsent %s\nwant %s", a.status, a.header, a.body, got, want)
+	}
+	if !strings.Contains(string(a.body), `"cache_creation_input_tokens":5`) || !strings.Contains(string(a.body), `"cache_read_input_tokens":90`) {
+		t.Errorf("usage: %s", a.body)
+	}
+	a = g.post("/v1/messages", body("cached"))
+	if _, got := sent(); strings.Count(got, `"cache_control"`) != 4 || strings.Contains(got, "1h") || a.header.Get("Cadenza-Ignored") != "tools[0].cache_control" {
+		t.Errorf("%d %v\nsent %s", a.status, a.header, got)
+	}
+	a = g.post("/v1/messages", body("gpt"))
+	if _, got := sent(); a.status != http.StatusOK || strings.Contains(got, "cache_control") ||
+		a.header.Get("Cadenza-Ignored") != "tools[0].cache_control, system[0].cache_control, messages[0].content[1].cache_control, messages[2].content[0].cache_control" {
+		t.Errorf("%d %v\nsent %s", a.status, a.header, got)
+	}
+	a = g.post("/v1/messages", `{"model":"agent","`+mark[1:]+`,"messages":[`+user+`]}`)
+	if _, got := sent(); a.status != http.StatusOK || !strings.Contains(got, `"content":[{"type":"text","text":"How are you?",`+mark+`}]`) || a.header.Get("Cadenza-Ignored") != "" {
+		t.Errorf("%d %v\nsent %s", a.status, a.header, got)
+	}
 }

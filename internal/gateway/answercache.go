@@ -85,6 +85,7 @@ func askGiven(text func(string), request *dialect.Call) {
 		var one providers.Parameters
 		if given.Name != "tools" {
 			setParameter(&one, p, given.Name)
+			one.Caller = nil // it changes no answer
 			if f := one.ResponseFormat; f != nil {
 				text(string(f.Schema)) // as it is: JSON below is compact
 			}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,13 +80,20 @@ func (to *route) bodyLimit(w *Workspace) int64 {
 // merged returns copies of the targets in which the caller's parameters replace the
 // target's, and the caller's tools follow the target's.
 func merged(targets []invoke.Target, request *dialect.Call) ([]invoke.Target, *wire.Error) {
-	if len(request.Given) == 0 {
+	if len(request.Given) == 0 && len(request.Marks) == 0 {
 		return targets, nil
+	}
+	dropMarks(targets, request)
+	caller := request.Parameters.Caller
+	if len(request.Marks) > 0 {
+		with := request.Parameters.FromCaller()
+		with.Marks, caller = true, &with
 	}
 	targets = slices.Clone(targets)
 	for i := range targets {
 		t := &targets[i]
 		t.Prepared = nil
+		t.Parameters.Caller = caller
 		for _, given := range request.Given {
 			if given.Name == "tools" || given.Name == "response_format" {
 				t.Bounds.Beside = 0 // it counts the definition's tools and schema alone
@@ -120,6 +128,39 @@ func merged(targets []invoke.Target, request *dialect.Call) ([]invoke.Target, *w
 		}
 	}
 	return targets, nil
+}
+
+// dropMarks removes the oldest of the caller's marks for the cache that are too many with
+// those of the definition's own parameters: later ones are of longer prefixes.
+func dropMarks(targets []invoke.Target, request *dialect.Call) {
+	own := 0
+	for i := range targets {
+		marks := 0
+		for name, value := range targets[i].Extra {
+			marks += strings.Count(name, "cache_control") + bytes.Count(value, []byte("cache_control")) + bytes.Count(value, []byte("cachePoint"))
+		}
+		own = max(own, marks)
+	}
+	drop := len(request.Marks) - max(providers.MaxCacheMarks-own, 0)
+	if len(request.Marks) == 0 || drop <= 0 {
+		return
+	}
+	request.Ignored = append(request.Ignored, request.Marks[:drop]...)
+	request.Marks = request.Marks[drop:]
+	for i := range request.Parameters.Tools {
+		if t := &request.Parameters.Tools[i]; t.Cache > 0 && drop > 0 {
+			t.Cache = 0
+			drop--
+		}
+	}
+	for i := range request.Turns {
+		for j := range request.Turns[i].Parts {
+			if p := &request.Turns[i].Parts[j]; p.Cache > 0 && drop > 0 {
+				p.Cache = 0
+				drop--
+			}
+		}
+	}
 }
 
 func hasTool(tools []providers.Tool, name string) bool {
@@ -382,6 +423,9 @@ func leftOut(request *dialect.Call, messages []providers.Message, names []string
 		}); i >= 0 {
 			paths = append(paths, request.Turn(i))
 		}
+	}
+	if slices.Contains(names, "cache_control") {
+		paths = append(paths, request.Marks...)
 	}
 	for _, given := range request.Given {
 		if slices.Contains(names, given.Name) {

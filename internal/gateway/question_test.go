@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -30,7 +31,12 @@ var notAsked = map[string]string{
 	"Ignored":       "what has no effect changes no answer",
 	"User":          "no model gets it",
 	"UserParam":     "where the caller wrote it changes no answer",
+	"Marks":         "what a provider caches changes no answer",
 }
+
+// sameAnswers are the ends of the paths of members that change how a provider works, and
+// not what it answers: calls that differ in them share answers.
+var sameAnswers = regexp.MustCompile(`\.(Cache|Marks)$`)
 
 // TestQuestionOfEachMember changes each member of the messages and of a caller's call,
 // one at a time, and expects another question each time. It finds the members by
@@ -74,8 +80,8 @@ func TestQuestionOfEachMember(t *testing.T) {
 					changeLeaf(leaf)
 				}
 			})
-			if question(a) == base {
-				t.Errorf("another %s is the same question", changed)
+			if same := question(a) == base; same != sameAnswers.MatchString(changed) {
+				t.Errorf("another %s is the same question: %v", changed, same)
 			}
 			paths = append(paths, changed)
 		})
@@ -121,6 +127,8 @@ func fillMember(v reflect.Value, depth int) {
 		v.SetString("a")
 	case v.CanInt():
 		v.SetInt(1)
+	case v.CanUint():
+		v.SetUint(1)
 	case v.CanFloat():
 		v.SetFloat(1)
 	}
@@ -159,6 +167,8 @@ func changeLeaf(v reflect.Value) {
 		v.SetBool(!v.Bool())
 	case v.CanInt():
 		v.SetInt(2)
+	case v.CanUint():
+		v.SetUint(2)
 	case v.CanFloat():
 		v.SetFloat(2)
 	default:

@@ -19,6 +19,8 @@ var format = upstream.BlockFormat{
 	Thinking: `{"type":"thinking","thinking":`, ThinkingEnd: "}", ThinkingMember: "thinking",
 	Redacted: `{"type":"redacted_thinking","data":`, RedactedEnd: "}", RedactedMember: "data",
 
+	Marks: [...]string{providers.CacheShort: `,"cache_control":{"type":"ephemeral"}`, providers.CacheHour: `,"cache_control":{"type":"ephemeral","ttl":"1h"}`},
+
 	Call:   `{"type":"tool_use","id":`,
 	Result: `{"type":"tool_result","tool_use_id":`,
 	Failed: `,"is_error":true`,

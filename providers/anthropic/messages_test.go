@@ -294,3 +294,7 @@ func FuzzParts(f *testing.F) {
 		}
 	})
 }
+
+func TestPrefix(t *testing.T) {
+	subject.CheckPrefix(t, answer("fine", "end_turn", 1), "messages", true)
+}

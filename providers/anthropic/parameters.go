@@ -25,7 +25,7 @@ func (c *Client) sampling(members map[string]any, p *providers.Parameters, sampl
 			upstream.Set(members, name, p.TopK)
 		}
 	}
-	has := append(samples, "max_tokens", "stop", "reasoning_effort", "thinking", "response_format", "tools", "parallel_tool_calls")
+	has := append(samples, "max_tokens", "stop", "reasoning_effort", "thinking", "response_format", "tools", "parallel_tool_calls", "cache_control")
 	leftOut, _ = p.Lacking(c.Name, has...) // no other parameter must not be left out
 	return leftOut
 }
@@ -86,7 +86,16 @@ type tool struct {
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"input_schema"`
 	Strict      bool            `json:"strict,omitempty"`
+	Cache       *cacheControl   `json:"cache_control,omitempty"`
 }
+
+// cacheControl marks the end of what is to be cached, as format.Marks does.
+type cacheControl struct {
+	Type string `json:"type"`
+	TTL  string `json:"ttl,omitempty"`
+}
+
+var cacheControls = [...]*cacheControl{providers.CacheShort: {Type: "ephemeral"}, providers.CacheHour: {Type: "ephemeral", TTL: "1h"}}
 
 // toolChoices are the API's words for the modes of choosing.
 var toolChoices = map[string]string{
@@ -103,7 +112,7 @@ func (c *Client) tools(members map[string]any, p *providers.Parameters) error {
 		if t.Parameters == nil {
 			t.Parameters = providers.NoArguments
 		}
-		list[i] = tool(t)
+		list[i] = tool{t.Name, t.Description, t.Parameters, t.Strict, cacheControls[t.Cache]}
 	}
 	members["tools"] = list
 	var choice toolChoice

@@ -54,7 +54,7 @@ func (c *Client) body(req *providers.Request) ([]byte, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w := writer{upstream.Blocks{BlockFormat: &format, Service: &c.Service}}
+	w := writer{upstream.Blocks{BlockFormat: &format, Service: &c.Service, Marked: req.Parameters.FromCaller().Marks}}
 	w.Media = w.media
 	if err := w.Write(f, req.Messages, nil); err != nil {
 		return nil, nil, err

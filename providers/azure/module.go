@@ -25,8 +25,8 @@ func init() {
 }
 
 // quirks are Azure's quirks: the bound of an answer is max_completion_tokens,
-// which its reasoning models want, and there is no top_k.
-var quirks = openai.Quirks{MaxCompletionTokens: true, NoTopK: true, Responses: true}
+// which its reasoning models want, there is no top_k, and prompts are cached unasked.
+var quirks = openai.Quirks{MaxCompletionTokens: true, NoTopK: true, Responses: true, Caches: true}
 
 // Module is the Caddy module cadenza.providers.azure. Either api_key or token
 // is given.

@@ -18,6 +18,9 @@ var format = upstream.BlockFormat{
 	Thinking: `{"reasoningContent":{"reasoningText":{"text":`, ThinkingEnd: "}}}", ThinkingMember: "text",
 	Redacted: `{"reasoningContent":{"redactedContent":`, RedactedEnd: "}}", RedactedMember: "redactedContent",
 
+	Marks:      [...]string{providers.CacheShort: cachePoint + "}}", providers.CacheHour: cachePoint + `,"ttl":"1h"}}`},
+	MarkBehind: true,
+
 	Call:   `{"toolUse":{"toolUseId":`,
 	Result: `{"toolResult":{"toolUseId":`,
 	Failed: `,"status":"error"`,
@@ -30,6 +33,9 @@ var format = upstream.BlockFormat{
 	Empty:      "Converse wants the conversation to begin with a message of the user",
 	UserBegins: true,
 }
+
+// cachePoint is the beginning of a mark for the cache.
+const cachePoint = `{"cachePoint":{"type":"default"`
 
 // writer writes the parts of Converse's format that differ from the blocks of
 // format.

@@ -42,6 +42,9 @@ func (c *Client) sampling(members map[string]any, req *providers.Request) (leftO
 		members["inferenceConfig"] = inference{p.MaxTokens, p.Temperature, p.TopP, p.Stop}
 	}
 	// Any other parameter may always be left out.
+	if caches(req.Model) != cachesNone {
+		has = append(has, "cache_control")
+	}
 	leftOut, _ = req.Parameters.Lacking(c.Name, append(has, "max_tokens", "stop", "response_format", "tools")...)
 	return append(lacking, leftOut...)
 }
@@ -102,16 +105,20 @@ type inputSchema struct {
 }
 
 // tools returns the member toolConfig, the tools that the model may call, or nil.
-func (c *Client) tools(p *providers.Parameters) (map[string]any, error) {
+func (c *Client) tools(req *providers.Request) (map[string]any, error) {
+	p := &req.Parameters
 	if len(p.Tools) == 0 {
 		return nil, nil
 	}
-	list := make([]map[string]toolSpec, len(p.Tools))
-	for i, t := range p.Tools {
+	list := make([]any, 0, len(p.Tools))
+	for _, t := range p.Tools {
 		if t.Parameters == nil {
 			t.Parameters = providers.NoArguments
 		}
-		list[i] = map[string]toolSpec{"toolSpec": {t.Name, t.Description, inputSchema{t.Parameters}, t.Strict}}
+		list = append(list, map[string]toolSpec{"toolSpec": {t.Name, t.Description, inputSchema{t.Parameters}, t.Strict}})
+		if t.Cache != 0 && caches(req.Model) == cachesAll {
+			list = append(list, json.RawMessage(marksOf(req.Model)[t.Cache]))
+		}
 	}
 	config := map[string]any{"tools": list}
 	if choice := p.ToolChoice; choice != nil {

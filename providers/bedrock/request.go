@@ -37,7 +37,7 @@ func (c *Client) form(req *providers.Request) (*upstream.Form, error) {
 	if err := c.format(members, req.Parameters.ResponseFormat); err != nil {
 		return nil, err
 	}
-	config, err := c.tools(&req.Parameters)
+	config, err := c.tools(req)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, un
 	}
 	var tools []byte
 	if unused(req) {
-		config, err := c.tools(&req.Parameters)
+		config, err := c.tools(req)
 		if err != nil {
 			return nil, nil, false, err
 		}
@@ -82,6 +82,11 @@ func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, un
 		tools = append([]byte(`,"toolConfig":`), tools...)
 	}
 	w := writer{Blocks: upstream.Blocks{BlockFormat: &format, Service: &c.Service}}
+	if req.Parameters.FromCaller().Marks && caches(req.Model) != cachesNone {
+		own := format
+		own.Marks = marksOf(req.Model)
+		w.BlockFormat, w.Marked = &own, true
+	}
 	w.Media, w.Apart = w.media, apart(req.Model)
 	if err := w.Write(f, req.Messages, tools); err != nil {
 		return nil, nil, false, err

@@ -96,8 +96,8 @@ func (w *writer) system(messages []providers.Message) error {
 		w.body = append(w.body, ',')
 	}
 	w.body = append(w.body, `"systemInstruction":{"parts":[`...)
-	for _, text := range texts {
-		w.text(text)
+	for i := range texts {
+		w.text(texts[i].Text)
 	}
 	w.body = append(w.body[:len(w.body)-1], "]}"...)
 	return nil

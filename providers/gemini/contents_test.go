@@ -173,3 +173,11 @@ func FuzzContents(f *testing.F) {
 		}
 	})
 }
+
+func TestPrefix(t *testing.T) {
+	for _, model := range []string{"gemini-2.5-pro", "gemini-3-flash-preview"} {
+		own := subject
+		own.Request.Model = model
+		own.CheckPrefix(t, answer("fine", "STOP", 1), "contents", true)
+	}
+}

@@ -43,6 +43,9 @@ func (c *Client) generation(req *providers.Request) (members map[string]any, lef
 			leftOut = append(leftOut, "thinking")
 		}
 	}
+	if p.FromCaller().Marks && !strings.HasPrefix(nameOf(req.Model), "gemini-2.5-") && generationOf(req.Model) < 3 {
+		leftOut = append(leftOut, "cache_control") // later models cache by themselves
+	}
 	if p.Logprobs != nil {
 		if c.hasLogprobs(req.Model) {
 			members["responseLogprobs"] = true

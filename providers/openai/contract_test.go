@@ -64,3 +64,17 @@ func TestTableOfParts(t *testing.T) {
 		})
 	}
 }
+
+// TestPrefix checks each service. One without tools whose turns alternate has the system's
+// messages as one.
+func TestPrefix(t *testing.T) {
+	for _, s := range append(services, Service{Name: "official", Quirks: officialQuirks}) {
+		t.Run(s.Name, func(t *testing.T) {
+			own := subject
+			own.Connect = func(t testing.TB, base string) providers.Provider {
+				return client(t, base, func(c *Config) { c.Quirks = s.Quirks })
+			}
+			own.CheckPrefix(t, pt.OpenAIAnswer("fine", 1), "messages", !s.Quirks.NoTools)
+		})
+	}
+}

@@ -122,6 +122,9 @@ func (c *Client) rest(p *openai.ChatCompletionNewParams, in *providers.Parameter
 			p.ParallelToolCalls = openai.Bool(*v)
 		}
 	}
+	if in.FromCaller().Marks && !c.quirks.Caches {
+		leftOut = append(leftOut, "cache_control")
+	}
 	if v := in.Logprobs; v != nil {
 		if c.quirks.NoLogprobs {
 			return append(leftOut, "logprobs")

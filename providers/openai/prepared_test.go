@@ -32,7 +32,7 @@ func written(t testing.TB, c *Client, req *providers.Request) string {
 		p.Tools = p.Tools[:0]
 	}
 	for _, t := range req.Parameters.Tools {
-		p.Tools = append(p.Tools, openai.ChatCompletionFunctionTool(param.Override[shared.FunctionDefinitionParam](function(t))))
+		p.Tools = append(p.Tools, openai.ChatCompletionFunctionTool(param.Override[shared.FunctionDefinitionParam](function{t.Name, t.Description, t.Parameters, t.Strict})))
 	}
 	text, err := p.MarshalJSON()
 	if err != nil {

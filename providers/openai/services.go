@@ -50,6 +50,8 @@ type Quirks struct {
 	// ShortIDs sends ids of tool calls that are not nine letters and digits as such:
 	// the service takes no others.
 	ShortIDs bool
+	// Caches means that the service caches prompts by itself, without marks.
+	Caches bool
 	// NoParallelToolCalls and NoLogprobs leave out the parameters of these names.
 	NoParallelToolCalls, NoLogprobs bool
 	// Responses means that the models are OpenAI's: those that need the Responses API are
@@ -72,7 +74,7 @@ type Service struct {
 
 // officialQuirks are the quirks of OpenAI itself: its newer models reject
 // max_tokens, its older ones reasoning_effort, and none has top_k.
-var officialQuirks = Quirks{MaxCompletionTokens: true, NoTopK: true, NoEffort: older, ModelEfforts: officialEfforts, Responses: true}
+var officialQuirks = Quirks{MaxCompletionTokens: true, NoTopK: true, NoEffort: older, ModelEfforts: officialEfforts, Responses: true, Caches: true}
 
 // older matches OpenAI's models that do not reason, tuned ones included.
 var older = regexp.MustCompile(`^(?:ft:)?(?:gpt-3\.5|gpt-4|gpt-5-chat|chatgpt-4|o1-mini|o1-preview)`)
@@ -95,14 +97,14 @@ var services = []Service{
 	// service.
 	{Name: "openai", BaseURL: DefaultBaseURL},
 	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", Quirks: Quirks{Efforts: onOff, NoTopK: true, NoStreamOptions: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, NoParallelToolCalls: true}},
-	{Name: "deepseek", BaseURL: "https://api.deepseek.com", Quirks: Quirks{NoTopK: true, NoSeed: true, NoThinking: true, NoJSONSchema: true, DeveloperIsSystem: true, NoImages: true, NoAudio: true, NoFiles: true, Thoughts: "reasoning_content", NoParallelToolCalls: true}},
-	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, Thoughts: "reasoning_content"}},
-	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, NoLogprobs: true}},
+	{Name: "deepseek", BaseURL: "https://api.deepseek.com", Quirks: Quirks{NoTopK: true, NoSeed: true, NoThinking: true, NoJSONSchema: true, DeveloperIsSystem: true, NoImages: true, NoAudio: true, NoFiles: true, Thoughts: "reasoning_content", NoParallelToolCalls: true, Caches: true}},
+	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, Thoughts: "reasoning_content", Caches: true}},
+	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, NoLogprobs: true, Caches: true}},
 	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1", Quirks: Quirks{NoTopK: true, RandomSeed: true, NoEffort: fixed, Efforts: onOff, NoStreamOptions: true, DeveloperIsSystem: true, Chunks: true, ShortIDs: true, ResultImages: true, ResultFiles: true, NoLogprobs: true}},
-	{Name: "ollama", BaseURL: "http://localhost:11434/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, NoTopK: true, DeveloperIsSystem: true, NoFiles: true, Thoughts: "reasoning", NoParallelToolCalls: true}},
+	{Name: "ollama", BaseURL: "http://localhost:11434/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, NoTopK: true, DeveloperIsSystem: true, NoFiles: true, Thoughts: "reasoning", NoParallelToolCalls: true, Caches: true}},
 	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", Quirks: Quirks{Efforts: map[string]string{"max": "xhigh"}, DeveloperIsSystem: true, FileURLs: true, Thoughts: reasoningDetails}},
 	{Name: "perplexity", BaseURL: "https://api.perplexity.ai", Quirks: Quirks{Efforts: map[string]string{"none": "minimal", "xhigh": "high", "max": "high"}, NoSeed: true, NoJSON: true, NoTools: true, NoStreamOptions: true, DeveloperIsSystem: true, Alternate: true, NoAudio: true, NoFiles: true, NoLogprobs: true}},
 	{Name: "together", BaseURL: "https://api.together.xyz/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoFiles: true, NoLogprobs: true}},
-	{Name: "vllm", BaseURL: "http://localhost:8000/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoFiles: true, ResultImages: true, Thoughts: "reasoning"}},
-	{Name: "xai", BaseURL: "https://api.x.ai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true}},
+	{Name: "vllm", BaseURL: "http://localhost:8000/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoFiles: true, ResultImages: true, Thoughts: "reasoning", Caches: true}},
+	{Name: "xai", BaseURL: "https://api.x.ai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, Caches: true}},
 }

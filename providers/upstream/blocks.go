@@ -28,6 +28,10 @@ type BlockFormat struct {
 	// these are the members ThinkingMember and RedactedMember.
 	Thinking, ThinkingEnd, Redacted, RedactedEnd string
 	ThinkingMember, RedactedMember               string
+	// Marks are the JSON of a mark for the cache, by its time: a member of the block that
+	// it is on, with its comma, or with MarkBehind a block behind that one.
+	Marks      [providers.CacheHour + 1]string
+	MarkBehind bool
 	// ToolsMember is the member of a request that has its tools. Without it the API
 	// takes no conversation with calls: Tools are then its first bytes, each tool is
 	// Tool, its name, Schema, an empty schema and ToolEnd, and ToolsEnd are the last
@@ -57,6 +61,9 @@ type Blocks struct {
 	// Detail reports that an image says how closely to look at it, which no service
 	// of this format knows.
 	Detail bool
+	// Marked reports that parts may be marked for the cache. No text is a string then:
+	// a turn with a mark and the same one without it, in the next request, are alike.
+	Marked bool
 	// Uncalled reports that the body has tools because of the calls in its history
 	// alone: none of them may be called.
 	Uncalled bool
@@ -122,6 +129,7 @@ func (w *Blocks) turns(messages []providers.Message) error {
 func (w *Blocks) turn(role string, messages []providers.Message, from, to int) error {
 	w.Body = append(append(append(w.Body, `{"role":"`...), role...), `","content":`...)
 	text, alone := OnlyText(messages, from, to)
+	alone = alone && !w.Marked
 	if alone && w.Strings {
 		w.Body = append(jsontext.AppendString(w.Body, text), '}')
 		return nil
@@ -151,42 +159,54 @@ func (w *Blocks) turn(role string, messages []providers.Message, from, to int) e
 // their order and wherever they are.
 func (w *Blocks) system(messages []providers.Message) error {
 	texts, err := w.Service.SystemTexts(messages)
-	if texts = slices.DeleteFunc(texts, Blank); len(texts) == 0 || err != nil {
+	if texts = slices.DeleteFunc(texts, func(p providers.Part) bool { return Blank(p.Text) }); len(texts) == 0 || err != nil {
 		return err
 	}
 	if len(w.Body) > 1 {
 		w.Body = append(w.Body, ',')
 	}
 	w.Body = append(w.Body, `"system":`...)
-	if w.Strings && len(texts) == 1 {
-		w.Body = jsontext.AppendString(w.Body, texts[0])
+	if w.Strings && !w.Marked && len(texts) == 1 {
+		w.Body = jsontext.AppendString(w.Body, texts[0].Text)
 		return nil
 	}
 	w.Body = append(w.Body, '[')
-	for _, text := range texts {
-		w.text(text)
+	for i := range texts {
+		w.text(texts[i].Text)
+		w.mark(texts[i].Cache)
 	}
 	w.Body[len(w.Body)-1] = ']'
 	return nil
 }
 
+// mark marks the block that was written last.
+func (w *Blocks) mark(c providers.Cache) {
+	switch mark := w.Marks[c]; {
+	case mark == "" || !w.Marked:
+	case w.MarkBehind:
+		w.Body = append(append(w.Body, mark...), ',')
+	default:
+		w.Body = append(append(w.Body[:len(w.Body)-len("},")], mark...), "},"...)
+	}
+}
+
 // SystemTexts returns the texts of the messages of the system and the developer that
 // are not empty. The error is that of a part which is no text.
-func (s *Service) SystemTexts(messages []providers.Message) (texts []string, err error) {
+func (s *Service) SystemTexts(messages []providers.Message) (texts []providers.Part, err error) {
 	for at := range messages {
 		m := &messages[at]
 		if m.Role != "system" && m.Role != "developer" {
 			continue
 		}
 		if m.Content != "" {
-			texts = append(texts, m.Content)
+			texts = append(texts, providers.Part{Kind: providers.PartText, Text: m.Content})
 		}
 		for i := range m.Parts {
 			if m.Parts[i].Kind != providers.PartText {
 				return nil, s.Lacks(at, m.Parts[i].Kind.String()+" of the system")
 			}
-			if text := m.Parts[i].Text; text != "" {
-				texts = append(texts, text)
+			if m.Parts[i].Text != "" {
+				texts = append(texts, m.Parts[i])
 			}
 		}
 	}
@@ -206,6 +226,7 @@ func (w *Blocks) text(text string) {
 
 // answer writes a part of the assistant's.
 func (w *Blocks) answer(at int, p *providers.Part) (err error) {
+	before := len(w.Body)
 	switch p.Kind {
 	case providers.PartText:
 		w.text(p.Text)
@@ -219,6 +240,9 @@ func (w *Blocks) answer(at int, p *providers.Part) (err error) {
 		w.Body = append(append(w.Body, w.End...), ',')
 	default:
 		return w.Service.Lacks(at, p.Kind.String()+" of the assistant")
+	}
+	if len(w.Body) > before && err == nil {
+		w.mark(p.Cache)
 	}
 	return err
 }
@@ -266,6 +290,7 @@ func (w *Blocks) result(at int, p *providers.Part) error {
 		w.Body = append(w.Body, w.Failed...)
 	}
 	w.Body = append(append(w.Body, w.End...), ',')
+	w.mark(p.Cache)
 	return nil
 }
 
@@ -304,22 +329,26 @@ func (w *Blocks) attached(at int, r *providers.ToolResult) error {
 }
 
 // said writes any other part of the user's turn, or a part of a result.
-func (w *Blocks) said(at int, p *providers.Part) error {
+func (w *Blocks) said(at int, p *providers.Part) (err error) {
+	before := len(w.Body)
 	switch p.Kind {
 	case providers.PartText:
 		w.text(p.Text)
 	case providers.PartImage, providers.PartFile:
 		// All images are looked at in the same way, as auto asks.
 		w.Detail = w.Detail || p.Media.Detail != "" && p.Media.Detail != "auto"
-		return w.Media(at, p)
+		err = w.Media(at, p)
 	case providers.PartToolResult: // written before, but for its media
 		if w.Apart {
-			return w.attached(at, &p.Result)
+			err = w.attached(at, &p.Result)
 		}
 	default:
-		return w.Service.Lacks(at, p.Kind.String())
+		err = w.Service.Lacks(at, p.Kind.String())
 	}
-	return nil
+	if len(w.Body) > before && err == nil {
+		w.mark(p.Cache)
+	}
+	return err
 }
 
 // tools writes tools of these names, of which none may be called.

@@ -80,6 +80,7 @@ func describeParts(b *strings.Builder, parts []providers.Part) {
 			}
 			b.WriteByte(')')
 		}
+		b.WriteString([...]string{"", "+5m", "+1h"}[p.Cache])
 	}
 }
 

@@ -89,7 +89,7 @@ func (t *turns) add(role string, message, from int) {
 	m := providers.Message{Role: role}
 	switch own := t.parts[from:len(t.parts):len(t.parts)]; {
 	case len(own) == 0:
-	case len(own) == 1 && own[0].Kind == providers.PartText:
+	case len(own) == 1 && own[0].Kind == providers.PartText && own[0].Cache == 0:
 		m.Content = own[0].Text
 		t.parts = t.parts[:from]
 	default:
@@ -142,6 +142,7 @@ func (p *parser) user(message int, at *openai.Path, v *fastjson.Value) *wire.Err
 			if err := p.result(message, here, o); err != nil {
 				return err
 			}
+			p.place(markMessages, t.parts[from:])
 			from = len(t.parts)
 			continue
 		}
@@ -150,9 +151,11 @@ func (p *parser) user(message int, at *openai.Path, v *fastjson.Value) *wire.Err
 				return err
 			}
 		}
+		before := len(t.parts)
 		if err := p.block(here, o, kind, inUser); err != nil {
 			return err
 		}
+		p.place(markMessages, t.parts[before:])
 	}
 	if others {
 		t.add("user", message, from)
@@ -179,7 +182,7 @@ func (p *parser) assistant(message int, at *openai.Path, v *fastjson.Value) *wir
 	}
 	var secrets []secret
 	for i, element := range v.GetArray() {
-		here := at.Element(i)
+		here, before := at.Element(i), len(t.parts)
 		o, kind, err := block(here, element)
 		if err != nil {
 			return err
@@ -201,6 +204,7 @@ func (p *parser) assistant(message int, at *openai.Path, v *fastjson.Value) *wir
 		if err != nil {
 			return err
 		}
+		p.place(markMessages, t.parts[before:])
 	}
 	own := t.parts[from:]
 	for _, s := range secrets {
@@ -333,11 +337,14 @@ const (
 func (p *parser) content(at *openai.Path, v *fastjson.Value, in holder) *wire.Error {
 	list, err := p.textOrList(at, v)
 	for i := 0; i < len(list) && err == nil; i++ {
-		here := at.Element(i)
+		here, before := at.Element(i), len(p.turns.parts)
 		var o *fastjson.Object
 		var kind string
 		if o, kind, err = block(here, list[i]); err == nil {
 			err = p.block(here, o, kind, in)
+		}
+		if in != inResult && err == nil {
+			p.place(markMessages, p.turns.parts[before:])
 		}
 	}
 	return err
@@ -539,7 +546,9 @@ func (p *parser) other(at *openai.Path, key []byte, v *fastjson.Value) *wire.Err
 	case name == "type":
 	case name == "citations" && v.Type() == fastjson.TypeArray && len(v.GetArray()) == 0:
 	case name == "citations" && v.Exists("enabled") && !v.GetBool("enabled"):
-	case name == "cache_control", name == "citations", name == "context":
+	case name == "cache_control":
+		return p.markedBlock(at, v)
+	case name == "citations", name == "context":
 		p.Ignore(at.Member(name).String())
 	case name == "caller" && openai.Text(v.Get("type")) == "direct":
 	case name == "caller":

@@ -41,6 +41,7 @@ type parser struct {
 	turns        turns
 	effort       string // the effort that thinking means; empty if it means none
 	effortAt     string // the path of the member that sets it
+	marks        marks
 }
 
 // finish adds the parameters that depend on several members.
@@ -249,6 +250,13 @@ func (p *parser) system(v *fastjson.Value) *wire.Error {
 		if err != nil {
 			return err
 		}
+		if p.marks.cache > 0 {
+			part := []providers.Part{{Kind: providers.PartText, Text: text}}
+			if p.place(markSystem, part); part[0].Cache > 0 {
+				p.instructions = append(p.instructions, providers.Message{Role: "system", Parts: part})
+				continue
+			}
+		}
 		add(text)
 	}
 	return nil
@@ -260,6 +268,7 @@ func (p *parser) addTurns() {
 	if n > 0 {
 		t.list = append(p.instructions, t.list...)
 	}
+	p.placeWhole(t.list)
 	if len(t.list) == 0 {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/dialecttest"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // parse parses a body. The result is valid until the test ends.
@@ -37,7 +38,7 @@ func TestMessages(t *testing.T) {
 		{"system", `"messages":[` + asked + `],"system":"Be brief."`, "system system: \"Be brief.\"\nmessages[0] user: \"Hi\"\n", ""},
 		{"system alone", `"system":"Be brief."`, "system system: \"Be brief.\"\n", ""},
 		{"system blocks", `"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":""},{"type":"text","text":"b"}],"messages":[` + asked + `]`,
-			"system system: \"a\"\nsystem system: \"b\"\nmessages[0] user: \"Hi\"\n", "system[0].cache_control"},
+			"system system: text(a)+5m\nsystem system: \"b\"\nmessages[0] user: \"Hi\"\n", ""},
 		{"empty system", `"system":"","messages":[` + asked + `]`, "messages[0] user: \"Hi\"\n", ""},
 		{"roles", `"messages":[` + asked + `,{"role":"assistant","content":"Hm."},{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},` + asked + `]`,
 			"messages[0] user: \"Hi\"\nmessages[1] assistant: \"Hm.\"\nmessages[2] system: text(a) text(b)\nmessages[3] user: \"Hi\"\n", ""},
@@ -52,8 +53,8 @@ func TestMessages(t *testing.T) {
 			`{"type":"document","title":"t","source":{"type":"text","media_type":"text/plain","data":"plain"}},` +
 			`{"type":"document","source":{"type":"content","content":"one"}},` +
 			`{"type":"document","source":{"type":"content","content":[{"type":"text","text":"two","cache_control":{"type":"ephemeral"}},{"type":"image","source":{"type":"url","url":"https://x/z.png"}}]}}]}]`,
-			"messages[0] user: text(a) image(aGk= image/png ) image(aGk= image/jpeg ) image(aGk= image/gif ) image(aGk= image/webp ) image(https://x/y.png  ) file(aGk= application/pdf a.pdf) file(https://x/y.pdf  ) text(plain) text(one) text(two) image(https://x/z.png  )\n",
-			"messages[0].content[5].cache_control, messages[0].content[7].citations, messages[0].content[7].context, messages[0].content[8].title, messages[0].content[10].source.content[0].cache_control"},
+			"messages[0] user: text(a) image(aGk= image/png ) image(aGk= image/jpeg ) image(aGk= image/gif ) image(aGk= image/webp ) image(https://x/y.png  )+1h file(aGk= application/pdf a.pdf) file(https://x/y.pdf  ) text(plain) text(one) text(two) image(https://x/z.png  )+5m\n",
+			"messages[0].content[7].citations, messages[0].content[7].context, messages[0].content[8].title"},
 		{"tools", `"messages":[` + asked + `,` + called + `,{"role":"user","content":[` + second + `,` + result + `,{"type":"text","text":"And?"},{"type":"text","text":"So?"}]},{"role":"assistant","content":[{"type":"text","text":"Hm."}]},` + asked + `]`,
 			"messages[0] user: \"Hi\"\nmessages[1] assistant: tool_call(c1 f {\"a\":1.50}|) tool_call(c2 g {}|)\n" +
 				"messages[2] tool: tool_result(c2 g failed text(a) image(https://x/y.png  ) text(b))\nmessages[2] tool: tool_result(c1 f text(12))\nmessages[2] user: text(And?) text(So?)\n" +
@@ -61,7 +62,7 @@ func TestMessages(t *testing.T) {
 		{"results in two messages", `"messages":[` + called + `,{"role":"user","content":[` + result + `]},{"role":"user","content":[` + second + `]}]`,
 			"messages[0] assistant: tool_call(c1 f {\"a\":1.50}|) tool_call(c2 g {}|)\nmessages[1] tool: tool_result(c1 f text(12))\nmessages[2] tool: tool_result(c2 g failed text(a) image(https://x/y.png  ) text(b))\n", ""},
 		{"a result of nothing", `"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{},"cache_control":{"type":"ephemeral"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":false,"cache_control":{"type":"ephemeral"}}]}]`,
-			"messages[0] assistant: tool_call(c1 f {}|)\nmessages[1] tool: tool_result(c1 f)\n", "messages[0].content[0].cache_control, messages[1].content[0].cache_control"},
+			"messages[0] assistant: tool_call(c1 f {}|)+5m\nmessages[1] tool: tool_result(c1 f)+5m\n", ""},
 		{"thoughts", `"messages":[` + asked + `,{"role":"assistant","content":[{"type":"thinking","thinking":"So.","signature":"cdz1_a"},{"type":"redacted_thinking","data":"cdz1_b"},{"type":"text","text":"Hm."},{"type":"thinking","thinking":"","signature":""},{"type":"thinking","thinking":"Well.","signature":null}]}]`,
 			"messages[0] user: \"Hi\"\nmessages[1] assistant: thinking(So.|cdz1_a) thinking(|cdz1_b) thinking(Well.|) text(Hm.)\n", "messages[1].content[3]"},
 		{"in another order", `"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}},{"type":"text","text":"Hm."},{"type":"thinking","thinking":"So.","signature":"cdz1_a"}]},{"role":"user","content":[` + result + `]}]`,
@@ -86,6 +87,40 @@ func TestMessages(t *testing.T) {
 				t.Errorf("ignored: %s, want %s", got, c.ignored)
 			}
 		})
+	}
+}
+
+// TestMarksForTheCache checks where marks stand, which ones can't, and that their paths are
+// in the order in which models read them.
+func TestMarksForTheCache(t *testing.T) {
+	const mark, hour = `"cache_control":{"type":"ephemeral"}`, `"cache_control":{"type":"ephemeral","ttl":"1h","scope":"global"}`
+	call, err := parse(t, `{"model":"m",`+mark+`,"messages":[{"role":"user","content":[{"type":"text","text":"a",`+mark+`},{"type":"text","text":" ",`+mark+`}]},`+
+		`{"role":"assistant","content":[{"type":"thinking","thinking":"b","signature":"c",`+mark+`},{"type":"tool_use","id":"c1","name":"f","input":{}}]},`+
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"d",`+hour+`},{"type":"text","text":"e"}]},{"type":"text","text":"f"}]}],`+
+		`"system":[{"type":"text","text":"s",`+mark+`},{"type":"text","text":" ",`+mark+`}],"tools":[{"name":"f","input_schema":{"type":"object"},`+hour+`}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "system system: text(s)+5m\nsystem system: \" \"\nmessages[0] user: text(a)+5m text( )\nmessages[1] assistant: thinking(b|c) tool_call(c1 f {}|)\n" +
+		"messages[2] tool: tool_result(c1 f text(d) text(e))+1h\nmessages[2] user: text(f)+5m\n"
+	if diff := cmp.Diff(want, dialecttest.Describe(call)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if got, want := strings.Join(call.Marks, " "), "tools[0].cache_control system[0].cache_control messages[0].content[0].cache_control messages[2].content[0].content[0].cache_control cache_control"; got != want {
+		t.Errorf("marks %s, want %s", got, want)
+	}
+	if got, want := strings.Join(call.Ignored, " "), "messages[0].content[1].cache_control messages[1].content[0].cache_control messages[2].content[0].content[0].cache_control.scope system[1].cache_control tools[0].cache_control.scope"; got != want || call.Parameters.Tools[0].Cache != providers.CacheHour {
+		t.Errorf("ignored %s, want %s; %+v", got, want, call.Parameters.Tools)
+	}
+	refuses(t, map[string]string{
+		`"cache_control":1`:                                             `cache_control must be an object`,
+		`"cache_control":{"type":"forever"}`:                            `cache_control.type must be ephemeral`,
+		`"cache_control":{"type":"ephemeral","ttl":"1d"}`:               `cache_control.ttl must be 5m or 1h`,
+		`"system":[{"type":"text","text":"a",` + `"cache_control":{}}]`: `system[0].cache_control.type must be ephemeral`,
+	})
+	alone, err := parse(t, `{"model":"m",`+mark+`,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":" "}]}`)
+	if err != nil || dialecttest.Describe(alone) != "messages[0] user: text(a)+5m\nmessages[1] assistant: \" \"\n" {
+		t.Errorf("%v\n%s", err, dialecttest.Describe(alone))
 	}
 }
 
@@ -285,8 +320,8 @@ func TestParameters(t *testing.T) {
 		`"tool_choice":{"type":"any","disable_parallel_tool_use":true}`:                     `tool_choice=required (tool_choice) parallel_tool_calls=false(tool_choice.disable_parallel_tool_use)`,
 		`"tool_choice":{"type":"none"}`:                                                     `tool_choice=none (tool_choice)`,
 		`"tool_choice":{"type":"tool","name":"f","disable_parallel_tool_use":false}`:        `tool_choice=named f(tool_choice) parallel_tool_calls=true(tool_choice.disable_parallel_tool_use)`,
-		`"tools":[{"type":"custom","name":"f","description":"d","strict":true,"input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"},"allowed_callers":["direct"],"defer_loading":true,"eager_input_streaming":true,"input_examples":[{}]},{"name":"g","input_schema":{"type":"object"}}]`: `tools={f d {"type":"object"} true}{g  {"type":"object"} false}(tools) -tools[0].cache_control -tools[0].defer_loading -tools[0].eager_input_streaming -tools[0].input_examples`,
-		`"cache_control":{"type":"ephemeral"},"service_tier":"auto","diagnostics":{}`:      `-cache_control -service_tier -diagnostics`,
+		`"tools":[{"type":"custom","name":"f","description":"d","strict":true,"input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"},"allowed_callers":["direct"],"defer_loading":true,"eager_input_streaming":true,"input_examples":[{}]},{"name":"g","input_schema":{"type":"object"}}]`: `tools={f d {"type":"object"} true}{g  {"type":"object"} false}(tools) -tools[0].defer_loading -tools[0].eager_input_streaming -tools[0].input_examples`,
+		`"cache_control":{"type":"ephemeral"},"service_tier":"auto","diagnostics":{}`:      `-service_tier -diagnostics -cache_control`,
 		`"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}`: `-context_management`,
 		`"context_management":{"edits":[]}`:                                                `-context_management`,
 	} {
@@ -349,7 +384,7 @@ func TestOfTheGateway(t *testing.T) {
 }
 
 func TestMembersHaveTheirFate(t *testing.T) {
-	dialecttest.CheckFates(t, Dialect, members.List, []string{`1`, `"a"`, `"auto"`, `"low"`, `true`, `false`, `[]`, `{}`, `["a"]`, `[{"role":"user","content":"a"}]`, `[{"name":"f","input_schema":{"type":"object"}}]`, `{"type":"auto"}`, `{"type":"disabled"}`, `{"a":1}`, `{"type":"json_schema","schema":{"type":"object"}}`})
+	dialecttest.CheckFates(t, Dialect, members.List, []string{`1`, `"a"`, `"auto"`, `"low"`, `true`, `false`, `[]`, `{}`, `["a"]`, `[{"role":"user","content":"a"}]`, `[{"name":"f","input_schema":{"type":"object"}}]`, `{"type":"auto"}`, `{"type":"ephemeral"}`, `{"type":"disabled"}`, `{"a":1}`, `{"type":"json_schema","schema":{"type":"object"}}`})
 }
 
 func TestDocumented(t *testing.T) { dialecttest.CheckDocumented(t, members.List) }

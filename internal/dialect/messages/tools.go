@@ -46,7 +46,11 @@ func (p *parser) tool(at *openai.Path, v *fastjson.Value) *wire.Error {
 			t.Parameters, err = openai.Schema(at.Member(name), member)
 		case "strict":
 			t.Strict, err = openai.Bool(at.Member(name), member)
-		case "cache_control", "defer_loading", "eager_input_streaming", "input_examples":
+		case "cache_control":
+			if t.Cache, err = p.cacheControl(at, member); err == nil {
+				p.marks.paths[markTools] = append(p.marks.paths[markTools], at.Member(name).String())
+			}
+		case "defer_loading", "eager_input_streaming", "input_examples":
 			p.Ignore(at.Member(name).String())
 		case "allowed_callers":
 			if list := member.GetArray(); len(list) != 1 || openai.Text(list[0]) != "direct" {

@@ -30,6 +30,23 @@ func (t *Thinking) Effort() string {
 	return "high"
 }
 
+// Caller is what a caller may bring that only some providers have, beside the parameters
+// that definitions may set.
+type Caller struct {
+	// Marks reports that tools or parts of messages have Cache set. A provider that
+	// caches by itself needs no marks; any other one that does not take them leaves out
+	// cache_control.
+	Marks bool
+}
+
+// FromCaller returns what the parameters have of a caller alone; zero if that is nothing.
+func (p *Parameters) FromCaller() Caller {
+	if p.Caller == nil {
+		return Caller{}
+	}
+	return *p.Caller
+}
+
 // Thoughts returns what the parameters ask of thoughts, and never nil.
 func (p *Parameters) Thoughts() Thinking {
 	if p.Thinking == nil {
