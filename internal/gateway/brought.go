@@ -247,6 +247,25 @@ func pin(sealer dialect.Sealer, targets []invoke.Target, request *dialect.Call) 
 // trace key.
 func (w *Workspace) sealer() dialect.Sealer { return w.ids.Load().hasher.Append }
 
+// withOwnData returns the turns with copies of the parts that unseal and pin change.
+func withOwnData(turns []providers.Message) []providers.Message {
+	changes := func(p providers.Part) bool { return p.Opaque != "" || p.Kind == providers.PartThinking }
+	var own []providers.Message
+	for i := range turns {
+		if !slices.ContainsFunc(turns[i].Parts, changes) {
+			continue
+		}
+		if own == nil {
+			own = slices.Clone(turns)
+		}
+		own[i].Parts = slices.Clone(turns[i].Parts)
+	}
+	if own == nil {
+		return turns
+	}
+	return own
+}
+
 // madeBy is the place of a part with opaque data, and the target that made the data.
 type madeBy struct {
 	turn, part int

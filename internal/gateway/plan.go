@@ -106,6 +106,10 @@ func (q asked) plan() (plan, *wire.Error) {
 	}
 	e.asked = q.endpoint.Key
 	e.weighing = q.meter != nil && q.meter.metered
+	turns, ignored := q.brought.Turns, len(q.brought.Ignored)
+	if e.weighing {
+		turns = withOwnData(turns)
+	}
 	p, err := q.choose(e)
 	if e.weighing = false; !e.asksBudget {
 		return p, err
@@ -115,6 +119,8 @@ func (q asked) plan() (plan, *wire.Error) {
 	}
 	e.binding.AskAgain()
 	e.values.Reset()
+	// The first choice has unsealed the data in the messages, and removed that of others.
+	q.brought.Turns, q.brought.Ignored = turns, q.brought.Ignored[:ignored]
 	return q.choose(e)
 }
 
