@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 99_300
-	maxTests   = 108_100
+	maxProduct = 99_460
+	maxTests   = 108_280
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -114,11 +114,11 @@ var maxLines = map[string]int{
 	"internal/dialect/responses":   1980,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             10780,
+	"internal/gateway":             10820,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
-	"internal/invoke":              4020,
+	"internal/invoke":              4140,
 	"internal/journal":             1140,
 	"internal/journaltest":         100,
 	"internal/jsontext":            200,

@@ -65,10 +65,10 @@ type Error struct {
 	Status     int    // HTTP status, 0 where none was received
 	Code       string // the provider's error code
 	Type       string // the provider's error type
-	Param      string // the member of the request that the provider names; empty: none
+	Param      string // the member of the request that the provider names, or the parameter that it lacks; empty: none
 	Message    string // the provider's text, capped and without secrets
 	Reason     string // the problem, in the gateway's own words, without the provider's
-	Lacks      string // the part of a message that the provider does not take; empty: none
+	Lacks      string // the part of a message, or the parameter, that the provider does not take; empty: none
 	Advice     Advice
 	RetryAfter time.Duration // how long the provider asks to wait, or 0
 	Err        error

@@ -81,5 +81,5 @@ func ExampleParameters_Lacking() {
 	p := providers.Parameters{Tools: []providers.Tool{{Name: "get_weather"}}}
 	_, err := p.Lacking("echo", "temperature", "max_tokens")
 	fmt.Println(err)
-	// Output: echo: status 400: echo has no tools, without which the answer would be another
+	// Output: echo: status 400 (tools): echo has no tools, without which the answer would be another
 }

@@ -39,7 +39,7 @@ func (p *Parameters) Lacking(provider string, has ...string) (leftOut []string, 
 		}
 		if parameter.decisive {
 			return nil, &Error{
-				Provider: provider, Kind: Status, Status: http.StatusBadRequest,
+				Provider: provider, Kind: Status, Status: http.StatusBadRequest, Param: parameter.name, Lacks: parameter.name,
 				Reason: fmt.Sprintf("%s has no %s, without which the answer would be another", provider, parameter.name),
 			}
 		}

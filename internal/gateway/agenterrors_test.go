@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers/openai"
 )
 
 // talks are the routes that call models, with a request of one message for the endpoint
@@ -137,7 +139,7 @@ func TestRateLimitsOfProviders(t *testing.T) {
 				if got := (told{a.status, e["type"].(string), code.(string), a.header.Get("Retry-After")}); got != want {
 					t.Errorf("%s, %s%s: %+v, want %+v", test.name, path, stream, got, want)
 				}
-				if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); int(got.Status) != want.status || got.Code != want.code || len(got.Attempts) != 2 {
+				if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); got.Status != want.status || got.Code != want.code || len(got.Attempts) != 2 {
 					t.Errorf("%s, %s%s: a trace of %d %s with %d attempts", test.name, path, stream, got.Status, got.Code, len(got.Attempts))
 				}
 			}
@@ -167,7 +169,7 @@ func TestErrorsWithinAStream(t *testing.T) {
 		u := newUpstream(t, test.answer)
 		g := startGateway(t, talk("", ""), fakeProvider(u.URL))
 		a := g.post("/v1/responses", fmt.Sprintf(talks["/v1/responses"], `,"stream":true`))
-		if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); int(got.Status) != test.status || got.Code != test.code {
+		if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); got.Status != test.status || got.Code != test.code {
 			t.Errorf("a trace of %d %s", got.Status, got.Code)
 		}
 		if test.inStream == "" {
@@ -227,5 +229,95 @@ func TestLargerWindows(t *testing.T) {
 	const note = "skipped fake/narrow: its window is no larger than one that was too small for the input"
 	if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); !slices.Contains(got.Notes, note) {
 		t.Errorf("notes %q", got.Notes)
+	}
+}
+
+// TestWhatCallersShape checks that a provider's refusal of what the caller brings is the
+// caller's error, with the member in the caller's API, and that of what the definition
+// brings is not.
+func TestWhatCallersShape(t *testing.T) {
+	t.Parallel()
+	const schema = `{"type":"json_schema","name":"a","schema":{"type":"object"}}`
+	const format = `{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"object"}}}`
+	function := func(name string) string {
+		return `{"type":"function","name":"` + name + `","parameters":{"type":"object"}}`
+	}
+	tool := func(name string) string {
+		return `{"type":"function","function":{"name":"` + name + `","parameters":{"type":"object"}}}`
+	}
+	input := func(name string) string { return `{"name":"` + name + `","input_schema":{"type":"object"}}` }
+	const own = "tools: [ { name: own, parameters: { type: object } } ]\n"
+	const image = `,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]`
+	for _, test := range []struct {
+		prompt, path, members string
+		param                 string // that the provider names
+		want                  string // that the caller hears of; empty: 502
+	}{
+		{"", "/v1/endpoints", `,"parameters":{"response_format":` + format + `}`, "response_format", "parameters.response_format"},
+		{"", "/v1/chat/completions", `,"response_format":` + format, "response_format", "response_format"},
+		{"", "/v1/responses", `,"text":{"format":` + schema + `}`, "response_format", "text.format"},
+		{"", "/v1/messages", `,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`, "response_format", "output_config.format"},
+		{"response_format: json\n", "/v1/chat/completions", "", "response_format", ""},
+		{"", "/v1/endpoints", `,"tools":[` + tool("a") + `]`, "tools[0].function", "tools[0]"},
+		{own, "/v1/chat/completions", `,"tools":[` + tool("a") + `,` + tool("b") + `]`, "tools[2].function.parameters", "tools[1]"},
+		{own, "/v1/chat/completions", `,"tools":[` + tool("a") + `]`, "tools[0].function.parameters", ""},
+		{own, "/v1/chat/completions", `,"tools":[` + tool("a") + `]`, "tools", ""},
+		{own, "/v1/responses", `,"tools":[` + function("a") + `]`, "tools[1]", "tools[0]"},
+		{"", "/v1/messages", `,"tools":[` + input("a") + `]`, "tools", "tools"},
+		{"", "/v1/chat/completions", image, "messages[0].content[0].image_url.url", "messages"},
+		{"", "/v1/chat/completions", "", "temperature", ""},
+		{"", "/v1/chat/completions", "", "", ""},
+	} {
+		u := newUpstream(t, refuses(http.StatusBadRequest, `{"error":{"message":"Invalid: sk-secret","type":"invalid_request_error","param":"`+test.param+`"}}`))
+		g := startGateway(t, talk(test.prompt, ""), fakeProvider(u.URL))
+		for _, stream := range []string{"", `,"stream":true`} {
+			body := fmt.Sprintf(talks[test.path], test.members+stream)
+			if test.members == image {
+				body = `{"model":"talk"` + image + stream + `}`
+			}
+			a := g.post(test.path, body)
+			status, code := http.StatusBadRequest, "invalid_request"
+			if test.want == "" {
+				status, code = http.StatusBadGateway, "upstream_rejected"
+			}
+			switch e := a.json(t)["error"].(map[string]any); {
+			case strings.Contains(string(a.body), "secret"):
+				t.Errorf("a provider's words: %s", a.body)
+			case test.path == "/v1/messages":
+				checkMessagesError(t, a, status, "invalid_request_error", code, test.want)
+			case a.status != status || test.want != "" && !strings.HasPrefix(e["message"].(string), strconv.Quote(test.want)+" is not valid to the model provider."):
+				t.Errorf("%s%s, %s: %d %s", test.path, test.members, test.param, a.status, a.body)
+			default:
+				checkError(t, a, code, test.want)
+			}
+			if got := g.ended(t, a.header.Get("Cadenza-Trace-Id")); got.Status != status || got.Code != code {
+				t.Errorf("%s%s: a trace of %d %s", test.path, test.members, got.Status, got.Code)
+			}
+		}
+	}
+}
+
+// TestFormatsThatNoTargetHas checks that a response_format of the caller's that no target
+// has is the caller's error, and that one of the definition is not.
+func TestFormatsThatNoTargetHas(t *testing.T) {
+	t.Parallel()
+	lacks := withProvider("fake", openaiProvider("http://127.0.0.1:1", openai.Quirks{NoJSON: true}))
+	for prompt, want := range map[string]string{"": "text.format", "response_format: json\n": ""} {
+		g := startGateway(t, talk(prompt, ""), lacks)
+		members := ""
+		if want != "" {
+			members = `,"text":{"format":{"type":"json_object"}}`
+		}
+		for _, stream := range []string{"", `,"stream":true`} {
+			a := g.post("/v1/responses", fmt.Sprintf(talks["/v1/responses"], members+stream))
+			code := "invalid_request"
+			if want == "" {
+				code = "upstream_rejected"
+			}
+			checkError(t, a, code, want)
+			if !strings.Contains(string(a.body), "The endpoint's targets have no response_format as it is asked for.") {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		}
 	}
 }

@@ -327,6 +327,36 @@ func distinctCalls(turns []providers.Message) {
 	}
 }
 
+// blamed returns the path of what the caller brings and a provider calls invalid, or no
+// target has. It is empty if the definition brings it, or nobody knows what it is. The
+// caller's tools follow the definition's.
+func blamed(failure *invoke.Error, request *dialect.Call, targets []invoke.Target) string {
+	switch failure.Member {
+	case "":
+		return ""
+	case invoke.MemberMedia:
+		if !bringsParts(request) {
+			return ""
+		}
+		return request.TurnsParam
+	case invoke.MemberMessages:
+		return request.TurnsParam
+	}
+	for _, given := range request.Given {
+		tools := len(request.Parameters.Tools)
+		switch {
+		case given.Name != failure.Member:
+		case given.Name != "tools" || failure.Lacks != "":
+			return given.Param
+		case failure.Tool > 0 && failure.Tool <= tools:
+			return request.ToolParams[tools-failure.Tool]
+		case failure.Tool == 0 && tools == len(targets[0].Parameters.Tools):
+			return given.Param
+		}
+	}
+	return ""
+}
+
 // bringsParts reports whether the caller's messages have an image, a sound or a file, or
 // a tool's result, which may have one.
 func bringsParts(request *dialect.Call) bool {

@@ -437,17 +437,20 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 		i.finish(result, statusClientGone, string(invoke.ClientGone))
 		return nil
 	}
-	code, param := failure.Code, ""
-	if failure.Lacks != "" && bringsParts(i.plan.brought) {
+	code, message := failure.Code, failure.Message()
+	param := blamed(failure, i.plan.brought, i.request.Targets)
+	if param != "" {
 		// After a 502 libraries would send the request again, which can't help here.
-		code, param = wire.InvalidRequest, i.plan.brought.TurnsParam
+		code = wire.InvalidRequest
+		if failure.Lacks == "" {
+			message = strconv.Quote(param) + " is not valid to the model provider. Mend it, or leave it out; the gateway's log says more."
+		}
 	}
 	if code != wire.Overloaded {
 		i.logFailure(failure, code, len(result.Attempts))
 	}
 	sent := i.sent(code, failure)
 	i.finish(result, sent.Status, sent.Name)
-	message := failure.Message()
 	if i.plan.pinned && !failure.Committed {
 		message += " No other target was asked, because the history has data (reasoning_details, encrypted_content, signatures) of this one. Without that data any target may answer."
 	}

@@ -45,9 +45,15 @@ type Error struct {
 	// Final reports that another call would end in the same way. A caller that
 	// repeats it pays again, for nothing.
 	Final bool
-	// Lacks is the part of a message that no target takes; empty: the call failed
-	// otherwise.
+	// Lacks is the part of a message, or the parameter, that no target takes; empty: the
+	// call failed otherwise.
 	Lacks string
+	// Member is what the provider calls invalid, or lacks: a parameter by its name in
+	// definitions, MemberMessages or MemberMedia; empty: unknown.
+	Member string
+	// Tool is the tool that Member "tools" means, counted from the last one, which is 1;
+	// 0: unknown.
+	Tool int
 	// Tokens is how many tokens the input has, and Window how many the model takes, if
 	// the code is wire.ContextLengthExceeded and the provider says both; else 0.
 	Tokens, Window int64
@@ -63,6 +69,9 @@ type Error struct {
 func (e *Error) Message() string {
 	if e.Class == NoRoom && e.Code == wire.Overloaded {
 		return noRoom
+	}
+	if e.Lacks != "" && e.Member != MemberMedia {
+		return "The endpoint's targets have no " + e.Lacks + " as it is asked for. Leave it out, or have the endpoint's definition name a target that has it."
 	}
 	if e.Lacks != "" {
 		return "The endpoint's targets take no " + e.Lacks + ", which a message has. Leave it out, or have the endpoint's definition name a target that takes it."

@@ -142,8 +142,8 @@ type failed struct {
 	brief      string // its text without words that may quote a prompt
 }
 
-// lacks returns the part of a message that the target does not take; "": the failure is
-// another.
+// lacks returns the part of a message, or the parameter, that the target does not take;
+// "": the failure is another.
 func (f *failed) lacks() string {
 	if e, ok := errors.AsType[*providers.Error](f.err); ok {
 		return e.Lacks

@@ -37,6 +37,9 @@ func (k *call) failure() *Error {
 		e.Lacks = ""
 		e.Class, e.Code, _ = k.nothingTried()
 	}
+	if e.Code == wire.UpstreamRejected {
+		e.Member, e.Tool = k.blames(decisive)
+	}
 	details := make([]error, 0, len(k.failures)+1)
 	for _, f := range k.failures {
 		details = append(details, k.named(f))
@@ -113,7 +116,7 @@ func (k *call) nothingTried() (Class, wire.Code, error) {
 // the answer or ended the call itself, else the failure of the first target that was
 // asked. If that only means that the request does not suit this target, and another
 // target asks to come back later, the other one decides. A target that lacks a part
-// of the messages is not asked, and decides only if all of them lack one.
+// of the messages or a parameter is not asked, and decides only if all of them lack one.
 func (k *call) decisive() failed {
 	if k.broken != nil {
 		return *k.broken

@@ -69,7 +69,7 @@ func (c *Client) output(members map[string]any, req *providers.Request) (samples
 		case providers.FormatSchema:
 			config.Format = &textFormat{"json_schema", f.Schema}
 		case providers.FormatJSON:
-			return nil, nil, c.Unsendable("Anthropic's API has no response_format json: give it a json_schema")
+			return nil, nil, c.LacksParameter("response_format", "Anthropic's API has no response_format json: give it a json_schema")
 		default:
 			return nil, nil, c.Unsendable("the response format has the unknown type %q", f.Type)
 		}

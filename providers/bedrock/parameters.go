@@ -87,7 +87,7 @@ func (c *Client) format(members map[string]any, f *providers.ResponseFormat) err
 		}}
 		return nil
 	case providers.FormatJSON:
-		return c.Unsendable("Converse has no response_format json: give it a json_schema")
+		return c.LacksParameter("response_format", "Converse has no response_format json: give it a json_schema")
 	}
 	return c.Unsendable("the response format has the unknown type %q", f.Type)
 }

@@ -146,12 +146,12 @@ func (c *Client) format(p *openai.ChatCompletionNewParams, f *providers.Response
 		// It is the default, which not every service has a word for.
 	case providers.FormatJSON:
 		if c.quirks.NoJSON {
-			return c.Unsendable("%s has no response_format json", c.Name)
+			return c.LacksParameter("response_format", "%s has no response_format json", c.Name)
 		}
 		p.ResponseFormat.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
 	case providers.FormatSchema:
 		if c.quirks.NoJSONSchema {
-			return c.Unsendable("%s has no response_format json_schema", c.Name)
+			return c.LacksParameter("response_format", "%s has no response_format json_schema", c.Name)
 		}
 		schema := shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: f.Name, Schema: f.Schema}
 		if f.Strict {
@@ -231,7 +231,7 @@ func (c *Client) tools(p *openai.ChatCompletionNewParams, in *providers.Paramete
 		if in.ToolChoice != nil && in.ToolChoice.Mode == providers.ToolsNone {
 			return true, nil
 		}
-		return false, c.Unsendable("%s has no tools", c.Name)
+		return false, c.LacksParameter("tools", "%s has no tools", c.Name)
 	}
 	p.Tools = []openai.ChatCompletionToolUnionParam{param.Override[openai.ChatCompletionToolUnionParam](toolsMark)}
 	if in.ToolChoice == nil {

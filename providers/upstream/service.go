@@ -126,6 +126,14 @@ func (s *Service) Unsendable(format string, args ...any) *providers.Error {
 	}
 }
 
+// LacksParameter returns the error for a parameter, by its name in definitions, that the
+// service does not have, or not as it is asked for.
+func (s *Service) LacksParameter(name, format string, args ...any) *providers.Error {
+	e := s.Unsendable(format, args...)
+	e.Param, e.Lacks = name, name
+	return e
+}
+
 // Call is one call of a service. It makes the errors of the call: they name the
 // provider, and hold no secret.
 type Call struct {
