@@ -64,6 +64,15 @@ var wireTypes = []wireType{
 			}}))
 		},
 	}, {
+		name: "openai_responses", models: []string{"gpt-5.6-sol", "gpt-4.1-mini"},
+		source:   `import type { ResponseCreateParams as Body } from "openai/resources/responses/responses";`,
+		thoughts: []string{`{"type":"reasoning","id":"rs_1","encrypted_content":"c2ln"}`},
+		connect: func(t *testing.T, base string) providers.Provider {
+			return connected(t)(openai.New(openai.Config{Key: "sk-test", API: openai.APIResponses, Upstream: upstream.Config{
+				BaseURL: address(t, "http://api.openai.com/v1"), Proxy: address(t, base),
+			}}))
+		},
+	}, {
 		name: "azure", models: []string{"a-deployment"},
 		source: `import type { ChatCompletionCreateParams as Body } from "openai/resources/chat/completions";`,
 		connect: func(t *testing.T, base string) providers.Provider {

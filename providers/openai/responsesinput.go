@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -114,9 +115,7 @@ func appendInputs(body []byte, parts []providers.Part) []byte {
 		switch m := &p.Media; p.Kind {
 		case providers.PartImage:
 			body = appendMedia(append(body, `{"type":"input_image","image_url":`...), m)
-			if m.Detail != "" {
-				body = jsontext.AppendString(append(body, `,"detail":`...), m.Detail)
-			}
+			body = jsontext.AppendString(append(body, `,"detail":`...), cmp.Or(m.Detail, "auto"))
 		case providers.PartFile:
 			if m.URL != "" { // its name is in it
 				body = jsontext.AppendString(append(body, `{"type":"input_file","file_url":`...), m.URL)
