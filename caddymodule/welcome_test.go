@@ -18,6 +18,9 @@ func TestRoot(t *testing.T) {
 	}{
 		{"GET", "/", browser, http.StatusOK, "text/html; charset=utf-8", "<td><code>/v1/prompts</code></td>"},
 		{"HEAD", "/", browser, http.StatusOK, "text/html; charset=utf-8", ""},
+		{"HEAD", "/", "", http.StatusOK, "text/html; charset=utf-8", ""},
+		{"HEAD", "/", "*/*", http.StatusOK, "text/html; charset=utf-8", ""},
+		{"HEAD", "/index.html", "*/*", http.StatusNotFound, "application/json", ""},
 		{"GET", "/", "*/*", http.StatusNotFound, "application/json", `"code":"not_found"`},
 		{"GET", "/", "", http.StatusNotFound, "application/json", `"code":"not_found"`},
 		{"POST", "/", browser, http.StatusNotFound, "application/json", `"code":"not_found"`},
@@ -32,5 +35,10 @@ func TestRoot(t *testing.T) {
 	page := string(g.do("GET", "/", "", http.Header{"Accept": {browser}}).body)
 	if !strings.Contains(page, "curl -s http://gateway/v1/models") || strings.Contains(page, "{{") {
 		t.Errorf("the page:\n%s", page)
+	}
+	// Where the root is another's, it answers.
+	g.site(options, "handle /v1/* {\ncadenza\n}\nhandle {\nrespond 418\n}")
+	if a := g.do("HEAD", "/", "", nil); a.status != http.StatusTeapot {
+		t.Errorf("the site of another: %d", a.status)
 	}
 }

@@ -101,7 +101,7 @@ func refused(err *wire.Error) outcome { return outcome{err, unanswered} }
 // answer checks path, method, key, limits and body in this order, so that an
 // unauthenticated request causes no work.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, traceID string, began time.Time, info *requestInfo) outcome {
-	if to.serve == nil && isBrowserAtRoot(r) {
+	if to.serve == nil && isVisitAtRoot(r) {
 		writeWelcome(w, r)
 		return outcome{end: answered}
 	}

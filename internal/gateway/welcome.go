@@ -14,11 +14,13 @@ var welcomeText string
 
 var welcome = template.Must(template.New("welcome").Parse(welcomeText))
 
-// isBrowserAtRoot reports whether somebody opened the gateway's address in a browser.
-// Programs get the JSON of an unknown route.
-func isBrowserAtRoot(r *http.Request) bool {
-	return r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
-		strings.Contains(r.Header.Get("Accept"), "text/html")
+// isVisitAtRoot reports whether somebody opened the gateway's address in a browser, or asks
+// by HEAD whether there is something, as Claude Code does before its first call. Other
+// programs get the JSON of an unknown route. A site whose root is not the gateway's never
+// comes here: its routes have other paths.
+func isVisitAtRoot(r *http.Request) bool {
+	return r.URL.Path == "/" && (r.Method == http.MethodHead ||
+		r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"))
 }
 
 // writeWelcome answers with a page that names the product and its routes. The page shows
