@@ -134,13 +134,10 @@ func NotAccepted(member string) string {
 func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 	switch name {
 	case "tools", "tool_choice":
-		switch {
-		case !a.Tools:
+		if !a.Tools {
 			return NotAccepted("tools: true")
-		case len(p.Tools) > maxTools:
-			return fmt.Sprintf("has %d tools, but at most %d are possible", len(p.Tools), maxTools)
 		}
-		return ""
+		return "" // each API has a limit of their number
 	}
 	if name == "thinking" {
 		if c, ok := a.parameters[reasoningEffort]; ok {

@@ -61,6 +61,26 @@ func TestMessagesKeys(t *testing.T) {
 	}
 }
 
+// TestMessagesTakeManyTools: an agent with many servers brings more tools than OpenAI takes.
+func TestMessagesTakeManyTools(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "")
+	list := func(n int, form string) string {
+		tools := make([]string, n)
+		for i := range tools {
+			tools[i] = fmt.Sprintf(form, i)
+		}
+		return `"tools":[` + strings.Join(tools, ",") + `]`
+	}
+	const theirs = `{"name":"tool_%d","input_schema":{"type":"object"}}`
+	g.post("/v1/messages", `{"model":"team/talk","messages":[`+user+`],`+list(1000, theirs)+`}`).ok(t)
+	if got, _ := s.last(); strings.Count(got, `"Name":"tool_`) != 1000 {
+		t.Errorf("the model got %.500s", got)
+	}
+	checkMessagesError(t, g.post("/v1/messages", `{"model":"team/talk","messages":[`+user+`],`+list(1001, theirs)+`}`), http.StatusBadRequest, "invalid_request_error", "invalid_request", "tools")
+	checkError(t, g.post("/v1/chat/completions", `{"model":"team/talk","messages":[`+user+`],`+list(129, `{"type":"function","function":{"name":"tool_%d"}}`)+`}`), "invalid_request", "tools")
+}
+
 // TestMessagesAreAnswered checks that requests in Anthropic's format reach the model, and
 // that members that the endpoint does not accept are refused in that format.
 func TestMessagesAreAnswered(t *testing.T) {

@@ -26,7 +26,7 @@ func (messages) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Err
 		return nil, nil, err
 	}
 	w := &writer{}
-	p := parser{Request: openai.Request{Wire: r, Body: body, Call: &w.call}}
+	p := parser{Request: openai.Request{Wire: r, Body: body, Call: &w.call, MaxTools: maxTools}}
 	if err := members.ReadBody(&p, p.Call, body); err != nil {
 		return nil, nil, err
 	}

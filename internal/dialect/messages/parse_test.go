@@ -256,7 +256,7 @@ func TestMembersAreRefused(t *testing.T) {
 		`"compaction":{}`: `compaction is not accepted. The endpoint's prompt`,
 		`"tools":1`:       `tools must be an array`,
 		`"tools":[1]`:     `tools[0] must be an object`,
-		`"tools":[` + strings.Repeat(`{},`, 128) + `{}]`:                                                        `tools has 129 tools`,
+		`"tools":[` + strings.Repeat(`{},`, maxTools) + `{}]`:                                                   `tools has 1001 tools`,
 		`"tools":[{"name":"f"}]`:                                                                                `tools[0].input_schema is required`,
 		`"tools":[{"name":"f","input_schema":{"type":"array"}}]`:                                                `tools[0].input_schema.type must be "object"`,
 		`"tools":[{"name":"a b","input_schema":{"type":"object"}}]`:                                             `tools[0].name is "a b"`,

@@ -11,6 +11,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
+// maxTools is how many tools a request may have. Anthropic's API names no such limit, and
+// agents bring the tools of all their servers.
+const maxTools = 1000
+
 // tools reads the caller's tools. Those of Anthropic are ignored.
 func (p *parser) tools(v *fastjson.Value) *wire.Error {
 	return p.ToolList(openai.At("tools"), v, p.tool)

@@ -19,6 +19,8 @@ type Request struct {
 	Call *dialect.Call
 	// Flat reports that tools have the members of their function beside their type.
 	Flat bool
+	// MaxTools is how many tools a request may have, if not the constant of this name.
+	MaxTools int
 	// idle are the names of tools that are ignored.
 	idle []string
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -12,8 +13,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// MaxTools is how many tools a request may have.
+// MaxTools is how many tools a request of OpenAI's APIs may have.
 const MaxTools = 128
+
+func (r *Request) mostTools() int { return cmp.Or(r.MaxTools, MaxTools) }
 
 // ToolList reads the list of tools at a path. read adds each of them by AddTool, or names it as
 // ignored.
@@ -25,8 +28,8 @@ func (r *Request) ToolList(at *Path, v *fastjson.Value, read func(at *Path, v *f
 	if err != nil {
 		return err
 	}
-	if len(list) > MaxTools {
-		return at.Wrong("has %d tools, but at most %d are possible.", len(list), MaxTools)
+	if len(list) > r.mostTools() {
+		return at.Wrong("has %d tools, but at most %d are possible.", len(list), r.mostTools())
 	}
 	for i, element := range list {
 		if err := read(at.Element(i), element); err != nil {
@@ -45,8 +48,8 @@ func (r *Request) AddTool(at, of *Path, t *providers.Tool) *wire.Error {
 	if r.HasTool(t.Name) {
 		return of.Member("name").Wrong("is %q, which another tool has, too. Give each tool a name of its own.", t.Name)
 	}
-	if len(p.Tools) == MaxTools {
-		return at.Wrong("is the %dth tool, but at most %d are possible.", MaxTools+1, MaxTools)
+	if most := r.mostTools(); len(p.Tools) == most {
+		return at.Wrong("is the %dth tool, but at most %d are possible.", most+1, most)
 	}
 	p.Tools = append(p.Tools, *t)
 	r.Call.ToolParams = append(r.Call.ToolParams, at.String())
