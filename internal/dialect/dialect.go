@@ -72,6 +72,10 @@ type Call struct {
 	// Hosted is the path of the first tool, or of its calls in a history, that the API's
 	// own service runs. They are ignored, too; empty: there is none.
 	Hosted string
+	// Compacts asks for a summary of the conversation, see Answer.Seal.
+	Compacts bool
+	// Summaries are the turns that are sealed summaries.
+	Summaries []int
 	// User is the caller's own user, for the trace's metadata; empty: none. UserParam
 	// is the path of the member that has it.
 	User, UserParam string
@@ -178,6 +182,8 @@ type Answer struct {
 	Usage        providers.Usage
 	// Estimated reports that the provider gave no usage, so that Usage is an estimate.
 	Estimated bool
+	// Seal seals a summary, of a call that Compacts.
+	Seal func(summary string) string
 	// Extra, unless it is nil, appends further members, each after a comma: our own
 	// API's members of a decision. Other dialects leave them out.
 	Extra func(dst []byte) []byte
@@ -196,6 +202,9 @@ func (a *Answer) Size() int {
 		// The id stands beside the opaque data once more, in base64 or as it is.
 		c := &a.ToolCalls[i]
 		size += 2*part + 3*jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments) + jsontext.EscapedLen(c.Opaque)
+	}
+	if a.Seal != nil {
+		size += len(a.Content) // which is in base64
 	}
 	return size
 }

@@ -13,6 +13,10 @@ const sealed = "cdz1_"
 // sealLength is how many characters the proof of a sealed text has.
 const sealLength = 16
 
+// SummaryOrigin is the origin of sealed summaries, which no target is called. Any target
+// understands them.
+const SummaryOrigin = "*summary"
+
 // Sealer appends a keyed hash of two texts: 16 characters. The one of trace.Hasher is a
 // Sealer.
 type Sealer func(dst []byte, field, text string) []byte

@@ -31,6 +31,7 @@ func TestSizeIsABound(t *testing.T) {
 		many.Thoughts[i].Text, many.Thoughts[i].Opaque, many.ToolCalls[i].Opaque = "t", "o", "o"
 	}
 	answers["many"] = many
+	sealer := dialect.Sealer(func(dst []byte, _, _ string) []byte { return append(dst, "0123456789abcdef"...) })
 	for name, a := range answers {
 		a.TraceID, a.Revision = "0193c1a0-7b00-8223-a456-0123456789ab", "0123456789abcdef"
 		longest := 0
@@ -38,6 +39,7 @@ func TestSizeIsABound(t *testing.T) {
 			`{"key":"a"}`:                 native.Dialect,
 			`{"model":"a"}`:               chat.Dialect,
 			`{"model":"a","messages":[]}`: messages.Dialect,
+			`{"model":"a","input":[{"type":"compaction_trigger"}]}`:              responses.Dialect,
 			`{"model":"a","instructions":"` + strings.Repeat("i", 16_000) + `"}`: responses.Dialect,
 		} {
 			r := new(wire.Request)
@@ -47,6 +49,10 @@ func TestSizeIsABound(t *testing.T) {
 			_, w, err := d.Parse(r)
 			if err != nil {
 				t.Fatal(err)
+			}
+			a := a
+			if strings.Contains(body, "compaction") {
+				a.Seal = func(summary string) string { return sealer.Seal(dialect.SummaryOrigin, summary) }
 			}
 			size := a.Size()
 			if keeper, keeps := w.(dialect.Keeper); keeps {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/responses"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -46,6 +47,9 @@ func (in *incoming) checkBrought(endpoint *definition.Endpoint, request *dialect
 	}
 	if accept.RefuseHosted && request.Hosted != "" {
 		return notAccepted(request.Hosted, "is of a tool that the service of this API runs, which this endpoint refuses: its definition says accept: { tools: { hosted: refuse } }. Leave it out")
+	}
+	if err := responses.OpenSummaries(in.workspace.sealer(), request); err != nil {
+		return err
 	}
 	kept := request.Given[:0]
 	for _, given := range request.Given {

@@ -16,6 +16,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/messages"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/native"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/responses"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -145,6 +146,11 @@ func (e *entered) begin() (*invocation, *wire.Error) {
 		key += "@" + e.variant.Key
 	}
 	i.answer = dialect.Answer{TraceID: e.info.traceID[0], Key: key, Time: e.began, Revision: e.snapshot.Revision}
+	if e.brought.Compacts {
+		i.answer.Seal = func(summary string) string {
+			return e.workspace.sealer().Seal(dialect.SummaryOrigin, summary)
+		}
+	}
 	if beside.member != nil {
 		i.answer.Extra = i.give
 	}
@@ -273,6 +279,9 @@ const adviseRepetition = "Send the request again."
 // for it. The answer was paid for: a repetition with the same idempotency key gets
 // it in any case.
 func (i *invocation) send(result invoke.Result) outcome {
+	if i.plan.brought.Compacts && i.answer.Content == "" {
+		return refused(i.finishRefused(result, responses.NoSummary()))
+	}
 	size := i.answer.Size() + len(i.beside.member)
 	if keeper, keeps := i.writer.(dialect.Keeper); keeps {
 		size += keeper.Held()

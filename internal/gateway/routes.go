@@ -57,6 +57,7 @@ var routes = table(
 	route{method: http.MethodPost, path: "/v1/endpoints", name: "endpoints", serve: (*call).endpoint, calls: true, dialect: native.Dialect},
 	route{method: http.MethodPost, path: "/v1/chat/completions", name: "chat", serve: (*call).endpoint, calls: true, dialect: chat.Dialect, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/responses", name: "responses", serve: (*call).endpoint, calls: true, dialect: responses.Dialect, requestID: openaiRequestID},
+	route{method: http.MethodPost, path: "/v1/responses/compact", name: "responses", serve: (*call).endpoint, calls: true, dialect: responses.Compact, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/messages", name: "messages", serve: (*call).endpoint, calls: true, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
 	route{method: http.MethodPost, path: "/v1/messages/count_tokens", name: "count_tokens", serve: (*call).countTokens, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
 	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},

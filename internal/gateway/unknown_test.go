@@ -138,3 +138,77 @@ func TestToolsOfCodex(t *testing.T) {
 	// What items bring needs the endpoint's word, too.
 	checkError(t, g.post("/v1/responses", `{"model":"plain","input":[`+more+`]}`), "invalid_request", "input[0].tools")
 }
+
+// TestCompaction checks both ways in which agents have a conversation summarized, and that
+// the summary stands for it in the next request, whichever target answers.
+func TestCompaction(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "")
+	s.content = `They asked "how".`
+	const said = `{"role":"assistant","content":"Well."},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"1"}`
+	const tools = `"tools":[{"type":"function","name":"f"}]`
+	summaryOf := func(item any) string {
+		t.Helper()
+		of, _ := item.(map[string]any)
+		sealed, _ := of["encrypted_content"].(string)
+		if of["type"] != "compaction" || !strings.HasPrefix(sealed, "cdz1_") || !strings.HasPrefix(of["id"].(string), "cmp_") {
+			t.Fatalf("%v is no summary", item)
+		}
+		return sealed
+	}
+	checkAsked := func() {
+		t.Helper()
+		got, _ := s.last()
+		for _, want := range []string{`"content":"How are you?"`, `Write a summary of the conversation above`, `"ToolChoice":{"Mode":"none"`, `{"Name":"f"`} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the provider got no %s: %s", want, got)
+			}
+		}
+	}
+	alone := g.post("/v1/responses/compact", `{"model":"team/talk","client_metadata":{},`+tools+`,"input":[`+user+`,`+said+`]}`)
+	checkAsked()
+	body := alone.ok(t).json(t)
+	output, _ := body["output"].([]any)
+	if body["object"] != "response.compaction" || len(output) != 2 || body["usage"] == nil {
+		t.Fatalf("%s", alone.body)
+	}
+	if first, _ := output[0].(map[string]any); first["role"] != "user" || first["content"] != "How are you?" {
+		t.Errorf("%s", alone.body)
+	}
+	sealed := summaryOf(output[1])
+
+	whole := g.post("/v1/responses", `{"model":"team/talk",`+tools+`,"text":{"format":{"type":"json_object"}},"tool_choice":"auto","input":[`+user+`,`+said+`,{"type":"compaction_trigger"}]}`)
+	checkAsked()
+	if output, _ = whole.ok(t).json(t)["output"].([]any); len(output) != 1 || whole.header.Get("Cadenza-Ignored") != "text.format, tool_choice" {
+		t.Fatalf("%v %s", whole.header, whole.body)
+	}
+	summaryOf(output[0])
+
+	stream := g.post("/v1/responses", `{"model":"team/talk","stream":true,`+tools+`,"input":[`+user+`,`+said+`,{"type":"compaction_trigger"}]}`)
+	if n := strings.Count(string(stream.body), "event: response.output_item.done"); stream.status != http.StatusOK || n != 1 || strings.Contains(string(stream.body), "how") || !strings.Contains(string(stream.body), `"output":[{"id":"cmp_`) {
+		t.Errorf("%d, %d items: %s", stream.status, n, stream.body)
+	}
+
+	for _, kind := range []string{"compaction", "compaction_summary"} {
+		next := g.post("/v1/responses", `{"model":"team/talk","input":[{"type":"`+kind+`","encrypted_content":"`+sealed+`"},`+user+`]}`)
+		if got, _ := s.last(); next.status != http.StatusOK || !strings.Contains(got, `{"role":"user","content":"The conversation before this was summarized:\n\nThey asked \"how\"."}`) || next.header.Get("Cadenza-Ignored") != "" {
+			t.Errorf("%d %s\nthe provider got %s", next.status, next.body, got)
+		}
+	}
+	for input, param := range map[string]string{
+		`[{"type":"compaction","encrypted_content":"gAAAA"}]`:                             "input[0].encrypted_content",
+		`[` + user + `,{"type":"compaction","encrypted_content":"` + sealed[:40] + `A"}]`: "input[1].encrypted_content",
+		`[{"type":"compaction"}]`:                      "input[0].encrypted_content",
+		`[{"type":"compaction_trigger"},` + user + `]`: "input[0]",
+	} {
+		checkError(t, g.post("/v1/responses", `{"model":"team/talk","input":`+input+`}`), "invalid_request", param)
+	}
+	checkError(t, g.post("/v1/responses/compact", `{"model":"team/talk","stream":true,"input":"Hi"}`), "invalid_request", "stream")
+
+	// A model without a summary: the agent keeps its conversation.
+	s.content = ""
+	checkError(t, g.post("/v1/responses/compact", `{"model":"team/talk","input":"Hi"}`), "upstream_invalid_response", "")
+	if a := g.post("/v1/responses", `{"model":"team/talk","stream":true,"input":[`+user+`,{"type":"compaction_trigger"}]}`); strings.Contains(string(a.body), "response.completed") || !strings.Contains(string(a.body), "response.failed") {
+		t.Errorf("%s", a.body)
+	}
+}

@@ -136,8 +136,13 @@ func (r *Request) SettleChoice() {
 		return
 	}
 	p.ToolChoice = nil
-	r.Call.Given = slices.DeleteFunc(r.Call.Given, func(g dialect.Given) bool { return g.Name == "tool_choice" })
+	r.TakeBack("tool_choice")
 	r.Ignore("tool_choice")
+}
+
+// TakeBack undoes Given.
+func (r *Request) TakeBack(name string) {
+	r.Call.Given = slices.DeleteFunc(r.Call.Given, func(g dialect.Given) bool { return g.Name == name })
 }
 
 // ToolChoice reads the member tool_choice: a word, or a tool as Tools reads it.

@@ -119,6 +119,13 @@ func (p *parser) item(index int, at *openai.Path, o *fastjson.Object) *wire.Erro
 		return at.Member("id").Wrong("names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
 	case name == additionalTools:
 		return p.only(at, o, itemMembers, "role", "tools")
+	case name == compactionItem, name == olderCompaction:
+		return p.summary(index, at, o)
+	case name == compactionTrigger:
+		if p.compacts = index == len(p.Body.Get("input").GetArray())-1; !p.compacts {
+			return at.Wrong("is a compaction_trigger, but must be the last item.")
+		}
+		return p.only(at, o, itemMembers)
 	case isHostedItem(name):
 		p.Call.IgnoreHosted(at.String())
 		return nil

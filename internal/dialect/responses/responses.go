@@ -24,6 +24,11 @@ func (responses) AppendError(dst []byte, e *wire.Error) []byte { return e.Append
 
 // Parse reads the body of a request for an endpoint's answer.
 func (responses) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error) {
+	return parseBody(r, false)
+}
+
+// parseBody reads a request. alone has it answered by a summary alone.
+func parseBody(r *wire.Request, alone bool) (*dialect.Call, dialect.Writer, *wire.Error) {
 	body, err := r.Object()
 	if err != nil {
 		return nil, nil, err
@@ -36,10 +41,24 @@ func (responses) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Er
 	if err := members.ReadBody(&p, p.Call, body); err != nil {
 		return nil, nil, err
 	}
+	if alone {
+		if p.Call.Stream {
+			return nil, nil, dialect.Wrong("stream", "must be false: a summary comes whole.")
+		}
+		p.compacts = true
+	}
 	p.finish()
 	of.writer.callables = p.callables
 	of.writer.rest = appendEcho(make([]byte, 0, 768), body, p.Call)
-	return &of.call, &of.writer, nil
+	if !p.compacts {
+		return &of.call, &of.writer, nil
+	}
+	w := &summaryWriter{writer: of.writer, alone: alone}
+	if alone {
+		w.rest = append(w.rest[:0], '}')
+		w.keepUsers(body.Get("input"))
+	}
+	return &of.call, w, nil
 }
 
 // parser reads one request.
@@ -51,6 +70,7 @@ type parser struct {
 	alternatives *int64 // top_logprobs
 	toolsRead    bool
 	callables    []callable
+	compacts     bool // a summary is asked for
 }
 
 // finish adds the parameters that depend on several members.
@@ -66,6 +86,9 @@ func (p *parser) finish() {
 		p.Ignore("top_logprobs")
 	}
 	p.nameChoice()
+	if p.compacts {
+		p.askForSummary()
+	}
 	p.SettleChoice()
 	p.addTurns()
 }
@@ -161,6 +184,9 @@ func (p *parser) addTurns() {
 		t.list = slices.Insert(t.list, 0, providers.Message{Role: "system", Content: p.instructed})
 		t.items = slices.Insert(t.items, 0, instructed)
 		t.shifted = true
+		for i := range p.Call.Summaries {
+			p.Call.Summaries[i]++
+		}
 	}
 	if len(t.list) == 0 {
 		return

@@ -47,6 +47,7 @@ const (
 	refusal // a message that refuses
 	call
 	customCall // of a tool that takes a text
+	compacted  // a sealed summary
 )
 
 // The states of a response, and of its items.
@@ -546,6 +547,8 @@ func appendItemStart(dst []byte, a *dialect.Answer, k kind, index int) []byte {
 		return append(dst, `","type":"function_call"`...)
 	case customCall:
 		return append(dst, `","type":"custom_tool_call"`...)
+	case compacted:
+		return append(dst, `","type":"compaction"`...)
 	}
 	return append(dst, `","type":"message"`...)
 }
@@ -559,6 +562,8 @@ func appendItemID(dst []byte, a *dialect.Answer, k kind, index int) []byte {
 		dst = append(dst, "fc_"...)
 	case customCall:
 		dst = append(dst, "ctc_"...)
+	case compacted:
+		dst = append(dst, "cmp_"...)
 	default:
 		dst = append(dst, "msg_"...)
 	}
