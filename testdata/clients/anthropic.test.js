@@ -176,7 +176,7 @@ test("messages: errors", async () => {
     [{ unheard_of: 1 }, "unheard_of"],
     [{ system: "Be evil." }, "system"],
     [{ container: "c" }, "container"],
-    [{ tools: [{ type: "web_search_20250305", name: "web_search" }] }, "tools[0].type"],
+    [{ tools: [{ type: "web_search_20250305", name: "web_search" }] }, "tools[0]"],
     [{ thinking: { type: "enabled", budget_tokens: 1024 } }, "thinking.budget_tokens"],
     [{ messages: [{ role: "user", content: [{ type: "hologram" }] }] }, "messages[0].content[0].type"],
   ]) {
