@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 99_460
+	maxProduct = 99_560
 	maxTests   = 108_290
 )
 
@@ -104,13 +104,13 @@ var maxLines = map[string]int{
 	"internal/buffers":             160,
 	"internal/command":             5760,
 	"internal/configpath":          40,
-	"internal/definition":          8040,
+	"internal/definition":          8050,
 	"internal/dialect":             540,
 	"internal/dialect/chat":        400,
 	"internal/dialect/dialecttest": 270,
 	"internal/dialect/messages":    1565,
 	"internal/dialect/native":      200,
-	"internal/dialect/openai":      1660,
+	"internal/dialect/openai":      1700,
 	"internal/dialect/responses":   2200,
 	"internal/document":            2060,
 	"internal/document/format":     300,
@@ -139,15 +139,15 @@ var maxLines = map[string]int{
 	"internal/store/sqlite":        8900,
 	"internal/visible":             160,
 	"internal/wire":                2360,
-	"providers":                    1115,
+	"providers":                    1130,
 	"providers/anthropic":          900,
 	"providers/azure":              140,
 	"providers/bedrock":            1350,
 	"providers/canned":             460,
 	"providers/canned/script":      900,
-	"providers/gemini":             1750,
+	"providers/gemini":             1760,
 	"providers/httpmodule":         320,
-	"providers/openai":             2870,
+	"providers/openai":             2900,
 	"providers/providertest":       3335,
 	"providers/upstream":           3730,
 	"rules":                        10800,

@@ -37,6 +37,13 @@ type Caller struct {
 	// caches by itself needs no marks; any other one that does not take them leaves out
 	// cache_control.
 	Marks bool
+	// CacheKey and CacheRetention are OpenAI's prompt_cache_key, by which similar requests
+	// find one another's cache, and prompt_cache_retention.
+	CacheKey, CacheRetention string
+	// User is the caller's own user, as OpenAI's safety_identifier.
+	User string
+	// Tier is the class of service: auto, default, flex or priority.
+	Tier string
 }
 
 // FromCaller returns what the parameters have of a caller alone; zero if that is nothing.

@@ -13,6 +13,7 @@ import (
 // may be called. It is an *Error with the given name of the provider, after which
 // the next target is tried.
 func (p *Parameters) Lacking(provider string, has ...string) (leftOut []string, err error) {
+	caller := p.FromCaller()
 	noTools := p.ToolChoice != nil && p.ToolChoice.Mode == ToolsNone
 	for _, parameter := range [...]struct {
 		name          string
@@ -29,7 +30,10 @@ func (p *Parameters) Lacking(provider string, has ...string) (leftOut []string, 
 		{"thinking", p.Thinking != nil, false},
 		{"parallel_tool_calls", p.ParallelToolCalls != nil && len(p.Tools) > 0, false},
 		{"logprobs", p.Logprobs != nil, false},
-		{"cache_control", p.FromCaller().Marks, false},
+		{"cache_control", caller.Marks, false},
+		{"prompt_cache_key", caller.CacheKey != "", false},
+		{"prompt_cache_retention", caller.CacheRetention != "", false},
+		{"service_tier", caller.Tier != "", false},
 		{"stop", len(p.Stop) > 0, true},
 		{"response_format", p.ResponseFormat != nil && p.ResponseFormat.Type != FormatText, true},
 		{"tools", len(p.Tools) > 0, !noTools},

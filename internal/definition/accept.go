@@ -85,6 +85,7 @@ var acceptables = []acceptable{
 	{name: "logprobs", hi: 20, whole: true, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.Logprobs) }},
 	{name: reasoningEffort, other: "reasoningEffort", words: efforts, word: func(p *providers.Parameters) string { return p.ReasoningEffort }},
 	{name: "response_format", other: "responseFormat", words: []string{providers.FormatText, providers.FormatJSON, providers.FormatSchema}, word: formatOf},
+	{name: "service_tier", other: "serviceTier", words: []string{"auto", "default", "flex", "priority"}, word: func(p *providers.Parameters) string { return p.FromCaller().Tier }},
 	{name: "stop"},
 	{name: "parallel_tool_calls", other: "parallelToolCalls"},
 }
@@ -139,6 +140,9 @@ func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 		}
 		return "" // each API has a limit of their number
 	}
+	if name == "prompt_cache_key" || name == "prompt_cache_retention" {
+		return "" // they change neither the answer nor its price
+	}
 	if name == "thinking" {
 		if c, ok := a.parameters[reasoningEffort]; ok {
 			return c.checkWord(p.Thinking.Effort())
@@ -156,8 +160,14 @@ func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 }
 
 // Optional reports whether a parameter that the endpoint does not accept may be left out,
-// as agents send it to every endpoint: that the model thinks, without saying how much.
-func (a *Accept) Optional(name string) bool {
+// as agents send it to every endpoint: that the model thinks, without saying how much, and
+// a class of service that is the usual one.
+func (a *Accept) Optional(name string, p *providers.Parameters) bool {
+	if name == "service_tier" {
+		_, accepts := a.parameters[name]
+		tier := p.FromCaller().Tier
+		return !accepts && (tier == "auto" || tier == "default")
+	}
 	_, accepts := a.parameters[reasoningEffort]
 	return name == "thinking" && !accepts
 }

@@ -106,7 +106,7 @@ func TestAcceptMistakes(t *testing.T) {
 		"{ parameters: true }":                      `e.yaml:1:23: parameters must be a list such as [temperature, { max_tokens: ..800 }], this is "true"`,
 		"{ parameters: [[seed]] }":                  "e.yaml:1:24: a parameter must be a name, or a mapping such as { max_tokens: ..800 }, this is a list",
 		"{ parameters: [max_token] }":               `e.yaml:1:24: "max_token" is no parameter that callers can set: did you mean "max_tokens"?`,
-		"{ parameters: [user] }":                    `e.yaml:1:24: "user" is no parameter that callers can set (known: temperature, max_tokens, top_p, top_k, frequency_penalty, presence_penalty, seed, logprobs, reasoning_effort, response_format, stop, parallel_tool_calls)`,
+		"{ parameters: [user] }":                    `e.yaml:1:24: "user" is no parameter that callers can set (known: temperature, max_tokens, top_p, top_k, frequency_penalty, presence_penalty, seed, logprobs, reasoning_effort, response_format, service_tier, stop, parallel_tool_calls)`,
 		"{ parameters: [tools] }":                   `e.yaml:1:24: "tools" is no parameter that callers can set: write tools: true beside parameters, which accepts both`,
 		"{ parameters: [messages] }":                `e.yaml:1:24: "messages" is no parameter that callers can set: write history: true beside parameters`,
 		"{ parameters: [model] }":                   `e.yaml:1:24: "model" is no parameter that callers can set: only definitions say it`,

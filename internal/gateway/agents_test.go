@@ -55,7 +55,7 @@ func agents(t *testing.T, accept string) (g *gateway, sent func() (http.Header, 
 	files := map[string]string{
 		"definitions/prompts/agent.yaml": agentPrompt, "definitions/endpoints/agent.yaml": "prompt: agent\naccept: { history: true, variants: true" + accept + " }\n",
 	}
-	g = startGateway(t, files, withProvider("claude", providers.Provider(claude)), withProvider("fake", openaiProvider(server.URL, openai.Quirks{NoTopK: true})))
+	g = startGateway(t, files, withProvider("claude", providers.Provider(claude)), withProvider("fake", openaiProvider(server.URL, openai.Quirks{NoTopK: true, CacheKey: true, Official: true})))
 	return g, func() (http.Header, string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -155,5 +155,33 @@ func TestCacheMarksReachTheModel(t *testing.T) {
 	a = g.post("/v1/messages", `{"model":"agent","`+mark[1:]+`,"messages":[`+user+`]}`)
 	if _, got := sent(); a.status != http.StatusOK || !strings.Contains(got, `"content":[{"type":"text","text":"How are you?",`+mark+`}]`) || a.header.Get("Cadenza-Ignored") != "" {
 		t.Errorf("%d %v\nsent %s", a.status, a.header, got)
+	}
+}
+
+// TestCallersMembersOfOneProvider checks that members which only some providers have go to
+// those, and are named with others, and that a class of service needs the endpoint's word.
+func TestCallersMembersOfOneProvider(t *testing.T) {
+	t.Parallel()
+	const members = `"prompt_cache_key":"k","prompt_cache_retention":"24h","safety_identifier":"u"`
+	for accept, tests := range map[string][][4]string{
+		"": {
+			{"gpt", members + `,"service_tier":"auto"`, `"prompt_cache_key":"k","safety_identifier":"u","prompt_cache_retention":"24h"}`, "service_tier"},
+			{"sonnet", members + `,"service_tier":"default"`, `"model":"claude-sonnet-4-6"}`, "service_tier, prompt_cache_key, prompt_cache_retention"},
+		},
+		`, parameters: { service_tier: [auto, default, flex] }`: {
+			{"gpt", `"service_tier":"flex"`, `"service_tier":"flex"}`, ""},
+			{"sonnet", `"service_tier":"default"`, `"service_tier":"standard_only"}`, ""},
+			{"sonnet", `"service_tier":"flex"`, `"model":"claude-sonnet-4-6"}`, "service_tier"},
+		},
+	} {
+		g, sent := agents(t, accept)
+		for _, test := range tests {
+			a := g.post("/v1/chat/completions", `{"model":"agent@`+test[0]+`",`+test[1]+`,"messages":[`+user+`]}`)
+			if _, body := sent(); a.status != http.StatusOK || !strings.HasSuffix(body, test[2]) || a.header.Get("Cadenza-Ignored") != test[3] {
+				t.Errorf("%s %s: %d %v %s\nsent %s\nwant %s", test[0], test[1], a.status, a.header, a.body, body, test[2])
+			}
+		}
+		a := g.post("/v1/chat/completions", `{"model":"agent","service_tier":"priority","messages":[`+user+`]}`)
+		checkError(t, a, "invalid_request", "service_tier")
 	}
 }

@@ -56,7 +56,10 @@ func (in *incoming) checkBrought(endpoint *definition.Endpoint, request *dialect
 		switch problem := accept.Check(given.Name, &request.Parameters); {
 		case problem == "":
 			kept = append(kept, given)
-		case accept.Optional(given.Name):
+		case accept.Optional(given.Name, &request.Parameters):
+			if given.Name == "service_tier" {
+				request.Parameters.Caller.Tier = ""
+			}
 			request.Ignore(given.Param)
 		default:
 			return notAccepted(given.Param, problem)
@@ -84,7 +87,7 @@ func (to *route) bodyLimit(w *Workspace) int64 {
 // merged returns copies of the targets in which the caller's parameters replace the
 // target's, and the caller's tools follow the target's.
 func merged(targets []invoke.Target, request *dialect.Call) ([]invoke.Target, *wire.Error) {
-	if len(request.Given) == 0 && len(request.Marks) == 0 {
+	if len(request.Given) == 0 && len(request.Marks) == 0 && request.Parameters.Caller == nil {
 		return targets, nil
 	}
 	dropMarks(targets, request)
@@ -97,7 +100,9 @@ func merged(targets []invoke.Target, request *dialect.Call) ([]invoke.Target, *w
 	for i := range targets {
 		t := &targets[i]
 		t.Prepared = nil
-		t.Parameters.Caller = caller
+		if t.Parameters.Caller = caller; caller != nil && t.Bounds.Tier == "" {
+			t.Bounds.Tier = caller.Tier // extra wins
+		}
 		for _, given := range request.Given {
 			if given.Name == "tools" || given.Name == "response_format" {
 				t.Bounds.Beside = 0 // it counts the definition's tools and schema alone
@@ -202,6 +207,7 @@ func setParameter(to, from *providers.Parameters, name string) {
 		to.ParallelToolCalls = from.ParallelToolCalls
 	case "logprobs":
 		to.Logprobs = from.Logprobs
+	case "prompt_cache_key", "prompt_cache_retention", "service_tier": // in Caller
 	default:
 		panic("a parameter without a place: " + name)
 	}

@@ -42,7 +42,7 @@ var notAsked = map[string]string{
 
 // sameAnswers are the ends of the paths of members that change how a provider works, and
 // not what it answers: calls that differ in them share answers.
-var sameAnswers = regexp.MustCompile(`\.(Cache|Marks)$`)
+var sameAnswers = regexp.MustCompile(`\.(Cache|Caller\.\w+)$`)
 
 // TestQuestionOfEachMember changes each member of the messages and of a caller's call,
 // one at a time, and expects another question each time. It finds the members by

@@ -25,10 +25,17 @@ func (c *Client) sampling(members map[string]any, p *providers.Parameters, sampl
 			upstream.Set(members, name, p.TopK)
 		}
 	}
+	if word := tiers[p.FromCaller().Tier]; word != "" {
+		members["service_tier"] = word
+		samples = append(samples, "service_tier")
+	}
 	has := append(samples, "max_tokens", "stop", "reasoning_effort", "thinking", "response_format", "tools", "parallel_tool_calls", "cache_control")
 	leftOut, _ = p.Lacking(c.Name, has...) // no other parameter must not be left out
 	return leftOut
 }
+
+// tiers are the API's words for classes of service. It has no others.
+var tiers = map[string]string{"auto": "auto", "default": "standard_only"}
 
 // textFormat is the form of an answer's text.
 type textFormat struct {

@@ -41,6 +41,9 @@ func (c *Client) form(req *providers.Request) (*upstream.Form, error) {
 	for name, value := range req.Extra {
 		members[name] = value
 	}
+	if _, own := req.Extra["service_tier"]; own && req.Parameters.FromCaller().Tier != "" {
+		leftOut = append(leftOut, "service_tier")
+	}
 	// How the answer arrives is the caller's choice, not the definition's.
 	delete(members, "stream")
 	return c.NewForm(members, leftOut)

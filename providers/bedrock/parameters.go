@@ -41,6 +41,11 @@ func (c *Client) sampling(members map[string]any, req *providers.Request) (leftO
 	if p.MaxTokens != nil || p.Temperature != nil || p.TopP != nil || len(p.Stop) > 0 {
 		members["inferenceConfig"] = inference{p.MaxTokens, p.Temperature, p.TopP, p.Stop}
 	}
+	_, own := req.Extra["serviceTier"]
+	if tier := req.Parameters.FromCaller().Tier; !own && (tier == "default" || tier == "flex" || tier == "priority") {
+		members["serviceTier"] = map[string]string{"type": tier}
+		has = append(has, "service_tier")
+	}
 	// Any other parameter may always be left out.
 	if caches(req.Model) != cachesNone {
 		has = append(has, "cache_control")

@@ -64,8 +64,9 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 		s.pace = *all.Pace
 	}
 	s.result = providers.Result{Model: req.Model}
-	if req.Parameters.FromCaller().Marks {
-		s.result.LeftOut = []string{"cache_control"} // nothing is cached
+	if req.Parameters.Caller != nil {
+		alone := providers.Parameters{Caller: req.Parameters.Caller}
+		s.result.LeftOut, _ = alone.Lacking("canned") // none of them must not be left out
 	}
 	if req.Model == "" {
 		s.result.Model = name

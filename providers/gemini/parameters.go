@@ -43,6 +43,11 @@ func (c *Client) generation(req *providers.Request) (members map[string]any, lef
 			leftOut = append(leftOut, "thinking")
 		}
 	}
+	if p.Caller != nil {
+		alone := providers.Parameters{Caller: p.Caller}
+		lacking, _ := alone.Lacking(c.Name, "cache_control") // none of them must not be left out
+		leftOut = append(leftOut, lacking...)
+	}
 	if p.FromCaller().Marks && !strings.HasPrefix(nameOf(req.Model), "gemini-2.5-") && generationOf(req.Model) < 3 {
 		leftOut = append(leftOut, "cache_control") // later models cache by themselves
 	}

@@ -87,7 +87,7 @@ func New(config Config) (*Client, error) {
 	if config.Upstream.BaseURL.Hostname() == officialHost {
 		config.Quirks.MaxCompletionTokens = config.Quirks.MaxCompletionTokens || officialQuirks.MaxCompletionTokens
 		config.Quirks.NoTopK = config.Quirks.NoTopK || officialQuirks.NoTopK
-		config.Quirks.Caches = true
+		config.Quirks.Caches, config.Quirks.CacheKey, config.Quirks.Official = true, true, true
 		config.Quirks.NoEffort, config.Quirks.ModelEfforts = officialQuirks.NoEffort, officialQuirks.ModelEfforts
 		config.Quirks.Responses = officialQuirks.Responses
 	}

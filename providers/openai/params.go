@@ -31,6 +31,9 @@ func (c *Client) params(req *providers.Request) (p openai.ChatCompletionNewParam
 		leftOut = append(leftOut, "tools")
 	}
 	leftOut = append(leftOut, c.rest(&p, &req.Parameters)...)
+	if req.Parameters.Caller != nil {
+		leftOut = append(leftOut, c.caller(&p, req)...)
+	}
 	if req.Stream && !c.quirks.NoStreamOptions {
 		p.StreamOptions.IncludeUsage = openai.Bool(true)
 	}
@@ -122,9 +125,6 @@ func (c *Client) rest(p *openai.ChatCompletionNewParams, in *providers.Parameter
 			p.ParallelToolCalls = openai.Bool(*v)
 		}
 	}
-	if in.FromCaller().Marks && !c.quirks.Caches {
-		leftOut = append(leftOut, "cache_control")
-	}
 	if v := in.Logprobs; v != nil {
 		if c.quirks.NoLogprobs {
 			return append(leftOut, "logprobs")
@@ -133,6 +133,32 @@ func (c *Client) rest(p *openai.ChatCompletionNewParams, in *providers.Parameter
 			p.TopLogprobs = openai.Int(*v)
 		}
 	}
+	return leftOut
+}
+
+// caller sets what callers bring that only some services have.
+func (c *Client) caller(p *openai.ChatCompletionNewParams, req *providers.Request) (leftOut []string) {
+	in, has := req.Parameters.Caller, []string{}
+	if c.quirks.Caches {
+		has = append(has, "cache_control")
+	}
+	if c.quirks.CacheKey && in.CacheKey != "" {
+		p.PromptCacheKey = openai.String(in.CacheKey)
+		has = append(has, "prompt_cache_key")
+	}
+	if c.quirks.Official {
+		p.PromptCacheRetention = openai.ChatCompletionNewParamsPromptCacheRetention(in.CacheRetention)
+		if in.User != "" {
+			p.SafetyIdentifier = openai.String(in.User)
+		}
+		has = append(has, "prompt_cache_retention")
+		if _, own := req.Extra["service_tier"]; !own {
+			p.ServiceTier = openai.ChatCompletionNewParamsServiceTier(in.Tier)
+			has = append(has, "service_tier")
+		}
+	}
+	alone := providers.Parameters{Caller: in}
+	leftOut, _ = alone.Lacking(c.Name, has...) // none of them must not be left out
 	return leftOut
 }
 

@@ -52,6 +52,9 @@ type Quirks struct {
 	ShortIDs bool
 	// Caches means that the service caches prompts by itself, without marks.
 	Caches bool
+	// CacheKey sends prompt_cache_key, Official also prompt_cache_retention,
+	// safety_identifier and service_tier: other services have none.
+	CacheKey, Official bool
 	// NoParallelToolCalls and NoLogprobs leave out the parameters of these names.
 	NoParallelToolCalls, NoLogprobs bool
 	// Responses means that the models are OpenAI's: those that need the Responses API are
@@ -74,7 +77,7 @@ type Service struct {
 
 // officialQuirks are the quirks of OpenAI itself: its newer models reject
 // max_tokens, its older ones reasoning_effort, and none has top_k.
-var officialQuirks = Quirks{MaxCompletionTokens: true, NoTopK: true, NoEffort: older, ModelEfforts: officialEfforts, Responses: true, Caches: true}
+var officialQuirks = Quirks{MaxCompletionTokens: true, NoTopK: true, NoEffort: older, ModelEfforts: officialEfforts, Responses: true, Caches: true, CacheKey: true, Official: true}
 
 // older matches OpenAI's models that do not reason, tuned ones included.
 var older = regexp.MustCompile(`^(?:ft:)?(?:gpt-3\.5|gpt-4|gpt-5-chat|chatgpt-4|o1-mini|o1-preview)`)

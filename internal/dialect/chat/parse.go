@@ -67,14 +67,6 @@ func (p *parser) store(v *fastjson.Value) *wire.Error {
 	return err
 }
 
-func (p *parser) serviceTier(v *fastjson.Value) *wire.Error {
-	if tier := openai.Text(v); tier != "auto" && tier != "default" {
-		return dialect.Wrong("service_tier", "must be auto or default. Have the endpoint's definition set any other in extra.")
-	}
-	p.Ignore("service_tier")
-	return nil
-}
-
 func (p *parser) streamOptions(v *fastjson.Value) *wire.Error {
 	options, err := openai.Object(openai.At("stream_options"), v)
 	if err != nil {

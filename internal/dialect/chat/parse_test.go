@@ -43,10 +43,10 @@ func TestParse(t *testing.T) {
 	if p := c.Parameters; *p.MaxTokens != 9 || *p.Temperature != 0.5 || p.Tools[0].Name != "f" || p.ToolChoice.Mode != providers.ToolsRequired {
 		t.Errorf("%+v", p)
 	}
-	if diff := cmp.Diff([]dialect.Given{{Name: "max_tokens", Param: "max_completion_tokens"}, {Name: "temperature", Param: "temperature"}, {Name: "tools", Param: "tools"}, {Name: "tool_choice", Param: "tool_choice"}}, c.Given); diff != "" {
+	if diff := cmp.Diff([]dialect.Given{{Name: "max_tokens", Param: "max_completion_tokens"}, {Name: "temperature", Param: "temperature"}, {Name: "service_tier", Param: "service_tier"}, {Name: "prompt_cache_key", Param: "prompt_cache_key"}, {Name: "tools", Param: "tools"}, {Name: "tool_choice", Param: "tool_choice"}}, c.Given); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"stream_options.include_obfuscation", "messages[0].name", "user", "service_tier", "prompt_cache_key"}, c.Ignored); diff != "" {
+	if diff := cmp.Diff([]string{"stream_options.include_obfuscation", "messages[0].name", "user"}, c.Ignored); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -76,7 +76,7 @@ func TestRefused(t *testing.T) {
 		`{"model":"a","stream_options":{"include_usage":1}}`:        `stream_options.include_usage: "stream_options.include_usage" must be true or false, not a number.`,
 		`{"model":"a","stream_options":{"more":1}}`:                 `stream_options.more: "stream_options.more" is not known. Leave it out.`,
 		`{"model":"a","modalities":["text","audio"]}`:               `modalities: "modalities" must be ["text"]: answers are text.`,
-		`{"model":"a","service_tier":"priority"}`:                   `service_tier: "service_tier" must be auto or default. Have the endpoint's definition set any other in extra.`,
+		`{"model":"a","service_tier":"scale"}`:                      `service_tier: "service_tier" must be auto, default, flex, priority.`,
 		`{"model":"a","functions":[]}`:                              `functions: "functions" is not accepted: OpenAI has replaced it. Send tools.`,
 		`{"model":"a","logit_bias":{"1":1}}`:                        `logit_bias: "logit_bias" is not accepted: tokens differ from model to model, and the endpoint picks the model. Have the definition set it in extra.`,
 		`{"model":"a","provider":{"order":[]}}`:                     `provider: "provider" is not known. Leave it out.`,
@@ -242,12 +242,12 @@ func FuzzParse(f *testing.F) {
 // released.
 func TestPathsOutliveTheRequest(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"model":"a","messages":[],"user":7}`:               "user",
-		`{"model":"a","messages":[],"temperature":9}`:        "temperature",
-		`{"model":"a","messages":[],"temperature":1}`:        "temperature",
-		`{"model":"a","messages":[],"max_tokens":1}`:         "max_tokens",
-		`{"model":"a","messages":[],"unknown_member":1}`:     "unknown_member",
-		`{"model":"a","messages":[],"prompt_cache_key":"k"}`: "prompt_cache_key",
+		`{"model":"a","messages":[],"user":7}`:                  "user",
+		`{"model":"a","messages":[],"temperature":9}`:           "temperature",
+		`{"model":"a","messages":[],"temperature":1}`:           "temperature",
+		`{"model":"a","messages":[],"max_tokens":1}`:            "max_tokens",
+		`{"model":"a","messages":[],"unknown_member":1}`:        "unknown_member",
+		`{"model":"a","messages":[],"prompt_cache_options":{}}`: "prompt_cache_options",
 	} {
 		r := dialecttest.Request(t, body)
 		c, _, err := Dialect.Parse(r)

@@ -190,14 +190,10 @@ func format(path string) func(p *parser, v *fastjson.Value) *wire.Error {
 	}
 }
 
-// serviceTier reads the class of service, which the definition sets.
-func (p *parser) serviceTier(v *fastjson.Value) *wire.Error {
-	if tier := openai.Text(v); tier != "auto" && tier != "standard_only" {
-		return dialect.Wrong("service_tier", "must be \"auto\" or \"standard_only\".")
-	}
-	p.Ignore("service_tier")
-	return nil
-}
+// tiers are the API's classes of service, in OpenAI's words.
+var tiers = map[string]string{"auto": "auto", "standard_only": "default"}
+
+func (p *parser) serviceTier(v *fastjson.Value) *wire.Error { return p.ServiceTier(v, tiers) }
 
 // contextManagement reads which parts of a conversation the API shall clear. Agents ask
 // for all thoughts to be kept, which the gateway does in any case.

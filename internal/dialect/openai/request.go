@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -97,8 +98,58 @@ func (r *Request) UserMember(path string, v *fastjson.Value) *wire.Error {
 		return dialect.Wrong(path, "has %d bytes, but may have %d.", len(user), maxUser)
 	}
 	r.Call.User, r.Call.UserParam = user, path
+	if path == "safety_identifier" {
+		r.Caller().User = user
+	}
 	return nil
 }
+
+// Caller returns what the caller brings that only some providers have.
+func (r *Request) Caller() *providers.Caller {
+	if r.Call.Parameters.Caller == nil {
+		r.Call.Parameters.Caller = new(providers.Caller)
+	}
+	return r.Call.Parameters.Caller
+}
+
+// CacheKey reads the member prompt_cache_key.
+func (r *Request) CacheKey(v *fastjson.Value) (err *wire.Error) {
+	r.Caller().CacheKey, err = r.short("prompt_cache_key", v)
+	return err
+}
+
+// CacheRetention reads the member prompt_cache_retention.
+func (r *Request) CacheRetention(v *fastjson.Value) (err *wire.Error) {
+	r.Caller().CacheRetention, err = r.short("prompt_cache_retention", v)
+	return err
+}
+
+// short reads a text as long as that of a user, which goes to providers as it is.
+func (r *Request) short(name string, v *fastjson.Value) (string, *wire.Error) {
+	text, err := Filled(At(name), v)
+	if err == nil && len(text) > maxUser {
+		err = dialect.Wrong(name, "has %d bytes, but may have %d.", len(text), maxUser)
+	}
+	r.Given(name, name)
+	return text, err
+}
+
+// ServiceTier reads the member service_tier, one of words. The words are constants, so that
+// they do not keep the request.
+func (r *Request) ServiceTier(v *fastjson.Value, words map[string]string) *wire.Error {
+	word, ok := words[Text(v)]
+	if !ok {
+		return dialect.Wrong("service_tier", "must be %s.", strings.Join(slices.Sorted(maps.Keys(words)), ", "))
+	}
+	r.Caller().Tier = word
+	r.Given("service_tier", "service_tier")
+	return nil
+}
+
+// Tier reads the member service_tier of OpenAI's API.
+func (r *Request) Tier(v *fastjson.Value) *wire.Error { return r.ServiceTier(v, tiers) }
+
+var tiers = map[string]string{"auto": "auto", "default": "default", "flex": "flex", "priority": "priority"}
 
 // Messages reads the member messages.
 func (r *Request) Messages(v *fastjson.Value) (err *wire.Error) {

@@ -188,10 +188,10 @@ func TestParameters(t *testing.T) {
 		given = append(given, g.Name+"="+g.Param)
 	}
 	if diff := cmp.Diff("max_tokens=max_output_tokens temperature=temperature top_p=top_p parallel_tool_calls=parallel_tool_calls seed=seed "+
-		"reasoning_effort=reasoning.effort thinking=reasoning.summary response_format=text.format tools=tools tool_choice=tool_choice logprobs=include[1]", strings.Join(given, " ")); diff != "" {
+		"reasoning_effort=reasoning.effort thinking=reasoning.summary response_format=text.format tools=tools tool_choice=tool_choice service_tier=service_tier prompt_cache_key=prompt_cache_key logprobs=include[1]", strings.Join(given, " ")); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff("user reasoning.context text.verbosity include[2] service_tier prompt_cache_key max_tool_calls stream_options.include_obfuscation", strings.Join(call.Ignored, " ")); diff != "" {
+	if diff := cmp.Diff("user reasoning.context text.verbosity include[2] max_tool_calls stream_options.include_obfuscation", strings.Join(call.Ignored, " ")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -244,7 +244,7 @@ func TestMembersAreRefused(t *testing.T) {
 		`{"model":"m","max_output_tokens":0}`:                                                              `max_output_tokens must be a whole number`,
 		`{"model":"m","top_logprobs":21}`:                                                                  `top_logprobs must be a whole number`,
 		`{"model":"m","temperature":"a"}`:                                                                  `temperature must be a number`,
-		`{"model":"m","service_tier":"flex"}`:                                                              `service_tier must be`,
+		`{"model":"m","service_tier":"fast"}`:                                                              `service_tier must be`,
 		`{"model":"m","include":["x"]}`:                                                                    `include[0] must be one of`,
 		`{"model":"m","include":"x"}`:                                                                      `include must be an array`,
 		`{"model":"m","user":1}`:                                                                           `user must be a string`,

@@ -140,15 +140,6 @@ func (p *parser) verbosity(v *fastjson.Value) *wire.Error {
 	return nil
 }
 
-// serviceTier reads the class of service, which the definition sets.
-func (p *parser) serviceTier(v *fastjson.Value) *wire.Error {
-	if tier := openai.Text(v); tier != "auto" && tier != "default" {
-		return dialect.Wrong("service_tier", "must be \"auto\" or \"default\". Have the endpoint's definition set any other in extra.")
-	}
-	p.Ignore("service_tier")
-	return nil
-}
-
 func (p *parser) topLogprobs(v *fastjson.Value) (err *wire.Error) {
 	const most = 20
 	p.alternatives, err = openai.Whole(openai.At("top_logprobs"), v, 0, most)
