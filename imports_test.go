@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 99_560
+	maxProduct = 99_660
 	maxTests   = 108_300
 )
 
@@ -104,17 +104,17 @@ var maxLines = map[string]int{
 	"internal/buffers":             160,
 	"internal/command":             5760,
 	"internal/configpath":          40,
-	"internal/definition":          8050,
+	"internal/definition":          8090,
 	"internal/dialect":             540,
 	"internal/dialect/chat":        400,
 	"internal/dialect/dialecttest": 270,
-	"internal/dialect/messages":    1565,
+	"internal/dialect/messages":    1570,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1700,
 	"internal/dialect/responses":   2200,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             10820,
+	"internal/gateway":             10840,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
@@ -149,7 +149,7 @@ var maxLines = map[string]int{
 	"providers/httpmodule":         320,
 	"providers/openai":             2900,
 	"providers/providertest":       3335,
-	"providers/upstream":           3730,
+	"providers/upstream":           3740,
 	"rules":                        10800,
 	"secret":                       380,
 	"sinks":                        700,

@@ -44,6 +44,12 @@ type Caller struct {
 	User string
 	// Tier is the class of service: auto, default, flex or priority.
 	Tier string
+	// Betas are the previews of Anthropic's API that the caller asks for.
+	Betas []string
+	// Attribution is the first text of a caller's system messages that tells Anthropic
+	// which agent asks. It differs with each request, so that others who get it have
+	// nothing in their caches that begins alike.
+	Attribution string
 }
 
 // FromCaller returns what the parameters have of a caller alone; zero if that is nothing.

@@ -31,6 +31,8 @@ type Accept struct {
 	// RefuseHosted refuses tools that the service of an API runs itself. They are ignored
 	// otherwise.
 	RefuseHosted bool
+	// Betas are the previews of Anthropic's API that callers may ask for.
+	Betas []string
 	// MaxBodySize bounds a request's body in bytes; 0: see BodyLimit.
 	MaxBodySize int64
 
@@ -58,7 +60,7 @@ func (a *Accept) BodyLimit(workspace int64) int64 {
 }
 
 // acceptMembers are the members of accept.
-var acceptMembers = []string{"history", "tools", "system", "variants", "parameters", "unknown", "max_body_size"}
+var acceptMembers = []string{"history", "tools", "system", "variants", "parameters", "unknown", "betas", "max_body_size"}
 
 // acceptable is a parameter that callers may set.
 type acceptable struct {
@@ -140,8 +142,17 @@ func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 		}
 		return "" // each API has a limit of their number
 	}
-	if name == "prompt_cache_key" || name == "prompt_cache_retention" {
-		return "" // they change neither the answer nor its price
+	switch name {
+	case "prompt_cache_key", "prompt_cache_retention": // change neither the answer nor its price
+		return ""
+	case "betas": // only accepted ones are given
+		return ""
+	}
+	if name == "attribution" {
+		if !a.System {
+			return NotAccepted("system: true")
+		}
+		return ""
 	}
 	if name == "thinking" {
 		if c, ok := a.parameters[reasoningEffort]; ok {
@@ -238,6 +249,9 @@ func (e *Endpoint) decodeAccept(n *document.Node, errs *document.Errors) {
 	if m := n.Get("unknown"); m != nil {
 		a.RefuseUnknown = refuses(m, "unknown", errs)
 	}
+	if m := n.Get("betas"); m != nil {
+		a.Betas = decodeBetas(m, errs)
+	}
 	if m := n.Get("max_body_size"); m != nil {
 		a.MaxBodySize, _ = readSize(m, "max_body_size", maxAcceptedBody, errs)
 	}
@@ -259,6 +273,28 @@ func (a *Accept) decodeTools(n *document.Node, errs *document.Errors) {
 func refuses(n *document.Node, what string, errs *document.Errors) bool {
 	word, _ := n.ReadWord(errs, what, "ignore", "refuse")
 	return word == "refuse"
+}
+
+// maxBetas bounds the previews of an endpoint.
+const maxBetas = 100
+
+// decodeBetas reads the names of previews, which a header lists.
+func decodeBetas(n *document.Node, errs *document.Errors) (betas []string) {
+	if n.Shape != document.Sequence || len(n.Items) > maxBetas {
+		errs.Add(n, "betas must be a list of at most %d names such as [context-1m-2025-08-07], this is %s", maxBetas, n.Describe())
+		return nil
+	}
+	for _, item := range n.Items {
+		name, ok := item.ReadString(errs, "a name of betas")
+		switch {
+		case !ok:
+		case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' }):
+			errs.Add(item, "a name of betas must be of visible ASCII without spaces and commas, this is %s", item.Describe())
+		case !slices.Contains(betas, name):
+			betas = append(betas, name)
+		}
+	}
+	return betas
 }
 
 // checkHistory checks that the caller's messages have a place in each variant where the
@@ -533,6 +569,9 @@ func (a *Accept) content() any {
 	}
 	if a.RefuseUnknown {
 		c["unknown"] = "refuse"
+	}
+	if len(a.Betas) > 0 {
+		c["betas"] = a.Betas
 	}
 	if a.MaxBodySize > 0 {
 		c["max_body_size"] = a.MaxBodySize

@@ -62,6 +62,8 @@ type Call struct {
 	// Marks are the paths of the marks for the cache that tools and turns have, in this
 	// order, see providers.Part.Cache.
 	Marks []string
+	// Betas are the previews that the caller asks for.
+	Betas []string
 	// Ignored are the paths of members that have no effect, for HeaderIgnored. Past
 	// maxIgnored paths Ignore counts them alone.
 	Ignored     []string

@@ -185,3 +185,31 @@ func TestCallersMembersOfOneProvider(t *testing.T) {
 		checkError(t, a, "invalid_request", "service_tier")
 	}
 }
+
+// TestPreviewsAndAttribution checks that the previews which the endpoint accepts go to
+// Anthropic beside the provider's own, and that a system block of Claude Code's which
+// differs with each request goes to Anthropic's own service at most.
+func TestPreviewsAndAttribution(t *testing.T) {
+	t.Parallel()
+	g, sent := agents(t, `, system: true, betas: [ context-1m-2025-08-07, b ]`)
+	header := anthropicHeader(testKey)
+	header["Anthropic-Beta"] = []string{"context-1m-2025-08-07,  other", "b"}
+	ask := func(model, system string) answer {
+		return g.do(http.MethodPost, "/v1/messages", `{"model":"agent@`+model+`","system":[{"type":"text","text":"`+system+`"},{"type":"text","text":"Code."}],"messages":[`+user+`]}`, header)
+	}
+	const billing = "x-anthropic-billing-header: cc_version=2.1; cch=a1b2c;"
+	a := ask("sonnet", billing)
+	got, body := sent()
+	if a.status != http.StatusOK || got.Get("Anthropic-Beta") != "ours,context-1m-2025-08-07,b" || strings.Contains(body, "billing") || !strings.Contains(body, `"text":"Code."`) ||
+		a.header.Get("Cadenza-Ignored") != "anthropic-beta:other, system[0]" {
+		t.Errorf("%d %v %s\nsent %v\n%s", a.status, a.header, a.body, got, body)
+	}
+	a = ask("gpt", billing)
+	if got, body := sent(); a.status != http.StatusOK || got.Get("Anthropic-Beta") != "" || strings.Contains(body, "billing") ||
+		a.header.Get("Cadenza-Ignored") != "anthropic-beta:other, system[0], anthropic-beta" {
+		t.Errorf("%d %v\nsent %v\n%s", a.status, a.header, got, body)
+	}
+	plain, _ := agents(t, "")
+	a = plain.post("/v1/messages", `{"model":"agent","system":[{"type":"text","text":"`+billing+`"}],"messages":[`+user+`]}`)
+	checkMessagesError(t, a, http.StatusBadRequest, "invalid_request_error", "invalid_request", "system[0]")
+}

@@ -85,7 +85,10 @@ func askGiven(text func(string), request *dialect.Call) {
 		var one providers.Parameters
 		if given.Name != "tools" {
 			setParameter(&one, p, given.Name)
-			one.Caller = nil // it changes no answer
+			one.Caller = nil // of it, previews alone change an answer
+			if given.Name == "betas" {
+				text(strings.Join(p.Caller.Betas, ","))
+			}
 			if f := one.ResponseFormat; f != nil {
 				text(string(f.Schema)) // as it is: JSON below is compact
 			}

@@ -51,6 +51,18 @@ func (in *incoming) checkBrought(endpoint *definition.Endpoint, request *dialect
 	if err := responses.OpenSummaries(in.workspace.sealer(), request); err != nil {
 		return err
 	}
+	for _, name := range request.Betas {
+		if !slices.Contains(accept.Betas, name) {
+			request.Ignore(betaHeader + ":" + name)
+			continue
+		}
+		caller := request.Parameters.FromCaller()
+		if len(caller.Betas) == 0 {
+			request.Given = append(request.Given, dialect.Given{Name: "betas", Param: betaHeader})
+		}
+		caller.Betas = append(caller.Betas, name)
+		request.Parameters.Caller = &caller
+	}
 	kept := request.Given[:0]
 	for _, given := range request.Given {
 		switch problem := accept.Check(given.Name, &request.Parameters); {
@@ -68,6 +80,9 @@ func (in *incoming) checkBrought(endpoint *definition.Endpoint, request *dialect
 	request.Given = kept
 	return nil
 }
+
+// betaHeader is the header with the previews that callers of Anthropic's API ask for.
+const betaHeader = "anthropic-beta"
 
 // notAccepted returns the error for a member. problem is the end of a sentence.
 func notAccepted(param, problem string) *wire.Error {
@@ -207,7 +222,7 @@ func setParameter(to, from *providers.Parameters, name string) {
 		to.ParallelToolCalls = from.ParallelToolCalls
 	case "logprobs":
 		to.Logprobs = from.Logprobs
-	case "prompt_cache_key", "prompt_cache_retention", "service_tier": // in Caller
+	case "prompt_cache_key", "prompt_cache_retention", "service_tier", "betas", "attribution": // in Caller
 	default:
 		panic("a parameter without a place: " + name)
 	}

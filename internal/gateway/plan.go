@@ -3,9 +3,11 @@ package gateway
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/messages"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -25,6 +27,13 @@ func (c *call) parseCall() (q asked, err *wire.Error) {
 	q.call = c
 	if q.brought, c.writer, err = c.route.dialect.Parse(c.body); err != nil {
 		return q, err
+	}
+	if c.route.dialect == messages.Dialect {
+		for _, list := range c.r.Header["Anthropic-Beta"] {
+			for name := range strings.SplitSeq(list, ",") {
+				q.brought.Betas = append(q.brought.Betas, strings.TrimSpace(name))
+			}
+		}
 	}
 	err = q.admit()
 	c.info.endpoint = q.endpoint

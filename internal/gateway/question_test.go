@@ -37,12 +37,13 @@ var notAsked = map[string]string{
 	"Summaries":     "they are messages by then",
 	"User":          "no model gets it",
 	"UserParam":     "where the caller wrote it changes no answer",
+	"Betas":         "the accepted ones are among the parameters",
 	"Marks":         "what a provider caches changes no answer",
 }
 
 // sameAnswers are the ends of the paths of members that change how a provider works, and
 // not what it answers: calls that differ in them share answers.
-var sameAnswers = regexp.MustCompile(`\.(Cache|Caller\.\w+)$`)
+var sameAnswers = regexp.MustCompile(`\.(Cache|Caller\.(Marks|CacheKey|CacheRetention|User|Tier|Attribution))$`)
 
 // TestQuestionOfEachMember changes each member of the messages and of a caller's call,
 // one at a time, and expects another question each time. It finds the members by
@@ -60,7 +61,7 @@ func TestQuestionOfEachMember(t *testing.T) {
 		fillMember(reflect.ValueOf(&a.Call.Parameters).Elem(), 3)
 		for _, name := range []string{
 			"temperature", "max_tokens", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed", "stop",
-			"reasoning_effort", "response_format", "tools", "tool_choice", "parallel_tool_calls", "logprobs",
+			"reasoning_effort", "response_format", "tools", "tool_choice", "parallel_tool_calls", "logprobs", "betas",
 		} {
 			a.Call.Given = append(a.Call.Given, dialect.Given{Name: name, Param: "parameters." + name})
 		}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -17,6 +18,7 @@ import (
 const (
 	// DefaultBaseURL is Anthropic's own service.
 	DefaultBaseURL = "https://api.anthropic.com/v1"
+	officialHost   = "api.anthropic.com"
 	// DefaultMaxTokens is sent if a definition sets no max_tokens: the API
 	// requires the member. It bounds a model's thinking and its answer together.
 	DefaultMaxTokens = 8192
@@ -48,6 +50,7 @@ type Client struct {
 
 	maxTokens int64
 	url       *url.URL
+	official  bool // the service is Anthropic's own
 }
 
 // New makes a client. It connects to nothing.
@@ -85,6 +88,7 @@ func New(config Config) (*Client, error) {
 		Service:   service,
 		maxTokens: config.MaxTokens,
 		url:       config.Upstream.BaseURL.JoinPath("messages"),
+		official:  config.Upstream.BaseURL.Hostname() == officialHost,
 	}, nil
 }
 
@@ -104,6 +108,9 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	}
 	if key := k.Secrets[0]; key != "" {
 		r.Header.Set("X-Api-Key", key)
+	}
+	if betas := req.Parameters.FromCaller().Betas; len(betas) > 0 {
+		r.Header["Anthropic-Beta"] = []string{strings.Join(slices.Concat(r.Header["Anthropic-Beta"], betas), ",")}
 	}
 	answer, err := c.Send(k, r, describe)
 	if err != nil {

@@ -29,7 +29,10 @@ func (c *Client) sampling(members map[string]any, p *providers.Parameters, sampl
 		members["service_tier"] = word
 		samples = append(samples, "service_tier")
 	}
-	has := append(samples, "max_tokens", "stop", "reasoning_effort", "thinking", "response_format", "tools", "parallel_tool_calls", "cache_control")
+	if c.official {
+		samples = append(samples, "attribution")
+	}
+	has := append(samples, "betas", "max_tokens", "stop", "reasoning_effort", "thinking", "response_format", "tools", "parallel_tool_calls", "cache_control")
 	leftOut, _ = p.Lacking(c.Name, has...) // no other parameter must not be left out
 	return leftOut
 }

@@ -59,6 +59,9 @@ func (c *Client) body(req *providers.Request) ([]byte, []string, error) {
 	}
 	w := writer{upstream.Blocks{BlockFormat: &format, Service: &c.Service, Marked: req.Parameters.FromCaller().Marks}}
 	w.Media = w.media
+	if c.official {
+		w.Attribution = req.Parameters.FromCaller().Attribution
+	}
 	if err := w.Write(f, req.Messages, nil); err != nil {
 		return nil, nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // sent sends one request and returns the request that the upstream got.
@@ -106,4 +107,20 @@ func TestBadConfigurations(t *testing.T) {
 func TestAddress(t *testing.T) {
 	c := pt.Client(t, New, Config{Key: testKey})
 	pt.CheckAddress(t, c, &c.HTTP.Transport, &providers.Request{Model: "claude-sonnet-4-6", Messages: hello}, "https://api.anthropic.com/v1/messages")
+}
+
+// TestAttribution checks that a caller's attribution goes first, to Anthropic's own service
+// alone.
+func TestAttribution(t *testing.T) {
+	req := &providers.Request{Model: "m", Messages: pt.Messages("system", "s", "user", "a"), Parameters: providers.Parameters{Caller: &providers.Caller{Attribution: "x"}}}
+	for base, want := range map[string]string{
+		DefaultBaseURL:            `{"messages":[{"role":"user","content":"a"}],"system":[{"type":"text","text":"x"},{"type":"text","text":"s"}],"max_tokens":8192,"model":"m"}`,
+		"https://models.example/": `{"messages":[{"role":"user","content":"a"}],"system":"s","max_tokens":8192,"model":"m"}`,
+	} {
+		c := pt.Client(t, New, Config{Key: testKey, Upstream: upstream.Config{BaseURL: pt.URL(t, base)}})
+		body, leftOut, err := c.body(req)
+		if err != nil || string(body) != want || (len(leftOut) == 0) != c.official {
+			t.Errorf("%s: %s, left out %v, %v", base, body, leftOut, err)
+		}
+	}
 }

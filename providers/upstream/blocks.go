@@ -64,6 +64,8 @@ type Blocks struct {
 	// Marked reports that parts may be marked for the cache. No text is a string then:
 	// a turn with a mark and the same one without it, in the next request, are alike.
 	Marked bool
+	// Attribution is a first text of the system, before those of the messages.
+	Attribution string
 	// Uncalled reports that the body has tools because of the calls in its history
 	// alone: none of them may be called.
 	Uncalled bool
@@ -159,6 +161,9 @@ func (w *Blocks) turn(role string, messages []providers.Message, from, to int) e
 // their order and wherever they are.
 func (w *Blocks) system(messages []providers.Message) error {
 	texts, err := w.Service.SystemTexts(messages)
+	if w.Attribution != "" {
+		texts = slices.Insert(texts, 0, providers.Part{Kind: providers.PartText, Text: w.Attribution})
+	}
 	if texts = slices.DeleteFunc(texts, func(p providers.Part) bool { return Blank(p.Text) }); len(texts) == 0 || err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ const (
 var members = openai.NewMembers([]openai.Member[*parser]{
 	{Path: "model", Fate: dialect.Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", Read: (*parser).Model},
 	{Path: "messages", Fate: dialect.Forwarded, Note: "The conversation, placed where the prompt has its history.", Read: (*parser).messages},
-	{Path: "system", Fate: dialect.Forwarded, Note: "System messages before the conversation, one for each block, which need accept.system.", Read: (*parser).system},
+	{Path: "system", Fate: dialect.Forwarded, Note: "System messages before the conversation, one for each block, which need accept.system. A block that begins with x-anthropic-billing-header: goes first, to Anthropic alone.", Read: (*parser).system},
 	{Path: "stream", Fate: dialect.Mapped, Note: "true asks for server-sent events.", Read: (*parser).Stream},
 	{Path: "context", Fate: dialect.Mapped, Note: "An object that the rules match on. It is ours: send it beside the API's own.", Read: (*parser).Context},
 	{Path: "variables", Fate: dialect.Mapped, Note: "An object with the prompt's variables. It is ours, too.", Read: (*parser).Variables},

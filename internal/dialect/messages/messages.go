@@ -5,6 +5,7 @@ package messages
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -219,6 +220,10 @@ func (p *parser) contextManagement(v *fastjson.Value) *wire.Error {
 	return nil
 }
 
+// attribution begins a system block of agents that differs with each request: Claude
+// Code's own first one.
+const attribution = "x-anthropic-billing-header:"
+
 func (p *parser) system(v *fastjson.Value) *wire.Error {
 	add := func(text string) {
 		if text != "" {
@@ -245,6 +250,12 @@ func (p *parser) system(v *fastjson.Value) *wire.Error {
 		text, err := p.text(at, o)
 		if err != nil {
 			return err
+		}
+		if strings.HasPrefix(text, attribution) && p.Caller().Attribution == "" {
+			p.Caller().Attribution = text
+			p.Given("attribution", at.String())
+			p.place(markSystem, nil)
+			continue
 		}
 		if p.marks.cache > 0 {
 			part := []providers.Part{{Kind: providers.PartText, Text: text}}
