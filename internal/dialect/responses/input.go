@@ -105,6 +105,12 @@ func (p *parser) item(index int, at *openai.Path, o *fastjson.Object) *wire.Erro
 	switch name := openai.Text(kind); {
 	case name == "message", wire.IsNull(kind) && !wire.IsNull(o.Get("role")):
 		return p.message(index, at, o)
+	case name == "agent_message":
+		// Of one of Codex's agents to another, which its text names.
+		if err := p.only(at, o, itemMembers, "author", "recipient", "content"); err != nil {
+			return err
+		}
+		return p.heard(index, at, o, "user", agent)
 	case name == "function_call":
 		return p.functionCall(index, at, o, "arguments")
 	case name == "custom_tool_call":
@@ -201,6 +207,9 @@ func (t *turns) answered() *wire.Error {
 	return nil
 }
 
+// agent is the role of messages of agents to each other.
+const agent = "agent"
+
 // message reads a message of any role.
 func (p *parser) message(index int, at *openai.Path, o *fastjson.Object) *wire.Error {
 	var role string
@@ -229,12 +238,18 @@ func (p *parser) message(index int, at *openai.Path, o *fastjson.Object) *wire.E
 		t.spoke = true
 		return p.content(at.Member("content"), o.Get("content"), role)
 	}
+	return p.heard(index, at, o, role, role)
+}
+
+// heard reads a message that the model gets with a role. of is whose parts it may have.
+func (p *parser) heard(index int, at *openai.Path, o *fastjson.Object, role, of string) *wire.Error {
+	t := &p.turns
 	if err := t.answered(); err != nil {
 		return err
 	}
 	t.close()
 	from := len(t.parts)
-	if err := p.content(at.Member("content"), o.Get("content"), role); err != nil {
+	if err := p.content(at.Member("content"), o.Get("content"), of); err != nil {
 		return err
 	}
 	m := providers.Message{Role: role}
@@ -468,6 +483,12 @@ func (p *parser) part(at *openai.Path, v *fastjson.Value, role string) (part pro
 	kind := openai.Text(o.Get("type"))
 	assistant, media := role == "assistant", role == "user" || role == "tool"
 	switch {
+	case kind == "encrypted_content" && role == agent:
+		// OpenAI's models encrypt what they say to other agents. Any other says it as it is.
+		part.Kind = providers.PartText
+		if err = p.only(at, o, partMembers, kind); err == nil {
+			part.Text, err = openai.String(at.Member(kind), o.Get(kind))
+		}
 	case kind == "input_text", kind == "output_text" && assistant:
 		part.Kind = providers.PartText
 		if err = p.only(at, o, partMembers, "text"); err == nil {
@@ -502,6 +523,8 @@ func partsOf(role string) string {
 		return "output_text or refusal"
 	case "tool":
 		return "input_text or input_image"
+	case agent:
+		return "input_text or encrypted_content"
 	}
 	return "input_text"
 }

@@ -108,6 +108,8 @@ func TestInputIsRefused(t *testing.T) {
 		`"input":[{"type":1}]`: `input[0].type must be a string`,
 		`"input":[{"type":"item_reference","id":"msg_1"}]`:                                                                      `input[0].id names an item that was not kept`,
 		`"input":[{"id":"msg_1"}]`:                                                                                              `input[0].id names an item that was not kept`,
+		`"input":[{"type":"agent_message","content":[{"type":"input_image"}]}]`:                                                 `input[0].content[0].type is "input_image", but here it must be input_text or encrypted_content`,
+		`"input":[{"role":"user","content":[{"type":"encrypted_content","encrypted_content":"a"}]}]`:                            `input[0].content[0].type is "encrypted_content"`,
 		`"input":[{"type":"custom_tool_call","call_id":"c"}]`:                                                                   `input[0].name is required`,
 		`"input":[{"role":"tool","content":"a"}]`:                                                                               `input[0].role must be`,
 		`"input":[{"role":"user"}]`:                                                                                             `input[0].content is required`,
@@ -506,7 +508,8 @@ func TestToolsOfAgents(t *testing.T) {
 		{"type":"local_shell_call","call_id":"c4","status":"completed","action":{"type":"exec","command":["ls"]}},
 		{"type":"function_call","call_id":"c5","name":"gone","namespace":"old__","arguments":"{}"},
 		{"type":"function_call_output","call_id":"c1","output":"1"},{"type":"function_call_output","call_id":"c2","output":"2"},
-		{"type":"custom_tool_call_output","call_id":"c3","output":[{"type":"input_text","text":"3"}]},{"type":"local_shell_call_output","id":"c4","output":"4"},{"type":"function_call_output","call_id":"c5","output":"5"}],
+		{"type":"custom_tool_call_output","call_id":"c3","output":[{"type":"input_text","text":"3"}]},{"type":"local_shell_call_output","id":"c4","output":"4"},{"type":"function_call_output","call_id":"c5","output":"5"},
+		{"type":"agent_message","id":"amsg_1","author":"/root","recipient":"/root/sub","content":[{"type":"input_text","text":"Payload:"},{"type":"encrypted_content","encrypted_content":"Look."}]}],
 		"tools":[{"type":"namespace","name":"agents","description":"Sub-agents.","tools":[{"type":"function","name":"spawn","description":"Begin one.","strict":false,"parameters":{"type":"object","properties":{}}},{"type":"custom","name":"say"}]},
 		{"type":"namespace","name":"a","tools":[{"type":"function","name":"b"}]},{"type":"function","name":"a__b"},{"type":"namespace","name":"a__b","tools":[{"type":"function","name":"c"}]},{"type":"namespace","name":"a","tools":[{"type":"function","name":"b__c"}]},
 		{"type":"namespace","name":"`+long+`","tools":[{"type":"function","name":"one"},{"type":"function","name":"other"},{"type":"web_search"}]},{"type":"namespace","name":"1.2","tools":[{"type":"function","name":"x"}]},
@@ -549,6 +552,7 @@ input[6] tool: tool_result(c2 %[1]s text(2))
 input[7] tool: tool_result(c3 apply_patch text(3))
 input[8] tool: tool_result(c4 local_shell text(4))
 input[9] tool: tool_result(c5 old__gone text(5))
+input[10] user: text(Payload:) text(Look.)
 `
 	if diff := cmp.Diff(fmt.Sprintf(history, hash("a__b", "a", "b")), dialecttest.Describe(call)); diff != "" {
 		t.Error(diff)
