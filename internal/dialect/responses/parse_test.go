@@ -394,6 +394,7 @@ func TestSecretsOfTwoCalls(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"reasoning","summary":[],"encrypted_content":"call_YzE.x"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"a"}]}`)
 	f.Add(`{"model":"m","text":{"format":{"type":"text"}},"reasoning":{"effort":"low"},"include":[],"tools":[]}`)
+	f.Add(`{"model":"m","tools":[{"type":"namespace","name":"n.1","tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}]},{"type":"function","name":"n_1__f"},{"type":"mcp"}],"tool_choice":{"type":"custom","name":"c"},"input":[{"type":"additional_tools","tools":[{"type":"custom","name":"x"}]},{"type":"custom_tool_call","call_id":"a","name":"c","namespace":"n.1","input":"i"},{"type":"custom_tool_call_output","call_id":"a","output":"o"},{"type":"compaction","encrypted_content":"e"},{"type":"agent_message","content":[{"type":"encrypted_content","encrypted_content":"e"}]},{"type":"compaction_trigger"}]}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		call, err := parse(t, body)
 		if err != nil {
