@@ -42,6 +42,14 @@ func TestResponsesLibrary(t *testing.T) {
 		return &last.Response
 	}
 
+	// The call of the page with a prompt that was at OpenAI.
+	for _, streamed := range []bool{false, true} {
+		prompt := responses.ResponsePromptParam{ID: "pmpt_68b0", Version: openai.String("3"), Variables: map[string]responses.ResponsePromptVariableUnionParam{"company": {OfString: openai.String("Globex")}}}
+		if answer := ask(t, streamed, responses.ResponseNewParams{Prompt: prompt, Input: responses.ResponseNewParamsInputUnion{OfString: openai.String("Hello!")}}); answer.Model != "pmpt_68b0" || answer.OutputText() != "Hello!" {
+			t.Errorf("%s", answer.RawJSON())
+		}
+	}
+
 	for name, streamed := range map[string]bool{"whole": false, "streamed": true} {
 		t.Run(name, func(t *testing.T) {
 			var response *http.Response
