@@ -19,20 +19,39 @@ const (
 	oldestNode = 22
 )
 
+// missing skips a test that needs Node, or what it installs, or fails it where the
+// environment says that these are required.
+func missing(t *testing.T, format string, arguments ...any) {
+	t.Helper()
+	if os.Getenv(nodeRequired) != "" {
+		t.Fatalf(format, arguments...)
+	}
+	t.Skipf(format+" (set "+nodeRequired+" to fail instead)", arguments...)
+}
+
 // node returns the program of Node and the absolute path of its project. It skips the
 // test if one of them is missing.
 func node(t *testing.T) (program, project string) {
 	t.Helper()
-	missing := func(format string, arguments ...any) {
-		t.Helper()
-		if os.Getenv(nodeRequired) != "" {
-			t.Fatalf(format, arguments...)
-		}
-		t.Skipf(format+" (set "+nodeRequired+" to fail instead)", arguments...)
+	program = nodeProgram(t)
+	project, err := filepath.Abs(nodeProject)
+	if err != nil {
+		t.Fatal(err)
 	}
+	// npm writes this file last.
+	if _, err := os.Stat(filepath.Join(project, "node_modules/.package-lock.json")); err != nil {
+		missing(t, "the clients are not installed: run npm ci in testdata/clients")
+	}
+	return program, project
+}
+
+// nodeProgram returns the program of Node. It skips the test if there is none, or an old
+// one.
+func nodeProgram(t *testing.T) string {
+	t.Helper()
 	program, err := exec.LookPath("node")
 	if err != nil {
-		missing("the clients of testdata/clients need Node %d or later: %v", oldestNode, err)
+		missing(t, "the clients of testdata need Node %d or later: %v", oldestNode, err)
 	}
 	said, err := exec.Command(program, "--version").Output()
 	if err != nil {
@@ -41,14 +60,7 @@ func node(t *testing.T) (program, project string) {
 	version := strings.TrimSpace(string(said))
 	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	if n, err := strconv.Atoi(major); err != nil || n < oldestNode {
-		missing("the clients of testdata/clients need Node %d or later, and %s is %s", oldestNode, program, version)
+		missing(t, "the clients of testdata need Node %d or later, and %s is %s", oldestNode, program, version)
 	}
-	if project, err = filepath.Abs(nodeProject); err != nil {
-		t.Fatal(err)
-	}
-	// npm writes this file last.
-	if _, err := os.Stat(filepath.Join(project, "node_modules/.package-lock.json")); err != nil {
-		missing("the clients are not installed: run npm ci in testdata/clients")
-	}
-	return program, project
+	return program
 }

@@ -1,0 +1,576 @@
+//go:build !race
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A scripted model stands in for the upstream of one agent. It speaks the four APIs that
+// providers have, asks for the calls of its script, and holds that each request has the
+// conversation so far: every call once, with its result.
+type scripted struct {
+	task   string // what only the agent's own conversation has
+	script []scriptStep
+	// refuse says why a request is one that the real API would refuse, or is nil.
+	refuse func(asked *conversation) string
+
+	// broken is closed when the conversation is not what the script says.
+	broken chan struct{}
+
+	mu       sync.Mutex
+	mistakes []string
+	answered int // how many steps of the script the agent has had
+	ended    bool
+	thinks   bool     // the request asked for thoughts
+	caches   bool     // the request says what to cache
+	signed   []string // the signatures that answers had, in their order
+	returned []string // those of the last request
+	tools    []string
+}
+
+// scriptStep is an answer of the model.
+type scriptStep struct {
+	say   string
+	calls []scriptCall
+}
+
+type scriptCall struct {
+	tool      string
+	arguments map[string]any
+	result    string // what the result contains
+}
+
+// conversation is what a request has, in any API.
+type conversation struct {
+	stream     bool
+	thinks     bool           // thoughts are asked for
+	signs      bool           // and the API signs them
+	caches     bool           // it says what to cache
+	tools      map[string]any // their schemas, by name
+	users      []string
+	calls      []heldCall
+	signatures []string
+}
+
+type heldCall struct {
+	id, name  string
+	arguments map[string]any
+	results   []string
+}
+
+// scriptedModels serves each model below its name: /NAME/v1/messages, say.
+type scriptedModels map[string]*scripted
+
+func (m scriptedModels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	model := m[name]
+	body, err := io.ReadAll(r.Body)
+	if model == nil || err != nil {
+		http.Error(w, "no such model", http.StatusNotFound)
+		return
+	}
+	var request map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if err := decoder.Decode(&request); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	dialect, ok := dialectOf(path)
+	if !ok {
+		http.Error(w, "no such route", http.StatusNotFound)
+		return
+	}
+	asked := dialect.read(request)
+	if strings.HasSuffix(path, ":streamGenerateContent") {
+		asked.stream = true
+	}
+	if model.refuse != nil {
+		if why := model.refuse(asked); why != "" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"error":{"message":%q,"type":"invalid_request_error"}}`, why)
+			return
+		}
+	}
+	answer := model.answer(asked)
+	if asked.stream {
+		w.Header().Set("Content-Type", "text/event-stream")
+	} else {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	dialect.write(w, answer, asked.stream)
+}
+
+// upstreamAPI is how an API is read and written.
+type upstreamAPI struct {
+	read  func(request map[string]any) *conversation
+	write func(w io.Writer, answer *scriptAnswer, stream bool)
+}
+
+func dialectOf(path string) (upstreamAPI, bool) {
+	switch {
+	case strings.HasSuffix(path, "/chat/completions"):
+		return upstreamAPI{readChat, writeChat}, true
+	case strings.HasSuffix(path, "/responses"):
+		return upstreamAPI{readResponses, writeResponses}, true
+	case strings.HasSuffix(path, "/messages"):
+		return upstreamAPI{readMessages, writeMessages}, true
+	case strings.Contains(path, "enerateContent"):
+		return upstreamAPI{readGemini, writeGemini}, true
+	}
+	return upstreamAPI{}, false
+}
+
+// scriptAnswer is what the model says to one request.
+type scriptAnswer struct {
+	number int
+	sign   string // the signature of its thoughts; without one it has none
+	scriptStep
+}
+
+// id returns the id of the answer's call, as an API has them.
+func (a *scriptAnswer) id(prefix string, call int) string {
+	return fmt.Sprintf("%s_%02d%02dabcdefgh", prefix, a.number, call)
+}
+
+// answer returns the script's next step. A conversation that is not the agent's own, as
+// the one that finds a title, has a short answer.
+func (s *scripted) answer(asked *conversation) *scriptAnswer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.script[0].calls[0].tool
+	if asked.tools[first] == nil || !slices.ContainsFunc(asked.users, func(text string) bool { return strings.Contains(text, s.task) }) {
+		if len(asked.tools) > 1 {
+			s.tools = slices.Sorted(maps.Keys(asked.tools))
+		}
+		return &scriptAnswer{number: 99, scriptStep: scriptStep{say: "Two files"}}
+	}
+	s.tools = slices.Sorted(maps.Keys(asked.tools))
+	s.thinks, s.caches = s.thinks || asked.thinks, s.caches || asked.caches
+	s.returned = asked.signatures
+	step, held := 0, asked.calls
+	for ; step < len(s.script) && len(held) > 0; step++ {
+		want := s.script[step].calls
+		if len(held) < len(want) {
+			break
+		}
+		for i, call := range want {
+			if why := call.holds(&held[i]); why != "" {
+				return s.mistake("call %d of step %d: %s", i+1, step+1, why)
+			}
+		}
+		held = held[len(want):]
+	}
+	if len(held) > 0 {
+		return s.mistake("after %d steps of the script the conversation has more calls: %v", step, held)
+	}
+	// An agent that has lost the last calls asks for them again, and may do so forever.
+	if step < s.answered {
+		return s.mistake("step %d is asked for again: the conversation does not have what it was answered", step+1)
+	}
+	s.answered = step + 1
+	s.ended = s.answered == len(s.script)
+	answer := &scriptAnswer{number: step, scriptStep: s.script[step]}
+	for _, call := range answer.calls {
+		if asked.tools[call.tool] == nil {
+			return s.mistake("the agent offers no tool %s, but: %s", call.tool, s.tools)
+		}
+	}
+	if asked.signs {
+		answer.sign = fmt.Sprintf("c2lnbmF0dXJl%04d", step)
+		if len(answer.calls) > 0 {
+			s.signed = append(s.signed, answer.sign)
+		}
+	}
+	return answer
+}
+
+func (s *scripted) mistake(format string, arguments ...any) *scriptAnswer {
+	s.mistakes = append(s.mistakes, fmt.Sprintf(format, arguments...))
+	if len(s.mistakes) == 1 {
+		close(s.broken)
+	}
+	return &scriptAnswer{number: 98, scriptStep: scriptStep{say: "This conversation is broken."}}
+}
+
+// holds says what is wrong with the call that a conversation has in place of this one.
+func (c *scriptCall) holds(held *heldCall) string {
+	if held.name != c.tool {
+		return fmt.Sprintf("is of %s, not of %s", held.name, c.tool)
+	}
+	for name, value := range c.arguments {
+		if held.arguments[name] != value {
+			return fmt.Sprintf("%s is %v, not %v", name, held.arguments[name], value)
+		}
+	}
+	if len(held.results) != 1 || !strings.Contains(held.results[0], c.result) {
+		return fmt.Sprintf("has the results %q, not one with %q", held.results, c.result)
+	}
+	return ""
+}
+
+// The rest reads and writes the APIs. What is not there is zero.
+
+func object(v any) map[string]any { m, _ := v.(map[string]any); return m }
+func list(v any) []any            { l, _ := v.([]any); return l }
+func text(v any) string           { s, _ := v.(string); return s }
+
+// texts returns the text of a content: one text, or parts.
+func texts(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	var all strings.Builder
+	for _, part := range list(v) {
+		all.WriteString(text(object(part)["text"]))
+		if nested := object(part)["content"]; nested != nil {
+			all.WriteString(texts(nested))
+		}
+	}
+	return all.String()
+}
+
+func parsed(v any) (arguments map[string]any) {
+	_ = json.Unmarshal([]byte(text(v)), &arguments)
+	return arguments
+}
+
+// result gives its call a result. The last call of an id has it.
+func (c *conversation) result(id, text string) {
+	for i := len(c.calls) - 1; i >= 0; i-- {
+		if c.calls[i].id == id {
+			c.calls[i].results = append(c.calls[i].results, text)
+			return
+		}
+	}
+	c.calls = append(c.calls, heldCall{name: "a result without its call: " + id})
+}
+
+func readChat(request map[string]any) *conversation {
+	c := &conversation{stream: request["stream"] == true, tools: map[string]any{}}
+	effort := text(request["reasoning_effort"])
+	c.thinks = effort != "" && effort != "none"
+	c.caches = request["prompt_cache_key"] != nil
+	for _, tool := range list(request["tools"]) {
+		function := object(object(tool)["function"])
+		c.tools[text(function["name"])] = function["parameters"]
+	}
+	for _, m := range list(request["messages"]) {
+		message := object(m)
+		switch message["role"] {
+		case "user":
+			c.users = append(c.users, texts(message["content"]))
+		case "tool":
+			c.result(text(message["tool_call_id"]), texts(message["content"]))
+		}
+		for _, call := range list(message["tool_calls"]) {
+			function := object(object(call)["function"])
+			c.calls = append(c.calls, heldCall{id: text(object(call)["id"]), name: text(function["name"]), arguments: parsed(function["arguments"])})
+		}
+	}
+	return c
+}
+
+func readResponses(request map[string]any) *conversation {
+	c := &conversation{stream: request["stream"] == true, tools: map[string]any{}}
+	effort := text(object(request["reasoning"])["effort"])
+	c.thinks = effort != "" && effort != "none"
+	c.signs = slices.Contains(list(request["include"]), any("reasoning.encrypted_content"))
+	c.caches = request["prompt_cache_key"] != nil
+	for _, tool := range list(request["tools"]) {
+		c.tools[text(object(tool)["name"])] = object(tool)["parameters"]
+	}
+	if input, ok := request["input"].(string); ok {
+		c.users = append(c.users, input)
+	}
+	for _, i := range list(request["input"]) {
+		item := object(i)
+		switch {
+		case item["type"] == "function_call":
+			c.calls = append(c.calls, heldCall{id: text(item["call_id"]), name: text(item["name"]), arguments: parsed(item["arguments"])})
+		case item["type"] == "function_call_output":
+			c.result(text(item["call_id"]), texts(item["output"]))
+		case item["type"] == "reasoning":
+			c.signatures = append(c.signatures, text(item["encrypted_content"]))
+		case item["role"] == "user":
+			c.users = append(c.users, texts(item["content"]))
+		}
+	}
+	return c
+}
+
+func readMessages(request map[string]any) *conversation {
+	c := &conversation{stream: request["stream"] == true, tools: map[string]any{}}
+	kind := text(object(request["thinking"])["type"])
+	c.thinks = kind == "enabled" || kind == "adaptive"
+	c.signs = c.thinks
+	c.caches = request["cache_control"] != nil
+	for _, tool := range list(request["tools"]) {
+		c.tools[text(object(tool)["name"])] = object(tool)["input_schema"]
+		c.caches = c.caches || object(tool)["cache_control"] != nil
+	}
+	for _, block := range list(request["system"]) {
+		c.caches = c.caches || object(block)["cache_control"] != nil
+	}
+	for _, m := range list(request["messages"]) {
+		message := object(m)
+		if message["role"] == "user" {
+			c.users = append(c.users, texts(message["content"]))
+		}
+		for _, b := range list(message["content"]) {
+			block := object(b)
+			c.caches = c.caches || block["cache_control"] != nil
+			switch block["type"] {
+			case "tool_use":
+				c.calls = append(c.calls, heldCall{id: text(block["id"]), name: text(block["name"]), arguments: object(block["input"])})
+			case "tool_result":
+				c.result(text(block["tool_use_id"]), texts(block["content"]))
+			case "thinking":
+				c.signatures = append(c.signatures, text(block["signature"]))
+			}
+		}
+	}
+	return c
+}
+
+// readGemini counts results to their calls: Gemini's have no ids.
+func readGemini(request map[string]any) *conversation {
+	c := &conversation{tools: map[string]any{}, signs: true}
+	c.thinks = object(request["generationConfig"])["thinkingConfig"] != nil
+	for _, tool := range list(request["tools"]) {
+		for _, function := range list(object(tool)["functionDeclarations"]) {
+			c.tools[text(object(function)["name"])] = function
+		}
+	}
+	answered := 0
+	for _, content := range list(request["contents"]) {
+		for _, p := range list(object(content)["parts"]) {
+			part := object(p)
+			if signature := text(part["thoughtSignature"]); signature != "" {
+				c.signatures = append(c.signatures, signature)
+			}
+			if object(content)["role"] == "user" && part["text"] != nil {
+				c.users = append(c.users, text(part["text"]))
+			}
+			if call := object(part["functionCall"]); call != nil {
+				c.calls = append(c.calls, heldCall{name: text(call["name"]), arguments: object(call["args"])})
+			}
+			if response := object(part["functionResponse"]); response != nil {
+				if answered == len(c.calls) || c.calls[answered].name != response["name"] {
+					c.calls = append(c.calls, heldCall{name: "a result out of its order: " + text(response["name"])})
+					continue
+				}
+				said, _ := json.Marshal(response["response"])
+				var plain strings.Builder
+				for _, value := range object(response["response"]) {
+					plain.WriteString(texts(value))
+				}
+				c.calls[answered].results = append(c.calls[answered].results, plain.String()+string(said))
+				answered++
+			}
+		}
+	}
+	return c
+}
+
+// sse writes a server-sent event with a name, or without.
+func sse(w io.Writer, name string, data any) {
+	if name != "" {
+		fmt.Fprintf(w, "event: %s\n", name)
+	}
+	encoded, _ := json.Marshal(data)
+	fmt.Fprintf(w, "data: %s\n\n", encoded)
+}
+
+func whole(w io.Writer, data any) { _ = json.NewEncoder(w).Encode(data) }
+
+type m = map[string]any
+
+func writeChat(w io.Writer, a *scriptAnswer, stream bool) {
+	finish, calls := "stop", []any{}
+	for i, call := range a.calls {
+		finish = "tool_calls"
+		arguments, _ := json.Marshal(call.arguments)
+		calls = append(calls, m{"index": i, "id": a.id("call", i), "type": "function", "function": m{"name": call.tool, "arguments": string(arguments)}})
+	}
+	usage := m{"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+	head := func(choice m) m {
+		return m{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted", "choices": []any{choice}}
+	}
+	if !stream {
+		message := m{"role": "assistant", "content": a.say}
+		if len(calls) > 0 {
+			message["tool_calls"] = calls
+		}
+		answer := head(m{"index": 0, "message": message, "finish_reason": finish})
+		answer["object"], answer["usage"] = "chat.completion", usage
+		whole(w, answer)
+		return
+	}
+	sse(w, "", head(m{"index": 0, "delta": m{"role": "assistant", "content": ""}}))
+	sse(w, "", head(m{"index": 0, "delta": m{"content": a.say}}))
+	for i, c := range calls {
+		function := object(object(c)["function"])
+		arguments := text(function["arguments"])
+		function["arguments"] = ""
+		sse(w, "", head(m{"index": 0, "delta": m{"tool_calls": []any{c}}}))
+		for _, piece := range []string{arguments[:3], arguments[3:]} {
+			sse(w, "", head(m{"index": 0, "delta": m{"tool_calls": []any{m{"index": i, "function": m{"arguments": piece}}}}}))
+		}
+	}
+	sse(w, "", head(m{"index": 0, "delta": m{}, "finish_reason": finish}))
+	last := head(nil)
+	last["choices"], last["usage"] = []any{}, usage
+	sse(w, "", last)
+	io.WriteString(w, "data: [DONE]\n\n")
+}
+
+func writeMessages(w io.Writer, a *scriptAnswer, stream bool) {
+	reason, blocks := "end_turn", []m{}
+	if a.sign != "" {
+		blocks = append(blocks, m{"type": "thinking", "thinking": "I think.", "signature": a.sign})
+	}
+	blocks = append(blocks, m{"type": "text", "text": a.say})
+	for i, call := range a.calls {
+		reason = "tool_use"
+		blocks = append(blocks, m{"type": "tool_use", "id": a.id("toolu", i), "name": call.tool, "input": call.arguments})
+	}
+	message := m{
+		"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": blocks,
+		"stop_reason": reason, "stop_sequence": nil, "usage": m{"input_tokens": 100, "output_tokens": 10},
+	}
+	if !stream {
+		whole(w, message)
+		return
+	}
+	message["content"], message["stop_reason"] = []any{}, nil
+	sse(w, "message_start", m{"type": "message_start", "message": message})
+	for i, block := range blocks {
+		var deltas []m
+		switch block["type"] {
+		case "thinking":
+			deltas = []m{{"type": "thinking_delta", "thinking": block["thinking"]}, {"type": "signature_delta", "signature": block["signature"]}}
+			block["thinking"], block["signature"] = "", ""
+		case "text":
+			deltas = []m{{"type": "text_delta", "text": block["text"]}}
+			block["text"] = ""
+		default:
+			input, _ := json.Marshal(block["input"])
+			deltas = []m{{"type": "input_json_delta", "partial_json": string(input[:3])}, {"type": "input_json_delta", "partial_json": string(input[3:])}}
+			block["input"] = m{}
+		}
+		sse(w, "content_block_start", m{"type": "content_block_start", "index": i, "content_block": block})
+		for _, delta := range deltas {
+			sse(w, "content_block_delta", m{"type": "content_block_delta", "index": i, "delta": delta})
+		}
+		sse(w, "content_block_stop", m{"type": "content_block_stop", "index": i})
+	}
+	sse(w, "message_delta", m{"type": "message_delta", "delta": m{"stop_reason": reason, "stop_sequence": nil}, "usage": m{"output_tokens": 10}})
+	sse(w, "message_stop", m{"type": "message_stop"})
+}
+
+// writeGemini signs the first call, as the API does.
+func writeGemini(w io.Writer, a *scriptAnswer, stream bool) {
+	parts := []any{m{"text": a.say}}
+	for i, call := range a.calls {
+		part := m{"functionCall": m{"name": call.tool, "args": call.arguments}}
+		if i == 0 && a.sign != "" {
+			part["thoughtSignature"] = a.sign
+		}
+		parts = append(parts, part)
+	}
+	answer := func(finish string, parts ...any) m {
+		candidate := m{"index": 0, "content": m{"role": "model", "parts": parts}}
+		if finish != "" {
+			candidate["finishReason"] = finish
+		}
+		return m{
+			"candidates": []any{candidate}, "modelVersion": "scripted", "responseId": "r1",
+			"usageMetadata": m{"promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 110},
+		}
+	}
+	if !stream {
+		whole(w, answer("STOP", parts...))
+		return
+	}
+	for i, part := range parts {
+		finish := ""
+		if i == len(parts)-1 {
+			finish = "STOP"
+		}
+		sse(w, "", answer(finish, part))
+	}
+}
+
+func writeResponses(w io.Writer, a *scriptAnswer, stream bool) {
+	var items []m
+	if a.sign != "" {
+		items = append(items, m{"type": "reasoning", "id": a.id("rs", 0), "summary": []any{m{"type": "summary_text", "text": "I think."}}, "encrypted_content": a.sign})
+	}
+	items = append(items, m{"type": "message", "id": a.id("msg", 0), "role": "assistant", "status": "completed", "content": []any{m{"type": "output_text", "text": a.say, "annotations": []any{}}}})
+	for i, call := range a.calls {
+		arguments, _ := json.Marshal(call.arguments)
+		items = append(items, m{"type": "function_call", "id": a.id("fc", i), "call_id": a.id("call", i), "name": call.tool, "arguments": string(arguments), "status": "completed"})
+	}
+	response := m{
+		"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "scripted", "output": items,
+		"usage": m{"input_tokens": 100, "output_tokens": 10, "total_tokens": 110, "input_tokens_details": m{"cached_tokens": 0}, "output_tokens_details": m{"reasoning_tokens": 0}},
+	}
+	if !stream {
+		whole(w, response)
+		return
+	}
+	sequence := 0
+	send := func(name string, data m) {
+		data["type"], data["sequence_number"] = name, sequence
+		sequence++
+		sse(w, name, data)
+	}
+	begun := maps.Clone(response)
+	begun["status"], begun["output"], begun["usage"] = "in_progress", []any{}, nil
+	send("response.created", m{"response": begun})
+	send("response.in_progress", m{"response": begun})
+	for i, item := range items {
+		at := func(more m) m {
+			more["item_id"], more["output_index"] = item["id"], i
+			return more
+		}
+		started := maps.Clone(item)
+		started["status"] = "in_progress"
+		switch item["type"] {
+		case "reasoning":
+			started["summary"] = []any{}
+			part := m{"type": "summary_text", "text": "I think."}
+			send("response.output_item.added", m{"output_index": i, "item": started})
+			send("response.reasoning_summary_part.added", at(m{"summary_index": 0, "part": m{"type": "summary_text", "text": ""}}))
+			send("response.reasoning_summary_text.delta", at(m{"summary_index": 0, "delta": "I think."}))
+			send("response.reasoning_summary_text.done", at(m{"summary_index": 0, "text": "I think."}))
+			send("response.reasoning_summary_part.done", at(m{"summary_index": 0, "part": part}))
+		case "message":
+			started["content"] = []any{}
+			send("response.output_item.added", m{"output_index": i, "item": started})
+			send("response.content_part.added", at(m{"content_index": 0, "part": m{"type": "output_text", "text": "", "annotations": []any{}}}))
+			send("response.output_text.delta", at(m{"content_index": 0, "delta": a.say}))
+			send("response.output_text.done", at(m{"content_index": 0, "text": a.say}))
+			send("response.content_part.done", at(m{"content_index": 0, "part": list(item["content"])[0]}))
+		default:
+			arguments := text(item["arguments"])
+			started["arguments"] = ""
+			send("response.output_item.added", m{"output_index": i, "item": started})
+			send("response.function_call_arguments.delta", at(m{"delta": arguments[:3]}))
+			send("response.function_call_arguments.delta", at(m{"delta": arguments[3:]}))
+			send("response.function_call_arguments.done", at(m{"arguments": arguments}))
+		}
+		send("response.output_item.done", m{"output_index": i, "item": item})
+	}
+	send("response.completed", m{"response": response})
+}
