@@ -32,6 +32,7 @@ type scripted struct {
 	ended    bool
 	thinks   bool     // the request asked for thoughts
 	caches   bool     // the request says what to cache
+	sees     bool     // the request has an image
 	signed   []string // the signatures that answers had, in their order
 	returned []string // those of the last request
 	tools    []string
@@ -55,6 +56,7 @@ type conversation struct {
 	thinks     bool           // thoughts are asked for
 	signs      bool           // and the API signs them
 	caches     bool           // it says what to cache
+	sees       bool           // it has a PNG
 	tools      map[string]any // their schemas, by name
 	users      []string
 	calls      []heldCall
@@ -90,6 +92,7 @@ func (m scriptedModels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	asked := dialect.read(request)
+	asked.sees = bytes.Contains(body, []byte("iVBORw0KGgo"))
 	if strings.HasSuffix(path, ":streamGenerateContent") {
 		asked.stream = true
 	}
@@ -155,7 +158,7 @@ func (s *scripted) answer(asked *conversation) *scriptAnswer {
 		return &scriptAnswer{number: 99, scriptStep: scriptStep{say: "Two files"}}
 	}
 	s.tools = slices.Sorted(maps.Keys(asked.tools))
-	s.thinks, s.caches = s.thinks || asked.thinks, s.caches || asked.caches
+	s.thinks, s.caches, s.sees = s.thinks || asked.thinks, s.caches || asked.caches, s.sees || asked.sees
 	s.returned = asked.signatures
 	step, held := 0, asked.calls
 	for ; step < len(s.script) && len(held) > 0; step++ {
