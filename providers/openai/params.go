@@ -32,7 +32,9 @@ func (c *Client) params(req *providers.Request) (p openai.ChatCompletionNewParam
 	}
 	leftOut = append(leftOut, c.rest(&p, &req.Parameters)...)
 	if req.Parameters.Caller != nil {
-		leftOut = append(leftOut, c.caller(&p, req)...)
+		alone := providers.Parameters{Caller: req.Parameters.Caller}
+		lacking, _ := alone.Lacking(c.Name, c.caller(extra, req)...) // none that must not be left out
+		leftOut = append(leftOut, lacking...)
 	}
 	if req.Stream && !c.quirks.NoStreamOptions {
 		p.StreamOptions.IncludeUsage = openai.Bool(true)
@@ -98,13 +100,9 @@ func (c *Client) sampling(p *openai.ChatCompletionNewParams, extra map[string]an
 		// The effort says how much. The API has no budget, and shows what it shows.
 		leftOut = append(leftOut, "thinking")
 	}
-	if effort := in.ReasoningEffort; effort != "" {
-		if word, ok := c.quirks.Efforts[effort]; ok {
-			effort = word
-		}
-		effort = c.quirks.ModelEfforts.of(req.Model, effort)
-		switch {
-		case c.quirks.NoEffort != nil && c.quirks.NoEffort.MatchString(req.Model):
+	if in.ReasoningEffort != "" {
+		switch effort := c.effort(req.Model, in.ReasoningEffort); {
+		case effort == "":
 			leftOut = append(leftOut, "reasoning_effort")
 		case c.quirks.NoThinking && effort == "none":
 			extra["thinking"] = map[string]string{"type": "disabled"}
@@ -136,30 +134,42 @@ func (c *Client) rest(p *openai.ChatCompletionNewParams, in *providers.Parameter
 	return leftOut
 }
 
-// caller sets what callers bring that only some services have.
-func (c *Client) caller(p *openai.ChatCompletionNewParams, req *providers.Request) (leftOut []string) {
-	in, has := req.Parameters.Caller, []string{}
+// caller sets the members that callers bring and only some services have, which both APIs
+// know by the same names. It returns the names of what the service has.
+func (c *Client) caller(members map[string]any, req *providers.Request) (has []string) {
+	in := req.Parameters.FromCaller()
 	if c.quirks.Caches {
 		has = append(has, "cache_control")
 	}
-	if c.quirks.CacheKey && in.CacheKey != "" {
-		p.PromptCacheKey = openai.String(in.CacheKey)
-		has = append(has, "prompt_cache_key")
+	set := func(name, value string) {
+		if value != "" {
+			members[name] = value
+		}
+		has = append(has, name)
+	}
+	if c.quirks.CacheKey {
+		set("prompt_cache_key", in.CacheKey)
 	}
 	if c.quirks.Official {
-		p.PromptCacheRetention = openai.ChatCompletionNewParamsPromptCacheRetention(in.CacheRetention)
-		if in.User != "" {
-			p.SafetyIdentifier = openai.String(in.User)
-		}
-		has = append(has, "prompt_cache_retention")
+		set("prompt_cache_retention", in.CacheRetention)
+		set("safety_identifier", in.User)
 		if _, own := req.Extra["service_tier"]; !own {
-			p.ServiceTier = openai.ChatCompletionNewParamsServiceTier(in.Tier)
-			has = append(has, "service_tier")
+			set("service_tier", in.Tier)
 		}
 	}
-	alone := providers.Parameters{Caller: in}
-	leftOut, _ = alone.Lacking(c.Name, has...) // none of them must not be left out
-	return leftOut
+	return has
+}
+
+// effort returns the effort that a model takes for the one that is asked for; empty if it
+// takes none.
+func (c *Client) effort(model, asked string) string {
+	if word, ok := c.quirks.Efforts[asked]; ok {
+		asked = word
+	}
+	if c.quirks.NoEffort != nil && c.quirks.NoEffort.MatchString(model) {
+		return ""
+	}
+	return c.quirks.ModelEfforts.of(model, asked)
 }
 
 // format sets the form of the answer.

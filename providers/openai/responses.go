@@ -18,24 +18,19 @@ func (c *Client) responsesMembers(req *providers.Request) (map[string]any, []str
 	if len(p.Stop) > 0 {
 		return nil, nil, c.Unsendable("%s has no stop in the Responses API, without which the answer would be another", c.Name)
 	}
-	leftOut, err := p.Lacking(c.Name, "temperature", "max_tokens", "top_p", "reasoning_effort", "parallel_tool_calls", "response_format", "tools")
+	members := map[string]any{"model": req.Model, "store": false}
+	has := append(c.caller(members, req), "temperature", "max_tokens", "top_p", "parallel_tool_calls", "response_format", "tools")
+	has = append(has, c.reasoning(members, req)...)
+	leftOut, err := p.Lacking(c.Name, has...)
 	if err != nil {
 		return nil, nil, err
 	}
-	members := map[string]any{"model": req.Model, "store": false}
 	if reasons(req.Model) {
 		members["include"] = []string{"reasoning.encrypted_content"}
 	}
 	upstream.Set(members, "temperature", p.Temperature)
 	upstream.Set(members, "top_p", p.TopP)
 	upstream.Set(members, "max_output_tokens", p.MaxTokens)
-	switch {
-	case p.ReasoningEffort == "":
-	case c.quirks.NoEffort != nil && c.quirks.NoEffort.MatchString(req.Model):
-		leftOut = append(leftOut, "reasoning_effort")
-	default:
-		members["reasoning"] = map[string]string{"effort": p.ReasoningEffort}
-	}
 	if err := c.responsesFormat(members, p.ResponseFormat); err != nil {
 		return nil, nil, err
 	}
@@ -51,6 +46,28 @@ func (c *Client) responsesMembers(req *providers.Request) (map[string]any, []str
 		members["stream"] = true
 	}
 	return members, leftOut, nil
+}
+
+// reasoning sets how much the model thinks, and whether the answer sums its thoughts up. It
+// returns the names of the parameters that have an effect. The effort stands for a budget.
+func (c *Client) reasoning(members map[string]any, req *providers.Request) (has []string) {
+	p, asked := &req.Parameters, map[string]string{}
+	if p.ReasoningEffort != "" {
+		if effort := c.effort(req.Model, p.ReasoningEffort); effort != "" {
+			asked["effort"] = effort
+			has = append(has, "reasoning_effort")
+		}
+	}
+	if t := p.Thoughts(); t.Display == providers.DisplaySummarized && reasons(req.Model) {
+		asked["summary"] = "auto"
+		if t.Budget == 0 {
+			has = append(has, "thinking")
+		}
+	}
+	if len(asked) > 0 {
+		members["reasoning"] = asked
+	}
+	return has
 }
 
 // responsesText writes the members of a request of the Responses API.

@@ -330,6 +330,12 @@ func TestBodiesOfResponses(t *testing.T) {
 			`{"model":"gpt-4.1-mini","input":[{"role":"user","content":"a <b>"}],"store":false,"stream":true}`},
 		{"parameters", providers.Request{Model: "m", Messages: messages, Parameters: providers.Parameters{Temperature: new(0.5), TopP: new(0.9), MaxTokens: new(int64(400)), ReasoningEffort: "high", ResponseFormat: &providers.ResponseFormat{Type: providers.FormatJSON}}}, byResponses,
 			`{"model":"m","input":[{"role":"user","content":"a <b>"}],"store":false,"include":["reasoning.encrypted_content"],"temperature":0.5,"top_p":0.9,"max_output_tokens":400,"reasoning":{"effort":"high"},"text":{"format":{"type":"json_object"}}}`},
+		{"a summary of thoughts", providers.Request{Model: "m", Messages: messages, Parameters: providers.Parameters{Thinking: &providers.Thinking{Display: providers.DisplaySummarized}}}, byResponses,
+			`{"model":"m","input":[{"role":"user","content":"a <b>"}],"store":false,"include":["reasoning.encrypted_content"],"reasoning":{"summary":"auto"}}`},
+		{"an effort that the model lacks", providers.Request{Model: "gpt-5", Messages: messages, Parameters: providers.Parameters{ReasoningEffort: "max"}}, func(c *Config) { c.API, c.Quirks = APIResponses, officialQuirks },
+			`{"model":"gpt-5","input":[{"role":"user","content":"a <b>"}],"store":false,"include":["reasoning.encrypted_content"],"reasoning":{"effort":"high"}}`},
+		{"what a caller brings", providers.Request{Model: "m", Messages: messages, Parameters: providers.Parameters{Caller: &providers.Caller{Marks: true, CacheKey: "k", CacheRetention: "24h", User: "u", Tier: "flex"}}}, func(c *Config) { c.API, c.Quirks = APIResponses, officialQuirks },
+			`{"model":"m","input":[{"role":"user","content":"a <b>"}],"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":"k","prompt_cache_retention":"24h","safety_identifier":"u","service_tier":"flex"}`},
 		{"a schema", providers.Request{Model: "m", Messages: messages, Parameters: providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: providers.FormatSchema, Name: "n", Schema: json.RawMessage(`{"type":"object","properties":{"b":{},"a":{}}}`)}}}, byResponses,
 			`{"model":"m","input":[{"role":"user","content":"a <b>"}],"store":false,"include":["reasoning.encrypted_content"],"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object","properties":{"b":{},"a":{}}},"strict":false}}}`},
 		{"tools", providers.Request{Model: "m", Messages: messages, Parameters: providers.Parameters{Tools: []providers.Tool{tool, {Name: "g"}}, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsNamed, Name: "g"}, ParallelToolCalls: new(false)}}, byResponses,
@@ -339,8 +345,9 @@ func TestBodiesOfResponses(t *testing.T) {
 		{"extra", providers.Request{Model: "m", Messages: messages, Extra: pt.Extra("store", "true", "reasoning", `{"summary":"auto"}`, "stream", "true", "input", `"b"`)}, byResponses,
 			`{"model":"m","input":"b","store":true,"include":["reasoning.encrypted_content"],"reasoning":{"summary":"auto"}}`},
 	})
+	lacking.Thinking, lacking.Caller = &providers.Thinking{Budget: 9}, &providers.Caller{Marks: true, CacheKey: "k"}
 	r, result := pt.Sent(t, pt.ResponsesAnswer(pt.ResponsesEnd{}, words("fine")), &providers.Request{Model: "m", Messages: messages, Parameters: lacking}, func(base string) providers.Provider { return client(t, base, byResponses) })
-	if diff := cmp.Diff([]string{"top_k", "frequency_penalty", "presence_penalty", "seed", "logprobs"}, result.LeftOut); diff != "" || r.Path != "/v1/responses" {
+	if diff := cmp.Diff([]string{"top_k", "frequency_penalty", "presence_penalty", "seed", "thinking", "logprobs", "cache_control", "prompt_cache_key"}, result.LeftOut); diff != "" || r.Path != "/v1/responses" {
 		t.Errorf("%s left out (-want +got):\n%s", r.Path, diff)
 	}
 	c := client(t, "http://localhost", byResponses)
