@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 99_660
-	maxTests   = 109_500
+	maxProduct = 99_950
+	maxTests   = 108_800
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -104,17 +104,17 @@ var maxLines = map[string]int{
 	"internal/buffers":             160,
 	"internal/command":             5760,
 	"internal/configpath":          40,
-	"internal/definition":          8090,
-	"internal/dialect":             540,
+	"internal/definition":          8100,
+	"internal/dialect":             550,
 	"internal/dialect/chat":        400,
-	"internal/dialect/dialecttest": 270,
+	"internal/dialect/dialecttest": 280,
 	"internal/dialect/messages":    1570,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1700,
 	"internal/dialect/responses":   2200,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             10840,
+	"internal/gateway":             10900,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
@@ -139,17 +139,17 @@ var maxLines = map[string]int{
 	"internal/store/sqlite":        8900,
 	"internal/visible":             160,
 	"internal/wire":                2360,
-	"providers":                    1130,
+	"providers":                    1150,
 	"providers/anthropic":          900,
 	"providers/azure":              140,
-	"providers/bedrock":            1350,
+	"providers/bedrock":            1360,
 	"providers/canned":             460,
 	"providers/canned/script":      900,
 	"providers/gemini":             1760,
 	"providers/httpmodule":         320,
-	"providers/openai":             2900,
-	"providers/providertest":       3335,
-	"providers/upstream":           3740,
+	"providers/openai":             2920,
+	"providers/providertest":       3360,
+	"providers/upstream":           3760,
 	"rules":                        10800,
 	"secret":                       380,
 	"sinks":                        700,
