@@ -175,7 +175,6 @@ var agentsFailing = []struct{ cells, what, why string }{
 	{"aisdk[56]/messages/*", "loop", "citations are null in a whole answer"},
 	{"*/*/anthropic", "thinking", "thinking is not forwarded"},
 	{"*/messages/anthropic", "caching", "cache_control is not forwarded"},
-	{"*/responses/openai", "caching", "prompt_cache_key is not forwarded"},
 }
 
 // agentCell is one agent through one door to one upstream.
@@ -354,9 +353,8 @@ func (c *agentCell) judge(t *testing.T, output []byte, failure error) {
 	if loop && len(s.script) > 3 {
 		holds["image"] = s.sees
 	}
-	// OpenAI is told by a member that only the Responses API's agents send, Gemini caches
-	// by itself.
-	if loop && c.section != "" && (c.upstream == "anthropic" || c.upstream == "openai" && c.door == "responses") {
+	// The others cache by themselves.
+	if loop && c.section != "" && c.upstream == "anthropic" {
 		holds["caching"] = s.caches
 	}
 	for what, ok := range holds {

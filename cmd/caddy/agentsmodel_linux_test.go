@@ -262,7 +262,6 @@ func readChat(request map[string]any) *conversation {
 	c := &conversation{stream: request["stream"] == true, tools: map[string]any{}}
 	effort := text(request["reasoning_effort"])
 	c.thinks = effort != "" && effort != "none"
-	c.caches = request["prompt_cache_key"] != nil
 	for _, tool := range list(request["tools"]) {
 		function := object(object(tool)["function"])
 		c.tools[text(function["name"])] = function["parameters"]
@@ -288,7 +287,6 @@ func readResponses(request map[string]any) *conversation {
 	effort := text(object(request["reasoning"])["effort"])
 	c.thinks = effort != "" && effort != "none"
 	c.signs = slices.Contains(list(request["include"]), any("reasoning.encrypted_content"))
-	c.caches = request["prompt_cache_key"] != nil
 	for _, tool := range list(request["tools"]) {
 		c.tools[text(object(tool)["name"])] = object(tool)["parameters"]
 	}
@@ -345,7 +343,8 @@ func readMessages(request map[string]any) *conversation {
 	return c
 }
 
-// readGemini counts results to their calls: Gemini's have no ids.
+// readGemini gives results to their calls by the ids, and by their order where there are
+// none: Gemini's own calls have none.
 func readGemini(request map[string]any) *conversation {
 	c := &conversation{tools: map[string]any{}, signs: true}
 	c.thinks = object(request["generationConfig"])["thinkingConfig"] != nil
@@ -365,20 +364,23 @@ func readGemini(request map[string]any) *conversation {
 				c.users = append(c.users, text(part["text"]))
 			}
 			if call := object(part["functionCall"]); call != nil {
-				c.calls = append(c.calls, heldCall{name: text(call["name"]), arguments: object(call["args"])})
+				c.calls = append(c.calls, heldCall{id: text(call["id"]), name: text(call["name"]), arguments: object(call["args"])})
 			}
 			if response := object(part["functionResponse"]); response != nil {
-				if answered == len(c.calls) || c.calls[answered].name != response["name"] {
-					c.calls = append(c.calls, heldCall{name: "a result out of its order: " + text(response["name"])})
-					continue
-				}
 				said, _ := json.Marshal(response["response"])
-				var plain strings.Builder
+				plain := string(said)
 				for _, value := range object(response["response"]) {
-					plain.WriteString(texts(value))
+					plain += texts(value)
 				}
-				c.calls[answered].results = append(c.calls[answered].results, plain.String()+string(said))
-				answered++
+				switch id := text(response["id"]); {
+				case id != "":
+					c.result(id, plain)
+				case answered == len(c.calls) || c.calls[answered].name != response["name"]:
+					c.calls = append(c.calls, heldCall{name: "a result out of its order: " + text(response["name"])})
+				default:
+					c.calls[answered].results = append(c.calls[answered].results, plain)
+					answered++
+				}
 			}
 		}
 	}
