@@ -1,9 +1,11 @@
 package gemini
 
 import (
+	"cmp"
 	"mime"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -49,12 +51,12 @@ func (w *writer) contents(messages []providers.Message) error {
 	empty := len(w.body)
 	err := w.client.Turns(messages, func(role string, from, to int) error {
 		if role == "assistant" {
-			return w.turn("model", messages, from, to, w.answer)
+			return w.turn("model", func() error { return upstream.Parts(messages, from, to, w.answer) })
 		}
-		if err := w.turn("user", messages, from, to, w.result); err != nil {
+		if err := w.turn("user", func() error { return w.results(messages, from, to) }); err != nil {
 			return err
 		}
-		return w.turn("user", messages, from, to, w.said)
+		return w.turn("user", func() error { return upstream.Parts(messages, from, to, w.said) })
 	})
 	if err != nil {
 		return err
@@ -66,14 +68,14 @@ func (w *writer) contents(messages []providers.Message) error {
 	return nil
 }
 
-// turn writes a turn, and a comma behind it, with what write makes of its parts. It
-// writes nothing where that is nothing.
-func (w *writer) turn(role string, messages []providers.Message, from, to int, write func(at int, p *providers.Part) error) error {
+// turn writes a turn, and a comma behind it, with the parts that write appends. It writes
+// nothing if these are none.
+func (w *writer) turn(role string, write func() error) error {
 	before := len(w.body)
 	w.body = append(append(append(w.body, `{"role":"`...), role...), `","parts":[`...)
 	empty := len(w.body)
 	w.signed = false
-	if err := upstream.Parts(messages, from, to, write); err != nil {
+	if err := write(); err != nil {
 		return err
 	}
 	w.sign()
@@ -180,19 +182,43 @@ func (w *writer) id(id string, own bool) {
 	}
 }
 
-// result writes a part of the user's that is the result of a tool. Images in it are
-// part of it from Gemini 3 on.
-func (w *writer) result(at int, p *providers.Part) error {
-	if p.Kind != providers.PartToolResult {
-		return nil
-	}
-	r := &p.Result
-	name, own := r.Name, false
-	for i := len(w.calls) - 1; i >= 0; i-- {
-		if call := w.calls[i]; call.Call.ID == r.Call {
-			name, own = call.Call.Name, strings.HasPrefix(call.Opaque, ownID)
-			break
+// placed is the result of a tool, with its call.
+type placed struct {
+	at   int // its message
+	part *providers.Part
+	call int // its place in writer.calls; -1: no message has the call
+}
+
+// results writes the results of tools in the order of their calls. Agents send them as
+// they finish, and without ids of its own the API pairs them by order.
+func (w *writer) results(messages []providers.Message, from, to int) error {
+	var results []placed
+	_ = upstream.Parts(messages, from, to, func(at int, p *providers.Part) error {
+		if p.Kind == providers.PartToolResult {
+			call := len(w.calls) - 1
+			for call >= 0 && w.calls[call].Call.ID != p.Result.Call {
+				call--
+			}
+			results = append(results, placed{at, p, call})
 		}
+		return nil
+	})
+	slices.SortStableFunc(results, func(a, b placed) int { return cmp.Compare(a.call, b.call) })
+	for i := range results {
+		if err := w.result(&results[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// result writes the result of a tool. Images in it are part of it from Gemini 3 on.
+func (w *writer) result(of *placed) error {
+	at, r := of.at, &of.part.Result
+	name, own := r.Name, false
+	if of.call >= 0 {
+		call := w.calls[of.call]
+		name, own = call.Call.Name, strings.HasPrefix(call.Opaque, ownID)
 	}
 	if name == "" {
 		return w.client.Unsendable("message %d has the result of the tool call %q, which no message before it has", at+1, r.Call)

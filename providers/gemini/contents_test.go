@@ -78,6 +78,14 @@ func TestContents(t *testing.T) {
 			`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":"3"}}},{"functionResponse":{"name":"f","response":{"output":"4"}}}]},` +
 			`{"role":"model","parts":[{"functionCall":{"name":"f","args":{}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"f","args":{}}}]},` +
 			`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":""}}},{"functionResponse":{"name":"f","response":{"output":""}}}]}`, nil},
+		{"results in another order than their calls", "m", []providers.Message{
+			pt.Message("user", pt.Text("q")),
+			pt.Message("assistant", call("call_1", "f", `{"n":1}`, "sig"), call("call_2", "f", `{"n":2}`, "")),
+			pt.Message("tool", result("call_2", pt.Text("2"))),
+			pt.Message("tool", result("call_1", pt.Text("1"))),
+		}, `{"role":"user","parts":[{"text":"q"}]},` +
+			`{"role":"model","parts":[{"functionCall":{"name":"f","args":{"n":1}},"thoughtSignature":"sig"},{"functionCall":{"name":"f","args":{"n":2}}}]},` +
+			`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":"1"}}},{"functionResponse":{"name":"f","response":{"output":"2"}}}]}`, nil},
 		{"thoughts", "m", []providers.Message{
 			pt.Message("user", pt.Text("q")),
 			pt.Message("assistant", pt.Thinking("of another model", ""), pt.Thinking("hm", ofThought+"s1"), pt.Thinking("so", ofText+"s2"), pt.Text("answer")),
