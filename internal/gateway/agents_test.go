@@ -165,7 +165,7 @@ func TestCallersMembersOfOneProvider(t *testing.T) {
 	const members = `"prompt_cache_key":"k","prompt_cache_retention":"24h","safety_identifier":"u"`
 	for accept, tests := range map[string][][4]string{
 		"": {
-			{"gpt", members + `,"service_tier":"auto"`, `"prompt_cache_key":"k","safety_identifier":"u","prompt_cache_retention":"24h"}`, "service_tier"},
+			{"gpt", members + `,"service_tier":"auto"`, `"prompt_cache_key":"k","prompt_cache_retention":"24h","safety_identifier":"u"}`, "service_tier"},
 			{"sonnet", members + `,"service_tier":"default"`, `"model":"claude-sonnet-4-6"}`, "service_tier, prompt_cache_key, prompt_cache_retention"},
 		},
 		`, parameters: { service_tier: [auto, default, flex] }`: {
