@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 99_950
+	maxProduct = 100_000
 	maxTests   = 108_800
 )
 
@@ -145,7 +145,7 @@ var maxLines = map[string]int{
 	"providers/bedrock":            1360,
 	"providers/canned":             460,
 	"providers/canned/script":      900,
-	"providers/gemini":             1760,
+	"providers/gemini":             1780,
 	"providers/httpmodule":         320,
 	"providers/openai":             2920,
 	"providers/providertest":       3360,
