@@ -111,7 +111,7 @@ var maxLines = map[string]int{
 	"internal/dialect/messages":    1570,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1700,
-	"internal/dialect/responses":   2200,
+	"internal/dialect/responses":   2210,
 	"internal/document":            2060,
 	"internal/document/format":     300,
 	"internal/gateway":             10900,

@@ -226,7 +226,7 @@ func TestOpenAILibrary(t *testing.T) {
 		for _, m := range page.Data {
 			ids = append(ids, m.ID)
 		}
-		if !slices.Equal(ids, []string{"assistant", "broken", "down", "rules", "support", "thinker"}) {
+		if !slices.Equal(ids, []string{"assistant", "broken", "coder", "down", "rules", "support", "thinker"}) {
 			t.Errorf("%q", ids)
 		}
 		if m, err := client.Models.Get(ctx, "thinker"); err != nil || m.ID != "thinker" || m.OwnedBy != "cadenza" || m.Created == 0 {

@@ -602,8 +602,11 @@ func appendPart(dst []byte, k kind, text jsonText, logprobs []byte) []byte {
 }
 
 // appendCall appends the end of a call of the tool of. member has what it is called with.
+// The API gives no state of a custom tool's call.
 func appendCall(dst []byte, status, member string, with jsonText, id string, of callable) []byte {
-	dst = dialect.AppendMember(dst, "status", status)
+	if !of.custom {
+		dst = dialect.AppendMember(dst, "status", status)
+	}
 	dst = append(append(append(dst, `,"`...), member...), `":`...)
 	dst = dialect.AppendMember(with.append(dst), "call_id", id)
 	if dst = dialect.AppendMember(dst, "name", of.name); of.namespace != "" {
