@@ -122,10 +122,8 @@ exec %s "$@"
 // writeScript writes a shell script.
 func writeScript(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
+	writeFile(t, name, text)
+	if err := os.Chmod(name, 0o700); err != nil {
 		t.Fatal(err)
 	}
 }

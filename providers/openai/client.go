@@ -52,6 +52,7 @@ type Client struct {
 	header string // that carries the secret, empty for a bearer token
 	api    string
 	quirks Quirks
+	items  *Quirks // where the Responses API is called
 	// The URLs of the APIs.
 	chat, responses *url.URL
 }
@@ -96,6 +97,7 @@ func New(config Config) (*Client, error) {
 		header:    config.KeyHeader,
 		api:       config.API,
 		quirks:    config.Quirks,
+		items:     config.Quirks.byResponses(),
 		chat:      config.Upstream.BaseURL.JoinPath("chat/completions"),
 		responses: config.Upstream.BaseURL.JoinPath("responses"),
 	}, nil

@@ -102,7 +102,7 @@ func (c *Client) body(f *form, messages []providers.Message) (text []byte, leftO
 	}
 	quirks, begin := &c.quirks, beforeMessages
 	if f.responses {
-		quirks, begin = c.quirks.byResponses(), beforeInput
+		quirks, begin = c.items, beforeInput
 	}
 	if err := c.checkMessages(messages, quirks); err != nil {
 		return nil, nil, err
