@@ -421,16 +421,6 @@ func agentLines(t *testing.T, page, section, home string, replaced func(string) 
 	return lines
 }
 
-func writeFile(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // outsideWorld is the proxy of the agents: it refuses what they ask of others.
 type outsideWorld struct {
 	mu    sync.Mutex

@@ -119,6 +119,17 @@ exec %s "$@"
 	}
 }
 
+// writeFile writes a file, and makes its directory.
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // writeScript writes a shell script.
 func writeScript(t *testing.T, name, text string) {
 	t.Helper()
