@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"internal/dialect/responses":   {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},
 	"internal/document":            {},
 	"internal/document/format":     {"internal/document", "internal/visible"},
-	"internal/gateway":             {"cache", "internal/definition", "internal/dialect", "internal/dialect/chat", "internal/dialect/messages", "internal/dialect/native", "internal/dialect/openai", "internal/dialect/responses", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/kind", "internal/limit", "internal/price", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
+	"internal/gateway":             {"cache", "internal/buffers", "internal/definition", "internal/dialect", "internal/dialect/chat", "internal/dialect/messages", "internal/dialect/native", "internal/dialect/openai", "internal/dialect/responses", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/kind", "internal/limit", "internal/price", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
 	"internal/gatewaytest":         {"internal/store/sqlite", "trace"},
 	"internal/inflight":            {},
 	"internal/inspect":             {"internal/definition", "internal/document", "internal/kind", "internal/prompt", "internal/regular", "internal/visible", "rules", "trace"},
@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 	"internal/private":             {},
 	"internal/prompt":              {"internal/document", "internal/jsontext", "rules"},
 	"internal/recorder":            {"internal/recorder/calls", "trace"},
-	"internal/recorder/calls":      {"internal/journal", "trace"},
+	"internal/recorder/calls":      {"internal/buffers", "internal/journal", "trace"},
 	"internal/redact":              {},
 	"internal/regular":             {},
 	"internal/store/histogram":     {},
@@ -82,14 +82,14 @@ var mayImport = map[string][]string{
 	"sinks":                        {"internal/store/sqlite", "trace"},
 	"sinks/jsonlines":              {"internal/configpath", "internal/document", "internal/jsontext", "internal/private", "sinks", "trace"},
 	"sinks/postgres":               {"internal/document", "internal/jsontext", "internal/limit", "secret", "sinks", "trace"},
-	"trace":                        {"internal/jsontext"},
+	"trace":                        {"internal/buffers", "internal/jsontext"},
 }
 
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 100_000
-	maxTests   = 108_800
+	maxProduct = 100_300
+	maxTests   = 109_000
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -105,9 +105,9 @@ var maxLines = map[string]int{
 	"internal/command":             5760,
 	"internal/configpath":          40,
 	"internal/definition":          8100,
-	"internal/dialect":             550,
+	"internal/dialect":             560,
 	"internal/dialect/chat":        400,
-	"internal/dialect/dialecttest": 280,
+	"internal/dialect/dialecttest": 300,
 	"internal/dialect/messages":    1570,
 	"internal/dialect/native":      200,
 	"internal/dialect/openai":      1700,
@@ -121,7 +121,7 @@ var maxLines = map[string]int{
 	"internal/invoke":              4140,
 	"internal/journal":             1140,
 	"internal/journaltest":         100,
-	"internal/jsontext":            200,
+	"internal/jsontext":            250,
 	"internal/kind":                100,
 	"internal/modetest":            80,
 	"internal/limit":               2760,
@@ -138,8 +138,8 @@ var maxLines = map[string]int{
 	"internal/store/histogram":     480,
 	"internal/store/sqlite":        8900,
 	"internal/visible":             160,
-	"internal/wire":                2360,
-	"providers":                    1150,
+	"internal/wire":                2530,
+	"providers":                    1160,
 	"providers/anthropic":          900,
 	"providers/azure":              140,
 	"providers/bedrock":            1360,

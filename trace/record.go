@@ -3,6 +3,8 @@ package trace
 import (
 	"sync"
 	"time"
+
+	large "github.com/cadenza-gateway/cadenza/internal/buffers"
 )
 
 // State is the progress of the work that a record describes.
@@ -207,8 +209,10 @@ func ReleaseRecord(r *Record) {
 	records.Put(r)
 }
 
+// kept returns the buffer for the record's next use, unless it is large.
 func kept(buffer []byte) []byte {
 	if cap(buffer) > maxKeptBuffer {
+		large.Put(buffer)
 		return nil
 	}
 	return buffer[:0]

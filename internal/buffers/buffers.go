@@ -97,16 +97,33 @@ func Kept(size int) []byte {
 	return nil
 }
 
+// made is how many bytes of large memory were made, because none was kept.
+var made atomic.Int64
+
+// Made returns how many bytes of large memory were made in all. What grew since the last
+// garbage collection is about what it will find.
+func Made() int64 { return made.Load() }
+
+// Count counts memory that something else makes for a request, in bytes.
+func Count(size int) {
+	if size >= Smallest {
+		made.Add(int64(size))
+	}
+}
+
 // Get returns an empty buffer with room for so many bytes.
 func Get(size int) []byte {
 	if size < Smallest || size > Largest {
+		Count(size)
 		return make([]byte, 0, size)
 	}
 	if b := Kept(size); b != nil {
 		return b
 	}
 	// Of the least capacity of its class, so that it is found by the next one.
-	return make([]byte, 0, least(classFor(size)))
+	size = least(classFor(size))
+	Count(size)
+	return make([]byte, 0, size)
 }
 
 // Put keeps a buffer for a later call of Get, if it is one that is kept. The caller

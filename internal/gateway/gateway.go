@@ -36,8 +36,8 @@ type Process struct {
 	// workspaces: a body while it arrives and is answered, and a call's messages as long
 	// as its provider takes.
 	largeRequests room
-	// garbage counts what large requests left since the collector was called.
-	garbage atomic.Int64
+	// collected is what buffers.Made was when the collector was called last.
+	collected atomic.Int64
 	// slowed are the refused callers that wait for their answers, maxSlowed at most.
 	slowed    atomic.Int64
 	maxSlowed int64

@@ -3,6 +3,7 @@ package gateway
 import (
 	"runtime/debug"
 
+	"github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -17,9 +18,10 @@ const (
 	// freeRequest is the number of bytes that every request may hold: requests that hold no
 	// more need no room and are never refused.
 	freeRequest = 64 << 10
-	// largeGarbage is how many bytes large requests leave behind until they are collected
-	// and given back to the system. By itself the collector waits until the heap has
-	// doubled, which after a few of the largest is several times what they held.
+	// largeGarbage is how many bytes are made for large requests until what they left is
+	// collected and given back to the system. By itself the collector waits until the heap
+	// has doubled, which after a few of the largest is several times what they held. Memory
+	// that is kept for the next request is not made again.
 	largeGarbage = 24 << 20
 )
 
@@ -62,7 +64,8 @@ func (h *holdings) letGo(bytes int64) {
 	process := h.gateway.process
 	giveBoth(&h.workspace.Memory.largeRequests, &process.largeRequests, bytes)
 	h.held -= bytes
-	if left := process.garbage.Add(bytes); left >= largeGarbage && process.garbage.CompareAndSwap(left, 0) {
+	made, collected := buffers.Made(), process.collected.Load()
+	if made-collected >= largeGarbage && process.collected.CompareAndSwap(collected, made) {
 		go debug.FreeOSMemory()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	large "github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/internal/journal"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -32,6 +33,7 @@ func NewCall(r *trace.Record) *Call {
 	c := &Call{id: r.ID, kept: kept}
 	c.text, c.short = appendRecord(slices.Grow((*kept)[:0], 1<<10), r)
 	c.size = len(c.text)
+	large.Count(c.size)
 	return c
 }
 
