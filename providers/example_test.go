@@ -19,7 +19,7 @@ func (Echo) Invoke(_ context.Context, req *providers.Request) (providers.Stream,
 	if err != nil {
 		return nil, err
 	}
-	words := strings.SplitAfter(req.Messages[len(req.Messages)-1].Content, " ")
+	words := strings.SplitAfter(req.Messages[len(req.Messages)-1].Content.Plain(), " ")
 	return &echo{words: words, result: providers.Result{Model: req.Model, LeftOut: leftOut}}, nil
 }
 

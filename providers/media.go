@@ -29,16 +29,18 @@ func (p *Part) Describe() string {
 }
 
 // Attached returns the text in a tool's result in place of media that follow the results.
-func (p *Part) Attached() string { return "[" + p.Describe() + ": it follows the results]" }
+func (p *Part) Attached() Text { return Escape("[" + p.Describe() + ": it follows the results]") }
 
 // Unshown returns the text in place of media of a tool's result that a provider takes
 // nowhere. To refuse them would end the conversation, because its history keeps them. The
 // message is named in Result.LeftOut, see LeftOutMedia.
-func (p *Part) Unshown() string { return "[" + p.Describe() + ": it can't be shown to the model]" }
+func (p *Part) Unshown() Text {
+	return Escape("[" + p.Describe() + ": it can't be shown to the model]")
+}
 
 // Attachment returns the text before the media of a result that follow the results.
-func (r *ToolResult) Attachment() string {
-	return "From the result of " + cmp.Or(r.Name, "a tool") + ":"
+func (r *ToolResult) Attachment() Text {
+	return Escape("From the result of " + cmp.Or(r.Name, "a tool") + ":")
 }
 
 // ParseMedia reads the address of an image, a sound or a file: a URL with the scheme

@@ -11,9 +11,16 @@ import (
 // empty.
 type Message struct {
 	Role    string `json:"role"` // system, developer, user, assistant or tool
-	Content string `json:"content"`
+	Content Text   `json:"content"`
 	Parts   []Part `json:"-"`
 }
+
+// Text is a text as it is inside a JSON string: escaped, without quotes around it. A
+// provider writes it by Append, or has encoding/json do so. Plain is the text itself.
+type Text = jsontext.Text
+
+// Escape returns a text without escapes as a Text.
+func Escape(text string) Text { return jsontext.Escape(text) }
 
 // PartKind is a kind of part of a message.
 type PartKind uint8
@@ -56,7 +63,7 @@ type Part struct {
 	Kind PartKind
 	// Text is the text of PartText. For PartThinking it is the part that the provider
 	// showed of the thought, which may be nothing.
-	Text string
+	Text Text
 	// Media is that of PartImage, PartAudio and PartFile.
 	Media Media
 	// Call is that of PartToolCall.
@@ -114,7 +121,7 @@ type ToolResult struct {
 }
 
 // Text returns the message's text: Content, or the texts of its parts, joined.
-func (m *Message) Text() string {
+func (m *Message) Text() Text {
 	if m.Parts == nil {
 		return m.Content
 	}
@@ -122,10 +129,10 @@ func (m *Message) Text() string {
 }
 
 // Text returns the texts of the result, joined.
-func (r *ToolResult) Text() string { return textOf(r.Content) }
+func (r *ToolResult) Text() Text { return textOf(r.Content) }
 
-func textOf(parts []Part) string {
-	only, texts := "", 0
+func textOf(parts []Part) Text {
+	only, texts := Text(""), 0
 	for i := range parts {
 		if parts[i].Kind == PartText {
 			only = parts[i].Text
@@ -138,10 +145,10 @@ func textOf(parts []Part) string {
 	var b strings.Builder
 	for i := range parts {
 		if parts[i].Kind == PartText {
-			b.WriteString(parts[i].Text)
+			b.WriteString(string(parts[i].Text))
 		}
 	}
-	return b.String()
+	return Text(b.String())
 }
 
 // Size returns the bytes of the message's texts and data.
@@ -156,7 +163,7 @@ func (m *Message) Size() int {
 // EscapedSize returns about how many bytes the message takes as JSON, its texts as they are
 // escaped, and how many of them are its media and opaque data.
 func (m *Message) EscapedSize() (size, data int) {
-	size = len(`{"role":"assistant","content":[]},`) + jsontext.EscapedLen(m.Content)
+	size = len(`{"role":"assistant","content":[]},`) + len(m.Content)
 	for i := range m.Parts {
 		s, d := m.Parts[i].escapedSize()
 		size, data = size+s, data+d
@@ -170,7 +177,7 @@ const PartSize = 96
 
 func (p *Part) escapedSize() (size, data int) {
 	data = len(p.Media.Data) + len(p.Opaque)
-	size = PartSize + data + jsontext.EscapedLen(p.Text) + len(p.Media.URL) + jsontext.EscapedLen(p.Call.Arguments) + len(p.Call.Name)
+	size = PartSize + data + len(p.Text) + len(p.Media.URL) + jsontext.EscapedLen(p.Call.Arguments) + len(p.Call.Name)
 	for i := range p.Result.Content {
 		s, d := p.Result.Content[i].escapedSize()
 		size, data = size+s, data+d

@@ -152,7 +152,9 @@ func address(t *testing.T, text string) *url.URL {
 // the provider's own thoughts.
 func (w *wireType) histories() map[string][]providers.Message {
 	const pixel = "iVBORw0KGgo="
-	text := func(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
+	text := func(s string) providers.Part {
+		return providers.Part{Kind: providers.PartText, Text: providers.Escape(s)}
+	}
 	image := func(m providers.Media) providers.Part { return providers.Part{Kind: providers.PartImage, Media: m} }
 	file := func(m providers.Media) providers.Part { return providers.Part{Kind: providers.PartFile, Media: m} }
 	call := func(id string) providers.Part {

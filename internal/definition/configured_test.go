@@ -75,7 +75,7 @@ func TestConfiguredVariables(t *testing.T) {
 		answer, err := v.AppendJSON(nil, &values)
 		must(t, err)
 		messages, err := v.Messages(&values, nil)
-		if err != nil || messages[0].Content != tt.want {
+		if err != nil || messages[0].Content.Plain() != tt.want {
 			t.Errorf("%s %s: %q, %v, want %q", tt.context, tt.variables, messages[0].Content, err, tt.want)
 		}
 		if got := fastjson.MustParseBytes(answer).Get("messages", "0", "content").GetStringBytes(); string(got) != tt.want {

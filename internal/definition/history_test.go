@@ -24,12 +24,12 @@ func turnsOf(words string) []providers.Message {
 			_, _ = fmt.Sscan(word[1:], &size)
 		}
 		text := fmt.Sprintf("%0*d", size, i)
-		m := providers.Message{Role: map[byte]string{'s': "system", 'd': "developer", 'u': "user", 'a': "assistant", 'c': "assistant", 't': "tool"}[word[0]], Content: text}
+		m := providers.Message{Role: map[byte]string{'s': "system", 'd': "developer", 'u': "user", 'a': "assistant", 'c': "assistant", 't': "tool"}[word[0]], Content: providers.Escape(text)}
 		switch word[0] {
 		case 'c':
 			m.Content, m.Parts = "", []providers.Part{{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: "i", Arguments: text}}}
 		case 't':
-			m.Content, m.Parts = "", []providers.Part{{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: "i", Content: []providers.Part{{Kind: providers.PartText, Text: text}}}}}
+			m.Content, m.Parts = "", []providers.Part{{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: "i", Content: []providers.Part{{Kind: providers.PartText, Text: providers.Escape(text)}}}}}
 		}
 		turns = append(turns, m)
 	}

@@ -85,7 +85,7 @@ matrix:
 	var values prompt.Values
 	must(t, p.Variables().Bind(fastjson.MustParse(`{"q":"{{w}}"}`), nil, nil, &values))
 	messages, err := p.fallback.Messages(&values, nil)
-	if d := cmp.Diff([]providers.Message{{Role: "system", Content: "{\"a\":1}\n\u2028"}, {Role: "user", Content: "{{w}}"}}, messages); d != "" || err != nil {
+	if d := cmp.Diff([]providers.Message{{Role: "system", Content: `{\"a\":1}\n\u2028`}, {Role: "user", Content: "{{w}}"}}, messages); d != "" || err != nil {
 		t.Error(d, err)
 	}
 }

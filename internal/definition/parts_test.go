@@ -51,7 +51,9 @@ const everyPart = `  - role: system
 func TestParts(t *testing.T) {
 	p := withParts(t, everyPart)
 	values := bound(t, p, `{"a":"https://x.test/\"a","b":"data:image/png;base64,iVBO","c":"data:audio/mpeg;base64,aGk=","d":"https://x.test/ü"}`)
-	text := func(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
+	text := func(s string) providers.Part {
+		return providers.Part{Kind: providers.PartText, Text: providers.Escape(s)}
+	}
 	media := func(kind providers.PartKind, m providers.Media) providers.Part {
 		return providers.Part{Kind: kind, Media: m}
 	}

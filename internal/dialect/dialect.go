@@ -21,11 +21,22 @@ import (
 
 // Dialect is one API. It is safe for concurrent use.
 type Dialect interface {
-	// Parse reads the body of a request for an endpoint's answer. The writer is for
-	// this one answer.
+	// Parse reads the body of a request for an endpoint's answer, as the function Parse
+	// asks it to. The writer is for this one answer.
 	Parse(r *wire.Request) (*Call, Writer, *wire.Error)
 	// AppendError appends the body of an error.
 	AppendError(dst []byte, e *wire.Error) []byte
+}
+
+// Parse reads the body of a request with a dialect. The texts of a conversation stay as
+// they are in the body, see wire.Request.Conversation, unless the dialect has no use for
+// one of them, or refuses the request: then it reads once more.
+func Parse(d Dialect, r *wire.Request) (*Call, Writer, *wire.Error) {
+	call, writer, err := d.Parse(r)
+	if r.Unread(err != nil) {
+		return d.Parse(r)
+	}
+	return call, writer, err
 }
 
 // Call is a caller's request to an endpoint, in any dialect. Its values and texts are

@@ -46,7 +46,7 @@ func TestSizeIsABound(t *testing.T) {
 			if err := r.ReadBody(nil, httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<20, 0, 0, nil); err != nil {
 				t.Fatal(err)
 			}
-			_, w, err := d.Parse(r)
+			_, w, err := dialect.Parse(d, r)
 			if err != nil {
 				t.Fatal(err)
 			}

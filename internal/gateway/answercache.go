@@ -45,7 +45,7 @@ func (p *plan) cacheQuestion() cache.Question {
 	for i := range p.messages {
 		m := &p.messages[i]
 		text(m.Role)
-		text(m.Content)
+		text(m.Content.Plain())
 		if m.Parts != nil {
 			askParts(text, m.Parts)
 		}
@@ -67,7 +67,7 @@ func askParts(text func(string), parts []providers.Part) {
 		p := &parts[i]
 		text(p.Kind.String())
 		for _, s := range [...]string{
-			p.Text, p.Media.URL, p.Media.Data, p.Media.Type, p.Media.Name, p.Media.Detail,
+			p.Text.Plain(), p.Media.URL, p.Media.Data, p.Media.Type, p.Media.Name, p.Media.Detail,
 			p.Call.ID, p.Call.Name, p.Call.Arguments, p.Call.Opaque, p.Result.Call, p.Result.Name, p.Opaque,
 		} {
 			text(s)

@@ -155,7 +155,7 @@ func TestRepeatedCallIDs(t *testing.T) {
 						fmt.Fprintf(&ids, "%s ", p.Call.ID)
 						open++
 					case providers.PartToolResult:
-						number := strings.TrimPrefix(p.Result.Content[0].Text, "result ")
+						number := strings.TrimPrefix(p.Result.Content[0].Text.Plain(), "result ")
 						if !strings.Contains(said[p.Result.Call], `"`+number+`"`) || p.Result.Name != "own" {
 							t.Errorf("%s: the result %s is that of the call %s", path, number, said[p.Result.Call])
 						}

@@ -303,7 +303,7 @@ func TestQuestion(t *testing.T) {
 		t.Helper()
 		list := make([]providers.Message, 0, len(messages)/2)
 		for i := 0; i < len(messages); i += 2 {
-			list = append(list, providers.Message{Role: messages[i], Content: messages[i+1]})
+			list = append(list, providers.Message{Role: messages[i], Content: providers.Escape(messages[i+1])})
 		}
 		q := questionOf(&Workspace{WorkspaceConfig: WorkspaceConfig{Name: workspace}}, e, how, v, list, nil)
 		if other, there := seen[q]; there {

@@ -49,10 +49,10 @@ func TestAShareAtTheSeam(t *testing.T) {
 
 // TestTheTightBound has a limit that fits a tokenizer's count, but not the looser bound.
 func TestTheTightBound(t *testing.T) {
-	messages := []providers.Message{{Content: strings.Repeat("The quick brown fox jumps over the lazy dog. ", 40)}}
+	messages := []providers.Message{{Content: providers.Escape(strings.Repeat("The quick brown fox jumps over the lazy dog. ", 40))}}
 	tight, loose := invoke.TightTokens(messages, nil), invoke.MostTokens(messages, nil)
 	one := int64(1)
-	tools := []providers.Tool{{Name: "look", Description: messages[0].Content}}
+	tools := []providers.Tool{{Name: "look", Description: messages[0].Content.Plain()}}
 	targets := []invoke.Target{{Model: "m", Parameters: providers.Parameters{MaxTokens: &one, Tools: tools}}}
 	targets[0].Bounds = invoke.BoundsOf(&targets[0])
 	tight, loose = tight+targets[0].Beside(invoke.TightTokens), loose+targets[0].Beside(invoke.MostTokens)

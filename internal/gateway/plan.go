@@ -25,7 +25,7 @@ type asked struct {
 // parseCall reads a request for an endpoint, and admits it.
 func (c *call) parseCall() (q asked, err *wire.Error) {
 	q.call = c
-	if q.brought, c.writer, err = c.route.dialect.Parse(c.body); err != nil {
+	if q.brought, c.writer, err = dialect.Parse(c.route.dialect, c.body); err != nil {
 		return q, err
 	}
 	if c.route.dialect == messages.Dialect {

@@ -1,9 +1,9 @@
 package gateway
 
 import (
-	"slices"
 	"strconv"
 
+	"github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -14,7 +14,10 @@ import (
 // sizes. size is the approximate length of the JSON in bytes, or 0.
 func addMessages(record *trace.Record, messages []providers.Message, size int) {
 	// Memory that grows with a text takes a multiple of it.
-	dst := slices.Grow(record.Messages[:0], size)
+	dst := record.Messages[:0]
+	if size > cap(dst) {
+		dst = buffers.Get(size)
+	}
 	dst = append(dst, '[')
 	for i := range messages {
 		m := &messages[i]
@@ -25,7 +28,7 @@ func addMessages(record *trace.Record, messages []providers.Message, size int) {
 		dst = jsontext.AppendString(dst, m.Role)
 		dst = append(dst, `,"content":`...)
 		if m.Parts == nil {
-			dst = jsontext.AppendString(dst, m.Content)
+			dst = m.Content.Append(dst)
 		} else {
 			dst = appendParts(dst, m.Parts)
 		}
@@ -45,7 +48,9 @@ func appendParts(dst []byte, parts []providers.Part) []byte {
 		dst = append(append(dst, p.Kind.String()...), '"')
 		switch p.Kind {
 		case providers.PartText, providers.PartThinking:
-			dst = appendMember(dst, "text", p.Text)
+			if p.Text != "" {
+				dst = p.Text.Append(append(dst, `,"text":`...))
+			}
 		case providers.PartImage, providers.PartAudio, providers.PartFile:
 			dst = appendMember(dst, "media_type", p.Media.Type)
 			dst = appendMember(dst, "name", p.Media.Name)

@@ -75,7 +75,7 @@ func TestWordsOfAProvider(t *testing.T) {
 		"messages of 65 kB":   {401, "Incorrect API key provided", false, strings.Repeat("x", maxQuotable), false},
 		"a text without runs": {401, "no key", false, "", true},
 	} {
-		k := &call{Call: &Call{Messages: []providers.Message{{Content: test.system}, {Content: said}}, Terse: test.terse}}
+		k := &call{Call: &Call{Messages: []providers.Message{{Content: providers.Escape(test.system)}, {Content: said}}, Terse: test.terse}}
 		err := &providers.Error{Provider: "openai", Status: test.status, Message: test.message}
 		want := fmt.Sprintf("status %d", test.status)
 		full := (&Attempt{Err: err}).Text()

@@ -78,10 +78,10 @@ func countTexts(messages []providers.Message, tools []providers.Tool, extra []js
 
 func eachText(messages []providers.Message, tools []providers.Tool, extra []json.RawMessage, see func(text string)) {
 	for i := range messages {
-		see(messages[i].Content)
+		see(messages[i].Content.Plain())
 		for p := range parts(messages[i].Parts) {
 			if !isMedia(p) {
-				see(p.Text)
+				see(p.Text.Plain())
 				see(p.Call.Name)
 				see(p.Call.Arguments)
 			}

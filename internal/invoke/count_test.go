@@ -80,7 +80,7 @@ func TestMostTokensIsABound(t *testing.T) {
 	older := []*codec.Codec{codec.NewP50kBase(), codec.NewR50kBase()}
 	for name, text := range corpus(t) {
 		text = text[:min(len(text), 6000)]
-		most := MostTokens([]providers.Message{{Role: "user", Content: text}}, nil)
+		most := MostTokens([]providers.Message{{Role: "user", Content: providers.Escape(text)}}, nil)
 		tokenizers := append(all, older...)
 		if name == "consonants" || name == "space" {
 			tokenizers = all // GPT-3's know fewer of such texts, which are none
@@ -132,16 +132,16 @@ func TestMostTokensCountsEverything(t *testing.T) {
 		count    int64 // by CountTokens, exactly
 	}{
 		"nothing":   {count: 3},
-		"content":   {messages: []providers.Message{{Content: text}}, most: 100, count: 107},
-		"text":      {messages: []providers.Message{{Parts: []providers.Part{{Text: text}}}}, most: 100, count: 107},
+		"content":   {messages: []providers.Message{{Content: providers.Escape(text)}}, most: 100, count: 107},
+		"text":      {messages: []providers.Message{{Parts: []providers.Part{{Text: providers.Escape(text)}}}}, most: 100, count: 107},
 		"call":      {messages: []providers.Message{{Parts: []providers.Part{{Kind: providers.PartToolCall, Call: providers.ToolCall{Name: text, Arguments: text}}}}}, most: 200, count: 207},
-		"result":    {messages: []providers.Message{{Parts: []providers.Part{{Kind: providers.PartToolResult, Result: providers.ToolResult{Content: []providers.Part{{Text: text}}}}}}}, most: 100, count: 107},
+		"result":    {messages: []providers.Message{{Parts: []providers.Part{{Kind: providers.PartToolResult, Result: providers.ToolResult{Content: []providers.Part{{Text: providers.Escape(text)}}}}}}}, most: 100, count: 107},
 		"thought":   {messages: []providers.Message{{Parts: []providers.Part{{Kind: providers.PartThinking, Opaque: text}}}}, most: 25, count: 7},
 		"image":     {messages: []providers.Message{{Parts: []providers.Part{{Kind: providers.PartImage}}}}, most: 5000, count: 1007},
 		"sound":     {messages: []providers.Message{{Parts: []providers.Part{{Kind: providers.PartAudio, Media: providers.Media{Data: strings.Repeat("A", 16000)}}}}}, most: 6000, count: 1007},
 		"file":      {messages: []providers.Message{{Parts: []providers.Part{{Kind: providers.PartFile}}}}, most: 5000, count: 1007},
 		"tool":      {tools: []providers.Tool{{Name: text, Description: text, Parameters: []byte(`"` + text + `"`)}}, most: 1302, count: 312},
-		"two of it": {messages: []providers.Message{{Content: text}, {Content: text}}, most: 200, count: 211},
+		"two of it": {messages: []providers.Message{{Content: providers.Escape(text)}, {Content: providers.Escape(text)}}, most: 200, count: 211},
 	} {
 		t.Run(name, func(t *testing.T) {
 			most, count := MostTokens(test.messages, test.tools), CountTokens(test.messages, test.tools)
@@ -159,8 +159,9 @@ func TestMostTokensCountsEverything(t *testing.T) {
 func TestCountTokens(t *testing.T) {
 	c := cl100k()
 	for name, text := range corpus(t) {
+		text = strings.ToValidUTF8(text, "\uFFFD") // as all texts of messages are
 		want, _ := c.Count(text)
-		got := CountTokens([]providers.Message{{Content: text}}, nil) - tokensOfPrompt - tokensOfMessage
+		got := CountTokens([]providers.Message{{Content: providers.Escape(text)}}, nil) - tokensOfPrompt - tokensOfMessage
 		if d := float64(got-int64(want)) / float64(want); d < -0.02 || d > 0.02 {
 			t.Errorf("%s: %d tokens, the tokenizer has %d", name, got, want)
 		}
@@ -170,7 +171,7 @@ func TestCountTokens(t *testing.T) {
 		// A long text is counted by samples.
 		long := strings.Repeat(text, (10*maxCounted)/len(text))
 		want *= (10 * maxCounted) / len(text)
-		got = CountTokens([]providers.Message{{Content: long}}, nil)
+		got = CountTokens([]providers.Message{{Content: providers.Escape(long)}}, nil)
 		if d := float64(got-int64(want)) / float64(want); d < -0.1 || d > 0.1 {
 			t.Errorf("%s: %d tokens of %d bytes, the tokenizer has %d", name, got, len(long), want)
 		}
@@ -182,7 +183,7 @@ func TestCountTokens(t *testing.T) {
 func TestLongPromptsAreCountedInParts(t *testing.T) {
 	var messages []providers.Message
 	for range 1000 {
-		messages = append(messages, providers.Message{Content: strings.Repeat("word ", 40)}, providers.Message{Content: strings.Repeat("7z", 100)})
+		messages = append(messages, providers.Message{Content: providers.Escape(strings.Repeat("word ", 40))}, providers.Message{Content: providers.Escape(strings.Repeat("7z", 100))})
 	}
 	want := int64(1000*(41+200) + 2000*tokensOfMessage)
 	if got := CountTokens(messages, nil); got < want*9/10 || got > want*11/10 {
@@ -195,7 +196,7 @@ func TestCountingIsBounded(t *testing.T) {
 	for name, text := range map[string]string{"white space": " \t\n\r ", "one word": "x", "letters": "aQ"} {
 		text = strings.Repeat(text, (4<<20)/len(text))
 		began := time.Now()
-		CountTokens([]providers.Message{{Content: text}}, nil)
+		CountTokens([]providers.Message{{Content: providers.Escape(text)}}, nil)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("%s: %s for 4 MiB", name, took)
 		}
@@ -206,7 +207,8 @@ func TestCountingIsBounded(t *testing.T) {
 // percent more than cl100k.
 func TestTightTokensHaveAMargin(t *testing.T) {
 	for name, text := range corpus(t) {
-		messages := []providers.Message{{Content: text}}
+		text = strings.ToValidUTF8(text, "\uFFFD") // as all texts of messages are
+		messages := []providers.Message{{Content: providers.Escape(text)}}
 		n, _ := cl100k().Count(text)
 		tight, most := TightTokens(messages, nil), MostTokens(messages, nil)
 		if tight > most || tight < min(most, int64(float64(n)*1.54)) {
@@ -248,7 +250,7 @@ func FuzzMostTokens(f *testing.F) {
 		f.Add(text[:min(len(text), 200)])
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		messages := []providers.Message{{Content: text}}
+		messages := []providers.Message{{Content: providers.Escape(text)}}
 		if most, count := MostTokens(messages, nil), CountTokens(messages, nil); count > most {
 			t.Errorf("%q has %d tokens, the bound is %d", text, count, most)
 		}
@@ -263,7 +265,7 @@ func benchmarkTokens(b *testing.B, count func([]providers.Message, []providers.T
 			b.Run(kind+"/"+name, func(b *testing.B) {
 				text := corpus(b)[kind]
 				text = strings.Repeat(text, size/len(text)+1)[:size]
-				messages := []providers.Message{{Content: text}}
+				messages := []providers.Message{{Content: providers.Escape(text)}}
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
 				for b.Loop() {

@@ -89,11 +89,11 @@ func extraTexts(r *providers.Result) iter.Seq[string] {
 // texts returns all texts of a message that an error message may quote.
 func texts(m *providers.Message) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		if !yield(m.Content) {
+		if !yield(m.Content.Plain()) {
 			return
 		}
 		for p := range parts(m.Parts) {
-			for _, text := range [...]string{p.Text, p.Media.URL, p.Media.Data, p.Media.Name, p.Call.Arguments, p.Opaque} {
+			for _, text := range [...]string{p.Text.Plain(), p.Media.URL, p.Media.Data, p.Media.Name, p.Call.Arguments, p.Opaque} {
 				if !yield(text) {
 					return
 				}

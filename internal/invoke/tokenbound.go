@@ -32,9 +32,9 @@ const (
 func MostTokens(messages []providers.Message, tools []providers.Tool, extra ...json.RawMessage) int64 {
 	var all uint64
 	for i := range messages {
-		all += sharesOf(messages[i].Content)
+		all += sharesOf(messages[i].Content.Plain())
 		for p := range parts(messages[i].Parts) {
-			all += sharesOf(p.Text) + sharesOf(p.Call.Name) + sharesOf(p.Call.Arguments)
+			all += sharesOf(p.Text.Plain()) + sharesOf(p.Call.Name) + sharesOf(p.Call.Arguments)
 		}
 	}
 	for i := range tools {

@@ -100,7 +100,7 @@ func (a *Answer) filled(v *Values) bool {
 func (a *Answer) Template(t *Template) {
 	a.text += t.fixed
 	for i := range t.parts {
-		a.Literal(t.parts[i].escaped)
+		a.Literal(string(t.parts[i].escaped))
 		slot := t.parts[i].slot
 		a.parts[len(a.parts)-1].slot = slot
 		if slot >= 0 {

@@ -19,7 +19,7 @@ type Template struct {
 // part is literal text followed by a variable, unless slot is negative.
 type part struct {
 	text    string
-	escaped string // text as the inside of a JSON string
+	escaped jsontext.Text
 	slot    int
 }
 
@@ -81,7 +81,7 @@ func (t *Template) add(text string, slot int) {
 	if text == "" && slot < 0 {
 		return
 	}
-	t.parts = append(t.parts, part{text, string(jsontext.AppendEscaped(nil, text)), slot})
+	t.parts = append(t.parts, part{text, jsontext.Escape(text), slot})
 	t.fixed += len(text)
 }
 
@@ -136,12 +136,26 @@ func (t *Template) AppendText(dst []byte, v *Values) []byte {
 	return dst
 }
 
-// Text returns the rendered text with bytes that are not UTF-8 replaced, as in JSON.
-func (t *Template) Text(v *Values) string {
+// Text returns the rendered text.
+func (t *Template) Text(v *Values) jsontext.Text {
 	if len(t.parts) == 1 && t.parts[0].slot < 0 {
-		return t.parts[0].text
+		return t.parts[0].escaped
 	}
-	return strings.ToValidUTF8(string(t.AppendText(make([]byte, 0, t.Size(v)), v)), "\uFFFD")
+	size := 0
+	for i := range t.parts {
+		p := &t.parts[i]
+		if size += len(p.escaped); p.slot >= 0 {
+			size += v.escapedLen(p.slot)
+		}
+	}
+	dst := make([]byte, 0, size)
+	for i := range t.parts {
+		p := &t.parts[i]
+		if dst = append(dst, p.escaped...); p.slot >= 0 {
+			dst = jsontext.AppendEscaped(dst, v.text[p.slot])
+		}
+	}
+	return jsontext.Text(dst)
 }
 
 // Uses calls f with the name of each variable that the template reads.

@@ -60,7 +60,7 @@ func TestRender(t *testing.T) {
 				t.Fatal(err)
 			}
 			tmpl := compile(t, vars, tt.text)
-			if got := tmpl.Text(&values); got != tt.want {
+			if got := tmpl.Text(&values).Plain(); got != tt.want {
 				t.Errorf("text %q, want %q", got, tt.want)
 			}
 			if got := tmpl.Size(&values); got != len(tt.want) {

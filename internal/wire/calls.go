@@ -170,7 +170,7 @@ func badKey(param string, v *fastjson.Value) *Error {
 
 // Endpoint parses the body of a request for an endpoint's answer.
 func (r *Request) Endpoint() (Endpoint, *Error) {
-	body, err := r.Object()
+	body, err := r.Conversation()
 	if err != nil {
 		return Endpoint{}, err
 	}

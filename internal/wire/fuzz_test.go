@@ -102,7 +102,7 @@ func FuzzRequestBody(f *testing.F) {
 		r := AcquireRequest()
 		defer r.Release()
 		r.body = append(r.body, body...)
-		v, err := r.parseValue()
+		v, err := r.parseValue(false)
 		if wantErr == nil && (depth > maxDepth || values > maxValues) {
 			wantErr = errors.New("past a limit")
 		}

@@ -100,7 +100,7 @@ func pairsQuery(raw string) (record string, err *Error) {
 // becomes a string, which Metrics refuses by the value's name.
 func appendNumberOrString(dst []byte, text string) []byte {
 	if text != "" && strings.Contains("-0123456789", text[:1]) {
-		if _, bad := checkSyntax([]byte(text)); bad == nil {
+		if _, bad := checkSyntax([]byte(text), nil); bad == nil {
 			return append(dst, text...)
 		}
 	}

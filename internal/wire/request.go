@@ -45,6 +45,9 @@ type Request struct {
 	keys   []string
 	names  [][]byte // members of the objects under check for duplicates
 
+	literals literals
+	plain    bool // Conversation cuts no texts out
+
 	maxMetadata int64  // 0: the default
 	scratch     []byte // for a member's compact JSON
 
@@ -86,6 +89,7 @@ func (r *Request) Release() {
 		r.parser = fastjson.Parser{}
 	}
 	r.keepParser()
+	r.literals.reset()
 	r.DropBody()
 	if cap(r.names) > keepValues {
 		r.names = nil
@@ -95,7 +99,7 @@ func (r *Request) Release() {
 	}
 	r.body = r.body[:0]
 	r.values = 0
-	r.maxMetadata, r.reserve = 0, nil
+	r.maxMetadata, r.reserve, r.plain = 0, nil, false
 	clear(r.keys)
 	r.keys = r.keys[:0]
 	clear(r.names[:cap(r.names)])
@@ -106,16 +110,21 @@ func (r *Request) Release() {
 // Values returns how many values the last parsed body has.
 func (r *Request) Values() int { return r.values }
 
-// BodySize returns how many bytes the body has, 0 after DropBody of a large one.
-func (r *Request) BodySize() int { return len(r.body) }
+// BodySize returns how many bytes the body has beside Size, 0 after DropBody of a large one.
+func (r *Request) BodySize() int {
+	if len(r.literals.list) > 0 {
+		return 0
+	}
+	return len(r.body)
+}
 
 // Body returns the body as it was read. It is valid until Release or DropBody.
 func (r *Request) Body() []byte { return r.body }
 
-// DropBody frees the bytes of a large body while its parsed values stay in use:
-// the parser has its own copy.
+// DropBody frees the bytes of a large body while its parsed values stay in use: the
+// parser has its own copy. A body with literals stays.
 func (r *Request) DropBody() {
-	if cap(r.body) > keepBodyBytes {
+	if cap(r.body) > keepBodyBytes && len(r.literals.list) == 0 {
 		buffers.Put(r.body)
 		r.body = nil
 	}
@@ -143,10 +152,14 @@ func (r *Request) grow(size, claimed int) {
 // bytesPerValue estimates the memory of a parsed value.
 const bytesPerValue = 80
 
-// Size returns about how many bytes the parsed body takes without its own bytes: the
-// parser's copy, and its values.
+// Size returns about how many bytes the parsed values take: the parser's copy of the
+// body, the values, and the body where literals are views of it.
 func (r *Request) Size() int {
-	return r.size + sizeOf(r.values)
+	size := r.size + sizeOf(r.values)
+	if len(r.literals.list) > 0 {
+		size += len(r.body)
+	}
+	return size
 }
 
 // sizeOf estimates the memory of parsed values in bytes. The parser's array of values
@@ -254,8 +267,10 @@ func TooLarge(limit int64) *Error {
 }
 
 // Object parses the body, which must be a JSON object.
-func (r *Request) Object() (*fastjson.Object, *Error) {
-	root, err := r.parseValue()
+func (r *Request) Object() (*fastjson.Object, *Error) { return r.object(false) }
+
+func (r *Request) object(cut bool) (*fastjson.Object, *Error) {
+	root, err := r.parseValue(cut)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +283,7 @@ func (r *Request) Object() (*fastjson.Object, *Error) {
 
 // parseValue parses r.body. It refuses texts that two JSON parsers could read
 // differently.
-func (r *Request) parseValue() (*fastjson.Value, *Error) {
+func (r *Request) parseValue(cut bool) (*fastjson.Value, *Error) {
 	b := r.body
 	if bytes.HasPrefix(b, []byte("\ufeff")) {
 		return nil, Errorf(InvalidJSON, "", "The body begins with a byte order mark. Send JSON in UTF-8 without one.")
@@ -279,7 +294,12 @@ func (r *Request) parseValue() (*fastjson.Value, *Error) {
 	if !utf8.Valid(b) {
 		return nil, invalidJSON(b, &syntaxError{offset: invalidUTF8(b), problem: "the text is not UTF-8"})
 	}
-	values, bad := checkSyntax(b)
+	r.literals.reset()
+	var texts *literals
+	if cut {
+		texts = &r.literals
+	}
+	values, bad := checkSyntax(b, texts)
 	r.values = values
 	if bad != nil {
 		return nil, invalidJSON(b, bad)
@@ -289,12 +309,19 @@ func (r *Request) parseValue() (*fastjson.Value, *Error) {
 			return nil, err
 		}
 	}
+	if l := &r.literals; len(l.list) > 0 {
+		l.text = append(l.text, b[l.from:]...)
+		b = l.text
+	}
 	parser := &r.parser
 	if r.size = len(b); r.size > keepBodyBytes {
 		if r.large == nil {
 			if r.large, _ = largeParsers.Get(); r.large == nil {
 				r.large = new(largeParser)
 			}
+		}
+		if len(b) > r.large.bytes {
+			buffers.Count(len(b)) // the parser's copy grows
 		}
 		r.large.bytes, r.large.values = max(r.large.bytes, len(b)), max(r.large.values, values)
 		parser = &r.large.Parser

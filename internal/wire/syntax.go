@@ -39,8 +39,11 @@ type syntaxError struct {
 // An escape of half a surrogate pair, which no UTF-8 text can hold, is overwritten
 // with the escape of U+FFFD. encoding/json reads it the same way, while fastjson
 // would take the escape for literal text.
-func checkSyntax(b []byte) (values int, err *syntaxError) {
+//
+// cut, unless it is nil, takes the texts of a conversation out.
+func checkSyntax(b []byte, cut *literals) (values int, err *syntaxError) {
 	var open [maxDepth]byte
+	var name []byte // of the member
 	depth := 0
 	i := skipSpace(b, 0)
 	expectKey := false
@@ -49,9 +52,11 @@ func checkSyntax(b []byte) (values int, err *syntaxError) {
 			if i == len(b) || b[i] != '"' {
 				return values, unexpected(b, i, "a member's name in double quotes")
 			}
-			if i, err = checkString(b, i); err != nil {
+			from := i + 1
+			if i, _, err = checkString(b, i); err != nil {
 				return values, err
 			}
+			name = b[from : i-1]
 			i = skipSpace(b, i)
 			if i == len(b) || b[i] != ':' {
 				return values, unexpected(b, i, "':' after a member's name")
@@ -74,6 +79,7 @@ func checkSyntax(b []byte) (values int, err *syntaxError) {
 		case c == '{':
 			i = skipSpace(b, i+1)
 			if i == len(b) || b[i] != '}' {
+				cut.enter(open[:depth], name)
 				open[depth] = '}'
 				depth++
 				expectKey = true
@@ -83,13 +89,17 @@ func checkSyntax(b []byte) (values int, err *syntaxError) {
 		case c == '[':
 			i = skipSpace(b, i+1)
 			if i == len(b) || b[i] != ']' {
+				cut.enter(open[:depth], name)
 				open[depth] = ']'
 				depth++
 				continue
 			}
 			i++
 		case c == '"':
-			i, err = checkString(b, i)
+			from, same := i+1, false
+			if i, same, err = checkString(b, i); err == nil && cut.takes(open[:depth], name) {
+				cut.take(b, from, i-1, same)
+			}
 		case c == '-' || c >= '0' && c <= '9':
 			i, err = checkNumber(b, i)
 		case strings.HasPrefix(view(b[i:]), "true"), strings.HasPrefix(view(b[i:]), "null"):
@@ -116,6 +126,7 @@ func checkSyntax(b []byte) (values int, err *syntaxError) {
 			closing := open[depth-1]
 			if i < len(b) && b[i] == closing {
 				depth--
+				cut.leave(depth)
 				i++
 				continue
 			}
@@ -130,8 +141,10 @@ func checkSyntax(b []byte) (values int, err *syntaxError) {
 }
 
 // checkString checks the string whose opening quote is at i and returns the
-// index after its closing quote.
-func checkString(b []byte, i int) (int, *syntaxError) {
+// index after its closing quote. same reports that it has no escapes but those of
+// jsontext.AppendEscaped.
+func checkString(b []byte, i int) (end int, same bool, err *syntaxError) {
+	same = true
 	long := i + 8
 	for i++; i < len(b); i++ {
 		c := b[i]
@@ -142,28 +155,31 @@ func checkString(b []byte, i int) (int, *syntaxError) {
 				long = i + 8
 			}
 		case c == '"':
-			return i + 1, nil
+			return i + 1, same, nil
 		case c != '\\':
-			return i, &syntaxError{offset: i, problem: "control characters must be escaped inside a string"}
+			return i, same, &syntaxError{offset: i, problem: "control characters must be escaped inside a string"}
 		default:
 			i++
 			if i == len(b) {
-				return i, unexpected(b, i, "the rest of an escape")
+				return i, same, unexpected(b, i, "the rest of an escape")
 			}
 			switch b[i] {
-			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			case '"', '\\', 'n', 'r', 't':
+			case '/', 'b', 'f':
+				same = false
 			case 'u':
+				same = false
 				end, err := checkUnicodeEscape(b, i)
 				if err != nil {
-					return i, err
+					return i, same, err
 				}
 				i = end - 1
 			default:
-				return i, &syntaxError{offset: i - 1, problem: "there is no such escape in JSON"}
+				return i, same, &syntaxError{offset: i - 1, problem: "there is no such escape in JSON"}
 			}
 		}
 	}
-	return i, unexpected(b, i, "the closing '\"' of a string")
+	return i, same, unexpected(b, i, "the closing '\"' of a string")
 }
 
 // skipPlain returns the index of the next byte that ends a string, begins an escape or

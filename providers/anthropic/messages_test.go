@@ -42,7 +42,7 @@ func TestParts(t *testing.T) {
 		{"a text", []providers.Message{user}, `[{"role":"user","content":"a"}]`},
 		{"texts", []providers.Message{pt.Message("user", pt.Text("a"), pt.Text(""), pt.Text("b"))},
 			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`},
-		{"white space alone", []providers.Message{pt.Message("user", pt.Text("a"), pt.Text(" \n")), pt.Message("assistant", pt.Text("\n\n"), pt.Call("t1", "f", "{}")), pt.Message("tool", pt.Result("t1", pt.Text("x"))), {Role: "assistant", Content: "\n\n"}, {Role: "user", Content: "b"}},
+		{"white space alone", []providers.Message{pt.Message("user", pt.Text("a"), pt.Text(" \n")), pt.Message("assistant", pt.Text("\n\n"), pt.Call("t1", "f", "{}")), pt.Message("tool", pt.Result("t1", pt.Text("x"))), {Role: "assistant", Content: `\n\n`}, {Role: "user", Content: "b"}},
 			`[{"role":"user","content":[{"type":"text","text":"a"}]},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"x"},{"type":"text","text":"b"}]}]`},
 		{"images", []providers.Message{pt.Message("user", pt.Media(providers.PartImage, providers.Media{URL: "https://x.example/a.png?b=\"&c", Detail: "auto"}), pt.Text("What is it?"), pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png}), pt.Media(providers.PartImage, providers.Media{Type: "image/JPG", Data: png}))},
 			`[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x.example/a.png?b=\"&c"}},{"type":"text","text":"What is it?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}},{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"iVBORw0KGgo="}}]}]`},
@@ -71,7 +71,7 @@ func TestParts(t *testing.T) {
 			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`},
 		{"texts of the system", []providers.Message{pt.Message("system", pt.Text("s"), pt.Text(" "), pt.Text("t")), user, {Role: "developer", Content: "d"}},
 			`[{"role":"user","content":"a"}],"system":[{"type":"text","text":"s"},{"type":"text","text":"t"},{"type":"text","text":"d"}]`},
-		{"a text of the system, then none", []providers.Message{{Role: "system", Content: "s"}, {Role: "system", Content: "\n"}, user}, `[{"role":"user","content":"a"}],"system":"s"`},
+		{"a text of the system, then none", []providers.Message{{Role: "system", Content: "s"}, {Role: "system", Content: `\n`}, user}, `[{"role":"user","content":"a"}],"system":"s"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, leftOut, err := bodyOf(t, test.messages...)
@@ -237,9 +237,9 @@ func FuzzParts(f *testing.F) {
 		for _, kind := range kinds {
 			switch kind {
 			case 's':
-				messages = append(messages, providers.Message{Role: "system", Content: said})
+				messages = append(messages, providers.Message{Role: "system", Content: providers.Escape(said)})
 			case 'u':
-				messages = append(messages, providers.Message{Role: "user", Content: said})
+				messages = append(messages, providers.Message{Role: "user", Content: providers.Escape(said)})
 			case 'U':
 				add("user", pt.Text(said), true)
 			case 'i':
@@ -247,7 +247,7 @@ func FuzzParts(f *testing.F) {
 			case 'f':
 				add("user", pt.Media(providers.PartFile, providers.Media{Type: "text/plain", Data: said, Name: said}), true)
 			case 'a':
-				messages = append(messages, providers.Message{Role: "assistant", Content: said})
+				messages = append(messages, providers.Message{Role: "assistant", Content: providers.Escape(said)})
 			case 't':
 				add("assistant", pt.Text(said), true)
 			case 'h':

@@ -12,7 +12,7 @@ import (
 func TestCachePoints(t *testing.T) {
 	const point, hour = `{"cachePoint":{"type":"default"}}`, `{"cachePoint":{"type":"default","ttl":"1h"}}`
 	marked := func(text string, c providers.Cache) []providers.Part {
-		return []providers.Part{{Kind: providers.PartText, Text: text, Cache: c}}
+		return []providers.Part{{Kind: providers.PartText, Text: providers.Escape(text), Cache: c}}
 	}
 	req := func(model string) *providers.Request {
 		return &providers.Request{Model: model, Messages: []providers.Message{

@@ -36,7 +36,7 @@ func TestParts(t *testing.T) {
 		want     string
 	}{
 		{"texts", []providers.Message{pt.Message("user", pt.Text("a"), pt.Text(" "), pt.Text("b"))}, `[{"role":"user","content":[{"text":"a"},{"text":"b"}]}]`},
-		{"white space alone", []providers.Message{user, pt.Message("assistant", pt.Text("\n\n"), pt.Call("t1", "f", "{}")), pt.Message("tool", pt.Result("t1", pt.Text("x"))), {Role: "assistant", Content: "\n\n"}, {Role: "user", Content: "b"}},
+		{"white space alone", []providers.Message{user, pt.Message("assistant", pt.Text("\n\n"), pt.Call("t1", "f", "{}")), pt.Message("tool", pt.Result("t1", pt.Text("x"))), {Role: "assistant", Content: `\n\n`}, {Role: "user", Content: "b"}},
 			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"t1","name":"f","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"t1","content":[{"text":"x"}]}},{"text":"b"}]}]`},
 		{"images", []providers.Message{pt.Message("user", pt.Text("What is it?"), pt.Media(providers.PartImage, providers.Media{Type: "image/png", Data: png, Detail: "auto"}), pt.Media(providers.PartImage, providers.Media{Type: "image/jpg", Data: png}))},
 			`[{"role":"user","content":[{"text":"What is it?"},{"image":{"format":"png","source":{"bytes":"iVBORw0KGgo="}}},{"image":{"format":"jpeg","source":{"bytes":"iVBORw0KGgo="}}}]}]`},

@@ -18,7 +18,7 @@ func TestRequestBody(t *testing.T) {
 		{"nothing set", providers.Request{Model: testModel, Messages: user}, nil, `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`},
 		{"a stream is the same", providers.Request{Model: testModel, Messages: user, Stream: true}, nil, `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`},
 		{"all roles", providers.Request{Model: testModel, Messages: []providers.Message{
-			{Role: "system", Content: "a <b> & \"c\""}, {Role: "user", Content: "ü\n"}, {Role: "developer", Content: "d"},
+			{Role: "system", Content: `a <b> & \"c\"`}, {Role: "user", Content: `ü\n`}, {Role: "developer", Content: "d"},
 			{Role: "user", Content: "more"}, {Role: "assistant", Content: "x"}, {Role: "assistant", Content: ""}, {Role: "system", Content: ""}, {Role: "user", Content: "y"},
 		}}, nil, `{"system":[{"text":"a <b> & \"c\""},{"text":"d"}],"messages":[{"role":"user","content":[{"text":"ü\n"},{"text":"more"}]},{"role":"assistant","content":[{"text":"x"}]},{"role":"user","content":[{"text":"y"}]}]}`},
 		{"all parameters", providers.Request{Model: "meta.llama3-3-70b-instruct-v1:0", Messages: user, Parameters: all},

@@ -110,7 +110,7 @@ func (p *Provider) words(req *providers.Request, what *script.Script, calls bool
 // promptTokens counts the words of messages, and each image, sound and file as one.
 func promptTokens(messages []providers.Message) (tokens int64) {
 	for i := range messages {
-		tokens += wordsOf(messages[i].Content)
+		tokens += wordsOf(messages[i].Content.Plain())
 		for j := range messages[i].Parts {
 			p := &messages[i].Parts[j]
 			tokens += partTokens(p)
@@ -123,7 +123,7 @@ func promptTokens(messages []providers.Message) (tokens int64) {
 }
 
 func partTokens(p *providers.Part) int64 {
-	tokens := wordsOf(p.Text) + wordsOf(p.Call.Arguments)
+	tokens := wordsOf(p.Text.Plain()) + wordsOf(p.Call.Arguments)
 	if p.Media != (providers.Media{}) {
 		tokens++
 	}

@@ -63,23 +63,25 @@ func ask(t *testing.T, p *Provider, extra string, req *providers.Request) (a sai
 	}
 }
 
-func user(text string) providers.Message { return providers.Message{Role: "user", Content: text} }
+func user(text string) providers.Message {
+	return providers.Message{Role: "user", Content: providers.Escape(text)}
+}
 
 // answered is the assistant's message of an answer, and the messages of its tools'
 // results.
 func answered(a said, results ...string) []providers.Message {
 	m := providers.Message{Role: "assistant"}
 	for _, t := range a.result.Thoughts {
-		m.Parts = append(m.Parts, providers.Part{Kind: providers.PartThinking, Text: t.Text, Opaque: t.Opaque})
+		m.Parts = append(m.Parts, providers.Part{Kind: providers.PartThinking, Text: providers.Escape(t.Text), Opaque: t.Opaque})
 	}
 	if a.text != "" {
-		m.Parts = append(m.Parts, providers.Part{Kind: providers.PartText, Text: a.text})
+		m.Parts = append(m.Parts, providers.Part{Kind: providers.PartText, Text: providers.Escape(a.text)})
 	}
 	all := []providers.Message{m}
 	for i, c := range a.result.ToolCalls {
 		all[0].Parts = append(all[0].Parts, providers.Part{Kind: providers.PartToolCall, Call: c, Opaque: c.Opaque})
 		all = append(all, providers.Message{Role: "tool", Parts: []providers.Part{{Kind: providers.PartToolResult, Result: providers.ToolResult{
-			Call: c.ID, Content: []providers.Part{{Kind: providers.PartText, Text: results[i]}},
+			Call: c.ID, Content: []providers.Part{{Kind: providers.PartText, Text: providers.Escape(results[i])}},
 		}}}})
 	}
 	return all

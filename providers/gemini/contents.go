@@ -106,11 +106,11 @@ func (w *writer) system(messages []providers.Message) error {
 }
 
 // text writes a part of text, and a comma behind it as all parts are.
-func (w *writer) text(text string) {
+func (w *writer) text(text providers.Text) {
 	if text == "" {
 		return
 	}
-	w.body = jsontext.AppendString(append(w.body, `{"text":`...), text)
+	w.body = text.Append(append(w.body, `{"text":`...))
 	w.signedWith(w.signature)
 	w.signature = ""
 }
@@ -146,7 +146,7 @@ func (w *writer) answer(at int, p *providers.Part) error {
 		if signature, ok := strings.CutPrefix(p.Opaque, ofText); ok {
 			w.signature = signature
 		} else if signature, ok := strings.CutPrefix(p.Opaque, ofThought); ok {
-			w.body = append(jsontext.AppendString(append(w.body, `{"text":`...), p.Text), `,"thought":true`...)
+			w.body = append(p.Text.Append(append(w.body, `{"text":`...)), `,"thought":true`...)
 			w.signedWith(signature)
 		}
 		return nil
@@ -235,7 +235,7 @@ func (w *writer) result(of *placed) error {
 	for i := range r.Content {
 		switch c := &r.Content[i]; c.Kind {
 		case providers.PartText:
-			w.body = jsontext.AppendEscaped(w.body, c.Text)
+			w.body = append(w.body, c.Text...)
 		case providers.PartImage, providers.PartAudio, providers.PartFile:
 			media++
 		default:

@@ -172,8 +172,8 @@ func FuzzContents(f *testing.F) {
 	f.Add("tool", uint8(7), "text", "#sig", "a", `{}`, "m")
 	f.Add("user", uint8(2), "https://example.com/a.png", "", "", "", "gemini-2.5-flash")
 	f.Fuzz(func(t *testing.T, role string, kind uint8, text, opaque, id, arguments, model string) {
-		p := providers.Part{Kind: providers.PartKind(kind), Text: text, Opaque: opaque, Call: providers.ToolCall{ID: id, Name: text, Arguments: arguments}, Media: providers.Media{URL: text, Data: arguments, Type: id}}
-		p.Result = providers.ToolResult{Call: id, Name: text, Content: []providers.Part{{Kind: providers.PartText, Text: arguments}, {Kind: p.Kind, Media: p.Media}}}
+		p := providers.Part{Kind: providers.PartKind(kind), Text: providers.Escape(text), Opaque: opaque, Call: providers.ToolCall{ID: id, Name: text, Arguments: arguments}, Media: providers.Media{URL: text, Data: arguments, Type: id}}
+		p.Result = providers.ToolResult{Call: id, Name: text, Content: []providers.Part{{Kind: providers.PartText, Text: providers.Escape(arguments)}, {Kind: p.Kind, Media: p.Media}}}
 		req := &providers.Request{Model: model, Messages: []providers.Message{pt.Message("user", p), pt.Message(role, p, pt.Thinking(text, opaque), p), pt.Message("tool", p)}}
 		body, _, err := client(t, "http://localhost").body(req)
 		if err == nil && !json.Valid(body) {

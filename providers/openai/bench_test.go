@@ -40,7 +40,7 @@ func BenchmarkBody(b *testing.B) {
 	c := client(b, "http://localhost")
 	req := providers.Request{
 		Model: "m", Parameters: pt.Everything(),
-		Messages: []providers.Message{{Role: "system", Content: strings.Repeat("word ", 100)}, {Role: "user", Content: strings.Repeat("word ", 100)}},
+		Messages: []providers.Message{{Role: "system", Content: providers.Escape(strings.Repeat("word ", 100))}, {Role: "user", Content: providers.Escape(strings.Repeat("word ", 100))}},
 	}
 	prepared := req
 	var err error
@@ -56,7 +56,7 @@ func BenchmarkBody(b *testing.B) {
 	history := prepared
 	history.Messages = nil
 	for len(history.Messages) < 200 {
-		history.Messages = append(history.Messages, providers.Message{Role: "user", Content: strings.Repeat("word ", 1<<20/5/200)})
+		history.Messages = append(history.Messages, providers.Message{Role: "user", Content: providers.Escape(strings.Repeat("word ", 1<<20/5/200))})
 	}
 	image := prepared
 	image.Messages = []providers.Message{{Role: "user", Parts: []providers.Part{{Kind: providers.PartImage, Media: providers.Media{Data: strings.Repeat("abcd", 1<<18), Type: "image/png"}}}}}

@@ -127,7 +127,7 @@ func appendDetail(body []byte, p *providers.Part) []byte {
 	body = append(body, p.Opaque...)
 	for _, kind := range [...]string{detailText, detailSummary} {
 		if strings.HasPrefix(p.Opaque[len(`{"type":"`):], kind+`"`) && p.Text != "" {
-			body = jsontext.AppendString(append(body[:len(body)-1], `,"`+textMember(kind)+`":`...), p.Text)
+			body = p.Text.Append(append(body[:len(body)-1], `,"`+textMember(kind)+`":`...))
 			body = append(body, '}')
 		}
 	}

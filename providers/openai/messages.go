@@ -161,7 +161,7 @@ func (q *Quirks) showResult(r *providers.ToolResult, behind []providers.Part) (_
 			c = providers.Part{Kind: providers.PartText, Text: c.Attached()}
 		}
 		if last := len(content) - 1; last >= 0 && c.Kind == providers.PartText && content[last].Kind == providers.PartText {
-			content[last].Text += "\n" + c.Text
+			content[last].Text += `\n` + c.Text
 			continue
 		}
 		content = append(content, c)
@@ -181,7 +181,7 @@ func (q *Quirks) appendMessage(body []byte, m *providers.Message) []byte {
 	}
 	body = append(body, `{"content":`...)
 	if m.Parts == nil {
-		body = jsontext.AppendString(body, m.Content)
+		body = m.Content.Append(body)
 	} else {
 		body = q.appendParts(body, m.Parts)
 	}
@@ -228,7 +228,7 @@ func (q *Quirks) appendParts(body []byte, parts []providers.Part) []byte {
 // appendContent appends the content that parts are: a text alone as such, null for
 // none in addition to tool calls.
 func (q *Quirks) appendContent(body []byte, parts []providers.Part, calls bool) []byte {
-	content, only := 0, ""
+	content, only := 0, providers.Text("")
 	for i := range parts {
 		if p := &parts[i]; q.inContent(p) {
 			if content++; p.Kind == providers.PartText {
@@ -242,7 +242,7 @@ func (q *Quirks) appendContent(body []byte, parts []providers.Part, calls bool) 
 	case content == 0 && calls:
 		return append(body, "null"...)
 	case content < 2:
-		return jsontext.AppendString(body, only)
+		return only.Append(body)
 	}
 	body = append(body, '[')
 	for i := range parts {
@@ -299,10 +299,10 @@ func (q *Quirks) appendPart(body []byte, p *providers.Part) []byte {
 		body = jsontext.AppendString(append(body, `,"filename":`...), fileName(m))
 		return append(body, `},"type":"file"}`...)
 	case providers.PartThinking:
-		body = jsontext.AppendString(append(body, `{"thinking":[{"text":`...), p.Text)
+		body = p.Text.Append(append(body, `{"thinking":[{"text":`...))
 		return append(body, `,"type":"text"}],"type":"thinking"}`...)
 	}
-	body = jsontext.AppendString(append(body, `{"text":`...), p.Text)
+	body = p.Text.Append(append(body, `{"text":`...))
 	return append(body, `,"type":"text"}`...)
 }
 
@@ -349,7 +349,7 @@ func (q *Quirks) appendThoughts(body []byte, parts []providers.Part) []byte {
 		switch p := &parts[i]; {
 		case p.Kind != providers.PartThinking:
 		case q.Thoughts != reasoningDetails:
-			body = jsontext.AppendEscaped(body, p.Text)
+			body = append(body, p.Text...)
 		default:
 			body = appendDetail(body, p)
 		}
@@ -417,14 +417,17 @@ func (q *Quirks) arrange(messages []providers.Message) []providers.Message {
 	return turns
 }
 
+// emptyLine is the end of a line, and an empty one.
+const emptyLine providers.Text = `\n\n`
+
 // joined is one message of two, with an empty line between their texts.
 func joined(a, b providers.Message) providers.Message {
 	if a.Parts == nil && b.Parts == nil {
-		a.Content += "\n\n" + b.Content
+		a.Content += emptyLine + b.Content
 		return a
 	}
 	var parts []providers.Part
-	for _, m := range [...]providers.Message{a, {Content: "\n\n"}, b} {
+	for _, m := range [...]providers.Message{a, {Content: emptyLine}, b} {
 		if m.Parts == nil {
 			parts = append(parts, providers.Part{Kind: providers.PartText, Text: m.Content})
 		}

@@ -182,7 +182,7 @@ func TestPartsAreTheSDKs(t *testing.T) {
 func sdkMessages(m *providers.Message) (list []openai.ChatCompletionMessageParamUnion) {
 	if m.Parts == nil {
 		return []openai.ChatCompletionMessageParamUnion{map[string]openai.ChatCompletionMessageParamUnion{
-			"system": openai.SystemMessage(m.Content), "developer": openai.DeveloperMessage(m.Content), "user": openai.UserMessage(m.Content), "assistant": openai.AssistantMessage(m.Content),
+			"system": openai.SystemMessage(m.Content.Plain()), "developer": openai.DeveloperMessage(m.Content.Plain()), "user": openai.UserMessage(m.Content.Plain()), "assistant": openai.AssistantMessage(m.Content.Plain()),
 		}[m.Role]}
 	}
 	assistant := &openai.ChatCompletionAssistantMessageParam{}
@@ -197,10 +197,10 @@ func sdkMessages(m *providers.Message) (list []openai.ChatCompletionMessageParam
 		switch p.Kind {
 		case providers.PartText:
 			if m.Role == "assistant" {
-				assistant.Content.OfString = openai.String(p.Text)
+				assistant.Content.OfString = openai.String(p.Text.Plain())
 				continue
 			}
-			content = append(content, openai.TextContentPart(p.Text))
+			content = append(content, openai.TextContentPart(p.Text.Plain()))
 		case providers.PartImage:
 			content = append(content, openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: url(p.Media), Detail: p.Media.Detail}))
 		case providers.PartAudio:
@@ -212,7 +212,7 @@ func sdkMessages(m *providers.Message) (list []openai.ChatCompletionMessageParam
 				ID: p.Call.ID, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: p.Call.Name, Arguments: p.Call.Arguments},
 			}})
 		case providers.PartToolResult:
-			list = append(list, openai.ToolMessage(p.Result.Text(), p.Result.Call))
+			list = append(list, openai.ToolMessage(p.Result.Text().Plain(), p.Result.Call))
 		}
 	}
 	switch m.Role {

@@ -19,8 +19,8 @@ func sent(t *testing.T, req *providers.Request, change ...func(*Config)) pt.Requ
 
 func TestRequestBody(t *testing.T) {
 	messages := []providers.Message{
-		{Role: "system", Content: "a <b> & \"c\""}, {Role: "developer", Content: "d"},
-		{Role: "user", Content: "ü\n"}, {Role: "assistant", Content: ""},
+		{Role: "system", Content: `a <b> & \"c\"`}, {Role: "developer", Content: "d"},
+		{Role: "user", Content: `ü\n`}, {Role: "assistant", Content: ""},
 	}
 	all := providers.Parameters{
 		Temperature: new(0.0), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),

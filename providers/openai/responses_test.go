@@ -299,7 +299,7 @@ func TestInputOfResponses(t *testing.T) {
 		m    []providers.Message
 		want string
 	}{
-		{"texts", Quirks{}, []providers.Message{{Role: "system", Content: "a"}, {Role: "developer", Content: "b"}, {Role: "user", Content: "\"c\""}, {Role: "assistant", Content: "d"}, {Role: "assistant"}, {Role: "user"}},
+		{"texts", Quirks{}, []providers.Message{{Role: "system", Content: "a"}, {Role: "developer", Content: "b"}, {Role: "user", Content: `\"c\"`}, {Role: "assistant", Content: "d"}, {Role: "assistant"}, {Role: "user"}},
 			`{"role":"system","content":"a"},{"role":"developer","content":"b"},{"role":"user","content":"\"c\""},{"role":"assistant","content":"d"},{"role":"user","content":""}`},
 		{"parts", Quirks{}, []providers.Message{pt.Message("system", pt.Text("a"), pt.Text("b")), pt.Message("user", pt.Text("c"), pt.Media(providers.PartImage, inline), pt.Media(providers.PartImage, byURL), pt.Media(providers.PartFile, pdf), pt.Media(providers.PartFile, byURL))},
 			`{"role":"system","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},` +

@@ -33,7 +33,7 @@ func (q *Quirks) appendItems(body []byte, m *providers.Message) []byte {
 	}
 	body = append(append(append(body, `{"role":"`...), q.role(m.Role)...), `","content":`...)
 	if m.Parts == nil {
-		body = jsontext.AppendString(body, m.Content)
+		body = m.Content.Append(body)
 	} else {
 		body = appendInputs(body, m.Parts)
 	}
@@ -58,7 +58,7 @@ func (q *Quirks) appendTurn(body []byte, parts []providers.Part) []byte {
 			if p.Text == "" {
 				return nil
 			}
-			body = jsontext.AppendString(append(body, `{"role":"assistant","content":`...), p.Text)
+			body = p.Text.Append(append(body, `{"role":"assistant","content":`...))
 			if calls && q.Responses {
 				body = append(body, `,"phase":"commentary"`...)
 			}
@@ -86,7 +86,7 @@ func appendReasoning(body []byte, p *providers.Part) []byte {
 	}
 	body = append(append(body, p.Opaque[:len(p.Opaque)-1]...), `,"summary":[`...)
 	if p.Text != "" {
-		body = jsontext.AppendString(append(body, `{"type":"summary_text","text":`...), p.Text)
+		body = p.Text.Append(append(body, `{"type":"summary_text","text":`...))
 		body = append(body, '}')
 	}
 	return append(body, "]},"...)
@@ -97,7 +97,7 @@ func (q *Quirks) appendOutput(body []byte, r *providers.ToolResult) []byte {
 	body = q.appendID(append(body, `{"type":"function_call_output","call_id":`...), r.Call)
 	body = append(body, `,"output":`...)
 	if len(r.Content) == 0 || len(r.Content) == 1 && r.Content[0].Kind == providers.PartText {
-		body = jsontext.AppendString(body, r.Text())
+		body = r.Text().Append(body)
 	} else {
 		body = appendInputs(body, r.Content)
 	}
@@ -124,7 +124,7 @@ func appendInputs(body []byte, parts []providers.Part) []byte {
 			body = jsontext.AppendString(append(body, `{"type":"input_file","filename":`...), fileName(m))
 			body = appendMedia(append(body, `,"file_data":`...), m)
 		default:
-			body = jsontext.AppendString(append(body, `{"type":"input_text","text":`...), p.Text)
+			body = p.Text.Append(append(body, `{"type":"input_text","text":`...))
 		}
 		body = append(body, '}')
 	}

@@ -96,8 +96,8 @@ func (s *Subject) connectServed(t testing.TB, c served) (providers.Provider, *pr
 	t.Helper()
 	p, req := s.Connect(t, Bare(t, c.reply)), s.request(c.stream)
 	req.Messages = []providers.Message{
-		{Role: "system", Content: strings.Repeat("You are the support agent of Acme. ", 15)},
-		{Role: "user", Content: strings.Repeat("Where is my order? ", 25)},
+		{Role: "system", Content: providers.Escape(strings.Repeat("You are the support agent of Acme. ", 15))},
+		{Role: "user", Content: providers.Escape(strings.Repeat("Where is my order? ", 25))},
 	}
 	req.Parameters.Temperature, req.Parameters.MaxTokens = new(0.2), new(int64(400))
 	var err error

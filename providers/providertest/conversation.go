@@ -8,7 +8,7 @@ func Conversation() []providers.Message {
 	return []providers.Message{
 		{Role: "system", Content: "Be brief."},
 		{Role: "user", Parts: []providers.Part{
-			{Kind: providers.PartText, Text: "What is \"this\"?"},
+			{Kind: providers.PartText, Text: `What is \"this\"?`},
 			{Kind: providers.PartImage, Media: providers.Media{URL: "https://images.example/a.png", Detail: "high"}},
 			{Kind: providers.PartImage, Media: providers.Media{Data: "iVBORw0KGgo=", Type: "image/png"}},
 			{Kind: providers.PartAudio, Media: providers.Media{Data: "UklGRg==", Type: "audio/wav"}},
@@ -33,7 +33,9 @@ func Conversation() []providers.Message {
 }
 
 // Text returns a part with text.
-func Text(text string) providers.Part { return providers.Part{Kind: providers.PartText, Text: text} }
+func Text(text string) providers.Part {
+	return providers.Part{Kind: providers.PartText, Text: providers.Escape(text)}
+}
 
 // Media returns a part with an image, a sound or a file.
 func Media(kind providers.PartKind, m providers.Media) providers.Part {
@@ -52,7 +54,7 @@ func Result(id string, content ...providers.Part) providers.Part {
 
 // Thinking returns a thought with its opaque data.
 func Thinking(text, opaque string) providers.Part {
-	return providers.Part{Kind: providers.PartThinking, Text: text, Opaque: opaque}
+	return providers.Part{Kind: providers.PartThinking, Text: providers.Escape(text), Opaque: opaque}
 }
 
 // Message returns a message with parts.

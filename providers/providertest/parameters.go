@@ -32,7 +32,7 @@ func Tools() []providers.Tool {
 func Messages(pairs ...string) []providers.Message {
 	var m []providers.Message
 	for i := 0; i < len(pairs); i += 2 {
-		m = append(m, providers.Message{Role: pairs[i], Content: pairs[i+1]})
+		m = append(m, providers.Message{Role: pairs[i], Content: providers.Escape(pairs[i+1])})
 	}
 	return m
 }

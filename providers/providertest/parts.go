@@ -123,9 +123,9 @@ func takes(t *testing.T, factory Factory, c partCase) string {
 		return refused
 	}
 	cell := taken
-	if all := strings.Join(sent, ""); c.inResult != nil && strings.Contains(all, c.inResult.Attached()) {
+	if all := strings.Join(sent, ""); c.inResult != nil && strings.Contains(all, c.inResult.Attached().Plain()) {
 		cell = behind
-	} else if c.inResult != nil && strings.Contains(all, c.inResult.Unshown()) {
+	} else if c.inResult != nil && strings.Contains(all, c.inResult.Unshown().Plain()) {
 		cell, c.marks = unshown, c.marks[:1]
 		if name := providers.LeftOutMedia(len(c.messages) - 1); !slices.Contains(o.Result.LeftOut, name) {
 			t.Errorf("%s: %s is not named in the result's LeftOut %q", c.name, name, o.Result.LeftOut)
@@ -210,9 +210,9 @@ func history(t *testing.T, factory Factory, list ...providers.Thought) string {
 	req := request(false)
 	var parts []providers.Part
 	for _, thought := range list {
-		parts = append(parts, providers.Part{Kind: providers.PartThinking, Text: thought.Text, Opaque: thought.Opaque})
+		parts = append(parts, providers.Part{Kind: providers.PartThinking, Text: providers.Escape(thought.Text), Opaque: thought.Opaque})
 	}
-	parts = append(parts, providers.Part{Kind: providers.PartText, Text: strings.Join(words, "")})
+	parts = append(parts, providers.Part{Kind: providers.PartText, Text: providers.Escape(strings.Join(words, ""))})
 	req.Messages = append(req.Messages, providers.Message{Role: "assistant", Parts: parts}, providers.Message{Role: "user", Content: "Again."})
 	p, bodies := capture(t, factory, Behaviour{Words: words}, req)
 	if o := outcome(t, p, req); o.Err != nil {

@@ -76,7 +76,7 @@ func markLast(messages []providers.Message) {
 	for _, i := range []int{1, len(messages) - 1} {
 		m := &messages[i]
 		if m.Parts = slices.Clone(m.Parts); m.Parts == nil {
-			m.Content, m.Parts = "", []providers.Part{Text(m.Content)}
+			m.Content, m.Parts = "", []providers.Part{{Kind: providers.PartText, Text: m.Content}}
 		}
 		m.Parts[len(m.Parts)-1].Cache = providers.CacheShort
 	}

@@ -133,7 +133,7 @@ func (w *Blocks) turn(role string, messages []providers.Message, from, to int) e
 	text, alone := OnlyText(messages, from, to)
 	alone = alone && !w.Marked
 	if alone && w.Strings {
-		w.Body = append(jsontext.AppendString(w.Body, text), '}')
+		w.Body = append(text.Append(w.Body), '}')
 		return nil
 	}
 	w.Body = append(w.Body, '[')
@@ -162,9 +162,9 @@ func (w *Blocks) turn(role string, messages []providers.Message, from, to int) e
 func (w *Blocks) system(messages []providers.Message) error {
 	texts, err := w.Service.SystemTexts(messages)
 	if w.Attribution != "" {
-		texts = slices.Insert(texts, 0, providers.Part{Kind: providers.PartText, Text: w.Attribution})
+		texts = slices.Insert(texts, 0, providers.Part{Kind: providers.PartText, Text: providers.Escape(w.Attribution)})
 	}
-	if texts = slices.DeleteFunc(texts, func(p providers.Part) bool { return Blank(p.Text) }); len(texts) == 0 || err != nil {
+	if texts = slices.DeleteFunc(texts, func(p providers.Part) bool { return p.Text.Blank() }); len(texts) == 0 || err != nil {
 		return err
 	}
 	if len(w.Body) > 1 {
@@ -172,7 +172,7 @@ func (w *Blocks) system(messages []providers.Message) error {
 	}
 	w.Body = append(w.Body, `"system":`...)
 	if w.Strings && !w.Marked && len(texts) == 1 {
-		w.Body = jsontext.AppendString(w.Body, texts[0].Text)
+		w.Body = texts[0].Text.Append(w.Body)
 		return nil
 	}
 	w.Body = append(w.Body, '[')
@@ -223,9 +223,9 @@ func (s *Service) Lacks(at int, part string) error { return providers.LacksPart(
 
 // text writes a block of text, and a comma behind it as all blocks are. The services
 // reject one of white space.
-func (w *Blocks) text(text string) {
-	if !Blank(text) {
-		w.Body = append(jsontext.AppendString(append(w.Body, w.Text...), text), "},"...)
+func (w *Blocks) text(text providers.Text) {
+	if !text.Blank() {
+		w.Body = append(text.Append(append(w.Body, w.Text...)), "},"...)
 	}
 }
 
@@ -271,7 +271,7 @@ func (w *Blocks) result(at int, p *providers.Part) error {
 	switch {
 	case w.Strings && len(r.Content) == 0:
 	case w.Strings && len(r.Content) == 1 && r.Content[0].Kind == providers.PartText:
-		w.Body = jsontext.AppendString(append(w.Body, `,"content":`...), r.Content[0].Text)
+		w.Body = r.Content[0].Text.Append(append(w.Body, `,"content":`...))
 	default:
 		w.Body = append(w.Body, `,"content":[`...)
 		empty := len(w.Body)

@@ -110,15 +110,16 @@ func (w *inOrder) upTo(place Place) {
 		if p.Kind != providers.PartText {
 			continue
 		}
-		rest := p.Text[w.offset:]
+		text := p.Text.Plain()
+		rest := text[w.offset:]
 		end := min(place.Text-w.said.Text, len(rest))
 		for end < len(rest) && !utf8.RuneStart(rest[end]) {
 			end++ // the caller has changed the text
 		}
-		if end == len(p.Text) {
+		if end == len(text) {
 			w.hand(p)
 		} else {
-			w.hand(changed(*p, rest[:end], ""))
+			w.hand(changed(*p, providers.Escape(rest[:end]), ""))
 		}
 		w.said.Text += end
 		if end < len(rest) {
@@ -136,7 +137,7 @@ func (w *inOrder) upTo(place Place) {
 
 // changed returns a part with another text and other data. Only parts that are cut are
 // copied.
-func changed(p providers.Part, text, opaque string) *providers.Part {
+func changed(p providers.Part, text providers.Text, opaque string) *providers.Part {
 	p.Text, p.Opaque = text, opaque
 	return &p
 }

@@ -14,11 +14,11 @@ func inPlace(parts ...providers.Part) string {
 	_ = InPlace(parts, func(p *providers.Part) error {
 		switch p.Kind {
 		case providers.PartText:
-			b.WriteString(`"` + p.Text + `"`)
+			b.WriteString(`"` + p.Text.Plain() + `"`)
 		case providers.PartToolCall:
 			b.WriteString("[" + p.Call.ID + "]")
 		case providers.PartThinking:
-			b.WriteString("<" + p.Text + p.Opaque + ">")
+			b.WriteString("<" + p.Text.Plain() + p.Opaque + ">")
 		default:
 			b.WriteString(p.Kind.String())
 		}
@@ -28,7 +28,9 @@ func inPlace(parts ...providers.Part) string {
 }
 
 func TestInPlace(t *testing.T) {
-	text := func(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
+	text := func(s string) providers.Part {
+		return providers.Part{Kind: providers.PartText, Text: providers.Escape(s)}
+	}
 	call := func(id string) providers.Part {
 		return providers.Part{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: id}}
 	}
@@ -90,14 +92,14 @@ func FuzzInPlace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, text, more string) {
 		parts := []providers.Part{
 			{Kind: providers.PartThinking, Opaque: a}, {Kind: providers.PartThinking, Opaque: b},
-			{Kind: providers.PartText, Text: text}, {Kind: providers.PartText, Text: more},
+			{Kind: providers.PartText, Text: providers.Escape(text)}, {Kind: providers.PartText, Text: providers.Escape(more)},
 			{Kind: providers.PartToolCall}, {Kind: providers.PartToolCall},
 		}
 		texts, calls, thoughts := "", 0, 0
 		_ = InPlace(parts, func(p *providers.Part) error {
 			switch p.Kind {
 			case providers.PartText:
-				texts += p.Text
+				texts += p.Text.Plain()
 			case providers.PartToolCall:
 				calls++
 			case providers.PartThinking:

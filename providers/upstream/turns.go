@@ -59,16 +59,18 @@ func turnOf(m *providers.Message) string {
 }
 
 // sendable reports whether anything of a message is to be sent. Thoughts alone are not:
-// they are all there is of an answer that ended before its first word.
+// they are all there is of an answer that ended before its first word. White space alone
+// is not either: some services reject it, even where their own models have said it before
+// they called a tool.
 func sendable(m *providers.Message) bool {
 	if m.Parts == nil {
-		return !Blank(m.Content)
+		return !m.Content.Blank()
 	}
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; p.Kind {
 		case providers.PartThinking:
 		case providers.PartText:
-			if !Blank(p.Text) {
+			if !p.Text.Blank() {
 				return true
 			}
 		default:
@@ -77,10 +79,6 @@ func sendable(m *providers.Message) bool {
 	}
 	return false
 }
-
-// Blank reports whether a text has white space alone. Some services reject it, even
-// where their own models have said it before they called a tool.
-func Blank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // Parts calls each with the parts of a turn, and with the number of their message:
 // the assistant's as InPlace has them. It ends with the first error of each,
@@ -108,7 +106,7 @@ func Parts(messages []providers.Message, from, to int, each func(at int, p *prov
 }
 
 // OnlyText returns the text of a turn that is one message, and has nothing else.
-func OnlyText(messages []providers.Message, from, to int) (text string, ok bool) {
+func OnlyText(messages []providers.Message, from, to int) (text providers.Text, ok bool) {
 	m := &messages[from]
 	switch {
 	case to > from+1:

@@ -20,7 +20,7 @@ func (chat) AppendError(dst []byte, e *wire.Error) []byte { return e.AppendJSON(
 
 // Parse reads a request's body.
 func (chat) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error) {
-	body, err := r.Object()
+	body, err := r.Conversation()
 	if err != nil {
 		return nil, nil, err
 	}

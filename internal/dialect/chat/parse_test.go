@@ -18,7 +18,7 @@ import (
 
 func parse(t testing.TB, body string) (*dialect.Call, *writer, *wire.Error) {
 	t.Helper()
-	c, w, err := Dialect.Parse(dialecttest.Request(t, body))
+	c, w, err := dialecttest.Parse(t, Dialect, body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -194,7 +194,7 @@ func TestParseAllocations(t *testing.T) {
 		"small": {small, 7}, "200 messages": {conversation(), 14},
 	} {
 		r := dialecttest.Request(t, c.body)
-		if n := testing.AllocsPerRun(20, func() { _, _, _ = Dialect.Parse(r) }); n > c.ceiling {
+		if n := testing.AllocsPerRun(20, func() { _, _, _ = dialect.Parse(Dialect, r) }); n > c.ceiling {
 			t.Errorf("%s: %v allocations, at most %v are meant", name, n, c.ceiling)
 		}
 	}
@@ -207,7 +207,7 @@ func BenchmarkParse(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := Dialect.Parse(r); err != nil {
+				if _, _, err := dialect.Parse(Dialect, r); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -250,7 +250,7 @@ func TestPathsOutliveTheRequest(t *testing.T) {
 		`{"model":"a","messages":[],"prompt_cache_options":{}}`: "prompt_cache_options",
 	} {
 		r := dialecttest.Request(t, body)
-		c, _, err := Dialect.Parse(r)
+		c, _, err := dialect.Parse(Dialect, r)
 		other := `{"` + strings.Repeat("x", len(body)-len(`{"":1}`)) + `":1}`
 		if problem := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(other)), 1<<20, 0, 0, nil); problem != nil {
 			t.Fatal(problem)

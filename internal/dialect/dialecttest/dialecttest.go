@@ -34,6 +34,31 @@ func Request(t testing.TB, body string) *wire.Request {
 	return r
 }
 
+// Parse reads a body with a dialect, and again with all texts in their places: both say
+// the same.
+func Parse(t testing.TB, d dialect.Dialect, body string) (*dialect.Call, dialect.Writer, *wire.Error) {
+	t.Helper()
+	whole := Request(t, body)
+	_, _, _ = d.Parse(whole)
+	whole.Unread(true)
+	want, plain, wrong := d.Parse(whole)
+	_, cut, _ := dialect.Parse(d, Request(t, body))
+	call, writer, err := dialect.Parse(d, Request(t, body))
+	if diff := cmp.Diff(wrong, err, cmp.AllowUnexported(wire.Error{})); diff != "" {
+		t.Errorf("%s: -all texts in their places +literals\n%s", body, diff)
+	}
+	if err == nil {
+		if diff := cmp.Diff(Describe(want)+strings.Join(want.Ignored, ", "), Describe(call)+strings.Join(call.Ignored, ", ")); diff != "" {
+			t.Errorf("%s: -all texts in their places +literals\n%s", body, diff)
+		}
+		answer := dialect.Answer{Key: "support", Content: "Hello", Seal: func(s string) string { return s }}
+		if diff := cmp.Diff(string(plain.Answer(nil, &answer)), string(cut.Answer(nil, &answer))); diff != "" {
+			t.Errorf("%s: -all texts in their places +literals\n%s", body, diff)
+		}
+	}
+	return call, writer, err
+}
+
 // Strict returns the error of a call as an endpoint has it that refuses what is not known.
 func Strict(c *dialect.Call, err *wire.Error) *wire.Error {
 	if err == nil && c.Unknown != "" {
@@ -48,7 +73,7 @@ func Describe(c *dialect.Call) string {
 	for i, m := range c.Turns {
 		fmt.Fprintf(&b, "%s %s:", c.Turn(i), m.Role)
 		if m.Parts == nil {
-			fmt.Fprintf(&b, " %q", m.Content)
+			fmt.Fprintf(&b, " %q", m.Content.Plain())
 		}
 		describeParts(&b, m.Parts)
 		b.WriteByte('\n')
@@ -61,9 +86,9 @@ func describeParts(b *strings.Builder, parts []providers.Part) {
 		fmt.Fprintf(b, " %s", p.Kind)
 		switch p.Kind {
 		case providers.PartText:
-			fmt.Fprintf(b, "(%s)", p.Text)
+			fmt.Fprintf(b, "(%s)", p.Text.Plain())
 		case providers.PartThinking:
-			fmt.Fprintf(b, "(%s|%s)", p.Text, p.Opaque)
+			fmt.Fprintf(b, "(%s|%s)", p.Text.Plain(), p.Opaque)
 		case providers.PartToolCall:
 			fmt.Fprintf(b, "(%s %s %s|%s)", p.Call.ID, p.Call.Name, p.Call.Arguments, p.Opaque)
 		case providers.PartToolResult:
@@ -179,7 +204,7 @@ func CheckFates[P any](t *testing.T, d dialect.Dialect, members []openai.Member[
 			if m.Path != "model" {
 				body = `"model":"m",` + body
 			}
-			call, _, err := d.Parse(Request(t, "{"+body+"}"))
+			call, _, err := dialect.Parse(d, Request(t, "{"+body+"}"))
 			if err != nil {
 				if !strings.HasPrefix(err.Param, m.Path) {
 					t.Errorf("%s: %s: %s", body, err.Param, err.Message)

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -86,7 +85,7 @@ func (p *parser) place(group int, parts []providers.Part) {
 }
 
 func markable(p *providers.Part) bool {
-	return p.Kind != providers.PartThinking && (p.Kind != providers.PartText || strings.TrimSpace(p.Text) != "")
+	return p.Kind != providers.PartThinking && (p.Kind != providers.PartText || !p.Text.Blank())
 }
 
 // placeWhole puts the mark of the whole request on its last part that can have one, and

@@ -234,7 +234,7 @@ func (p *parser) thought(at *openai.Path, o *fastjson.Object, text, data string,
 	part := providers.Part{Kind: providers.PartThinking}
 	var err *wire.Error
 	if text != "" {
-		if part.Text, err = openai.String(at.Member(text), o.Get(text)); err != nil {
+		if part.Text, err = openai.Literal(p.Wire, at.Member(text), o.Get(text)); err != nil {
 			return err
 		}
 	}
@@ -354,7 +354,7 @@ func (p *parser) content(at *openai.Path, v *fastjson.Value, in holder) *wire.Er
 func (p *parser) textOrList(at *openai.Path, v *fastjson.Value) ([]*fastjson.Value, *wire.Error) {
 	switch v.Type() {
 	case fastjson.TypeString:
-		p.turns.parts = append(p.turns.parts, providers.Part{Kind: providers.PartText, Text: openai.Text(v)})
+		p.turns.parts = append(p.turns.parts, providers.Part{Kind: providers.PartText, Text: p.Wire.Literal(v)})
 		return nil, nil
 	case fastjson.TypeArray:
 		return v.GetArray(), nil
@@ -397,11 +397,11 @@ func (p *parser) textOrImage(at *openai.Path, o *fastjson.Object, kind string, i
 	}[in])
 }
 
-func (p *parser) text(at *openai.Path, o *fastjson.Object) (string, *wire.Error) {
+func (p *parser) text(at *openai.Path, o *fastjson.Object) (providers.Text, *wire.Error) {
 	if err := p.only(at, o, "text", "", ""); err != nil {
 		return "", err
 	}
-	return openai.String(at.Member("text"), o.Get("text"))
+	return openai.Literal(p.Wire, at.Member("text"), o.Get("text"))
 }
 
 func (p *parser) image(at *openai.Path, o *fastjson.Object, m *providers.Media) *wire.Error {
@@ -487,7 +487,7 @@ func (p *parser) document(at *openai.Path, o *fastjson.Object) *wire.Error {
 		if text == nil || text.Type() != fastjson.TypeString {
 			return at.Member("source.data").Wrong("must be a string.")
 		}
-		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: openai.Text(text)})
+		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: p.Wire.Literal(text)})
 		return nil
 	}
 	openai.Others(p.Call, at.Member("source"), source, "type", "content")

@@ -22,7 +22,7 @@ type messages struct{}
 
 // Parse reads the body of a request for an endpoint's answer.
 func (messages) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error) {
-	body, err := r.Object()
+	body, err := r.Conversation()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -225,13 +225,13 @@ func (p *parser) contextManagement(v *fastjson.Value) *wire.Error {
 const attribution = "x-anthropic-billing-header:"
 
 func (p *parser) system(v *fastjson.Value) *wire.Error {
-	add := func(text string) {
+	add := func(text providers.Text) {
 		if text != "" {
 			p.instructions = append(p.instructions, providers.Message{Role: "system", Content: text})
 		}
 	}
 	if v.Type() == fastjson.TypeString {
-		add(openai.Text(v))
+		add(p.Wire.Literal(v))
 		return nil
 	}
 	list, err := openai.Array(openai.At("system"), v)
@@ -251,8 +251,8 @@ func (p *parser) system(v *fastjson.Value) *wire.Error {
 		if err != nil {
 			return err
 		}
-		if strings.HasPrefix(text, attribution) && p.Caller().Attribution == "" {
-			p.Caller().Attribution = text
+		if strings.HasPrefix(string(text), attribution) && p.Caller().Attribution == "" {
+			p.Caller().Attribution = text.Plain()
 			p.Given("attribution", at.String())
 			p.place(markSystem, nil)
 			continue

@@ -16,7 +16,7 @@ import (
 // parse parses a body. The result is valid until the test ends.
 func parse(t testing.TB, body string) (*dialect.Call, *wire.Error) {
 	t.Helper()
-	call, _, err := Dialect.Parse(dialecttest.Request(t, body))
+	call, _, err := dialecttest.Parse(t, Dialect, body)
 	return call, err
 }
 
@@ -430,7 +430,7 @@ func TestParseAllocations(t *testing.T) {
 	allocations := func(messages int) float64 {
 		r := dialecttest.Request(t, conversation(messages, 100))
 		return testing.AllocsPerRun(20, func() {
-			if _, _, err := Dialect.Parse(r); err != nil {
+			if _, _, err := dialect.Parse(Dialect, r); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -447,7 +447,7 @@ func BenchmarkParse(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := Dialect.Parse(r); err != nil {
+		if _, _, err := dialect.Parse(Dialect, r); err != nil {
 			b.Fatal(err)
 		}
 	}

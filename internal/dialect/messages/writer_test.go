@@ -232,7 +232,7 @@ func TestRoundTrip(t *testing.T) {
 				for _, p := range call.Turns[0].Parts {
 					switch p.Kind {
 					case providers.PartThinking:
-						thoughts = append(thoughts, providers.Thought{Text: p.Text, Opaque: p.Opaque})
+						thoughts = append(thoughts, providers.Thought{Text: p.Text.Plain(), Opaque: p.Opaque})
 					case providers.PartToolCall:
 						p.Call.Opaque = p.Opaque
 						calls = append(calls, p.Call)
@@ -244,7 +244,7 @@ func TestRoundTrip(t *testing.T) {
 						want[i].Arguments = "{}"
 					}
 				}
-				if diff := cmp.Diff(a.Thoughts, thoughts) + cmp.Diff(want, calls) + cmp.Diff(a.Content, call.Turns[0].Text()); diff != "" {
+				if diff := cmp.Diff(a.Thoughts, thoughts) + cmp.Diff(want, calls) + cmp.Diff(a.Content, call.Turns[0].Text().Plain()); diff != "" {
 					t.Errorf("-want +got\n%s", diff)
 				}
 				if len(call.Ignored) > 0 {

@@ -36,15 +36,15 @@ func (native) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error
 	if request.Brought == [4]*fastjson.Value{} {
 		return &w.call, w, nil
 	}
-	if err := parseBrought(&w.call, request.Brought); err != nil {
+	if err := parseBrought(r, &w.call, request.Brought); err != nil {
 		return nil, nil, err
 	}
 	return &w.call, w, nil
 }
 
 // parseBrought reads messages, tools, tool_choice and parameters, in OpenAI's shapes.
-func parseBrought(c *dialect.Call, brought [4]*fastjson.Value) *wire.Error {
-	r := openai.Request{Call: c}
+func parseBrought(body *wire.Request, c *dialect.Call, brought [4]*fastjson.Value) *wire.Error {
+	r := openai.Request{Wire: body, Call: c}
 	if err := r.Messages(brought[0]); err != nil {
 		return err
 	}

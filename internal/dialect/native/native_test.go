@@ -60,7 +60,7 @@ func parsed(t testing.TB) dialect.Writer {
 	if err := r.ReadBody(nil, request, 1<<20, 0, 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, w, err := native.Dialect.Parse(r)
+	_, w, err := dialect.Parse(native.Dialect, r)
 	if err != nil {
 		t.Fatal(err)
 	}

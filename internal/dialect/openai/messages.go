@@ -2,7 +2,6 @@ package openai
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -25,7 +24,7 @@ const (
 // and each tool message must answer a call, as in OpenAI's API
 // (https://platform.openai.com/docs/guides/function-calling): providers refuse any
 // other history.
-func Messages(at *Path, v *fastjson.Value, c *dialect.Call) ([]providers.Message, *wire.Error) {
+func Messages(r *wire.Request, at *Path, v *fastjson.Value, c *dialect.Call) ([]providers.Message, *wire.Error) {
 	if wire.IsNull(v) {
 		return nil, nil
 	}
@@ -33,7 +32,7 @@ func Messages(at *Path, v *fastjson.Value, c *dialect.Call) ([]providers.Message
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	p := messageParser{call: c}
+	p := messageParser{body: r, call: c}
 	messages := make([]providers.Message, len(list))
 	for i, element := range list {
 		p.left = len(list) - i
@@ -64,6 +63,7 @@ func Messages(at *Path, v *fastjson.Value, c *dialect.Call) ([]providers.Message
 
 // messageParser reads messages in their order.
 type messageParser struct {
+	body *wire.Request
 	call *dialect.Call
 	left int              // messages that are not read yet
 	free []providers.Part // memory for parts
@@ -209,12 +209,12 @@ func role(at *Path, v *fastjson.Value) (string, *wire.Error) {
 
 // content reads the content of a message: a text, or a list of parts, of which a list
 // of one text is a text.
-func (p *messageParser) content(at *Path, v *fastjson.Value, of string) (string, []providers.Part, *wire.Error) {
+func (p *messageParser) content(at *Path, v *fastjson.Value, of string) (providers.Text, []providers.Part, *wire.Error) {
 	if v == nil {
 		return "", nil, at.Wrong("is required: a string or an array of parts.")
 	}
 	if v.Type() == fastjson.TypeString {
-		return Text(v), nil, nil
+		return p.body.Literal(v), nil, nil
 	}
 	if v.Type() != fastjson.TypeArray {
 		return "", nil, at.Wrong("must be a string or an array of parts, not %s.", wire.Describe(v))
@@ -249,7 +249,7 @@ func (p *messageParser) parts(to []providers.Part, at *Path, list []*fastjson.Va
 		value := o.Get(kind) // most parts have their value in the member of their type's name
 		switch {
 		case kind == "text", kind == "refusal" && of == "assistant":
-			part.Text, err = String(here.Member(kind), value)
+			part.Text, err = Literal(p.body, here.Member(kind), value)
 		case kind == "image_url" && (of == "user" || of == "tool"):
 			part.Kind = providers.PartImage
 			part.Media, err = image(p.call, here.Member("image_url"), value)
@@ -419,7 +419,7 @@ func (p *messageParser) assistant(at *Path, has *members, m *providers.Message) 
 		return at.Member("content").Wrong("is required where there are no tool_calls: a string or an array of parts.")
 	}
 	if words != nil && words.Type() == fastjson.TypeString && refusal == nil && len(calls) == 0 && len(details) == 0 && has.reasoning == nil {
-		m.Content = Text(words)
+		m.Content = p.body.Literal(words)
 		return nil
 	}
 	parts := p.alloc(len(details) + 1 + max(1, len(words.GetArray())) + 1 + len(calls))
@@ -433,7 +433,7 @@ func (p *messageParser) assistant(at *Path, has *members, m *providers.Message) 
 			return err
 		}
 	default:
-		content, err := String(at.Member("content"), words)
+		content, err := Literal(p.body, at.Member("content"), words)
 		if err != nil {
 			return err
 		}
@@ -442,7 +442,7 @@ func (p *messageParser) assistant(at *Path, has *members, m *providers.Message) 
 		}
 	}
 	if refusal != nil {
-		content, err := String(at.Member("refusal"), refusal)
+		content, err := Literal(p.body, at.Member("refusal"), refusal)
 		if err != nil {
 			return err
 		}
@@ -524,7 +524,7 @@ func (p *messageParser) thoughts(to []providers.Part, at *Path, has *members, de
 		part := providers.Part{Kind: providers.PartThinking}
 		switch kind := Text(o.Get("type")); kind {
 		case "reasoning.text":
-			if part.Text, err = String(here.Member("text"), o.Get("text")); err != nil {
+			if part.Text, err = Literal(p.body, here.Member("text"), o.Get("text")); err != nil {
 				return nil, err
 			}
 			if signature := o.Get("signature"); !wire.IsNull(signature) {
@@ -548,11 +548,11 @@ func (p *messageParser) thoughts(to []providers.Part, at *Path, has *members, de
 	if has.reasoning == nil {
 		return to, nil
 	}
-	shown, err := String(at.Member("reasoning_content"), has.reasoning)
+	shown, err := Literal(p.body, at.Member("reasoning_content"), has.reasoning)
 	if err != nil {
 		return nil, err
 	}
-	if !hasText && strings.TrimSpace(shown) != "" {
+	if !hasText && !shown.Blank() {
 		to = append(to, providers.Part{})
 		copy(to[start+1:], to[start:])
 		to[start] = providers.Part{Kind: providers.PartThinking, Text: shown}

@@ -2,30 +2,35 @@ package openai
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 const call7 = `{"id":"c7","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Bern\"}"}}`
 
 func TestMessages(t *testing.T) {
-	text := func(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
+	text := func(s string) providers.Part {
+		return providers.Part{Kind: providers.PartText, Text: providers.Escape(s)}
+	}
 	call := providers.Part{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: "c7", Name: "get_weather", Arguments: `{"city":"Bern"}`}}
 	result := func(content ...providers.Part) providers.Message {
 		return providers.Message{Role: "tool", Parts: []providers.Part{{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: "c7", Name: "get_weather", Content: content}}}}
 	}
 	thought := func(text, opaque string) providers.Part {
-		return providers.Part{Kind: providers.PartThinking, Text: text, Opaque: opaque}
+		return providers.Part{Kind: providers.PartThinking, Text: providers.Escape(text), Opaque: opaque}
 	}
 	for _, c := range []struct {
 		name, in string
@@ -77,7 +82,7 @@ func TestMessages(t *testing.T) {
 			want: []providers.Message{{Role: "assistant", Parts: []providers.Part{thought("Hm.", ""), thought("", "s0"), {Kind: providers.PartToolCall, Call: call.Call, Opaque: "s3"}}}, result(text("rain"))}},
 	} {
 		var call dialect.Call
-		got, err := Messages(At("messages"), fastjson.MustParse(c.in), &call)
+		got, err := Messages(new(wire.Request), At("messages"), fastjson.MustParse(c.in), &call)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -186,7 +191,7 @@ func golden(t *testing.T, name, got string) {
 func TestDataIsNotCopied(t *testing.T) {
 	v := fastjson.MustParse(`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("QUJD", 1000) + `"}},{"type":"text","text":"a"}]}]`)
 	url := v.GetStringBytes("0", "content", "0", "image_url", "url")
-	got, err := Messages(At("messages"), v, new(dialect.Call))
+	got, err := Messages(new(wire.Request), At("messages"), v, new(dialect.Call))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,10 +223,18 @@ func TestMessagesAllocations(t *testing.T) {
 		{"image", `[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"https://x.test"}}]}]`, 2},
 		{"200 messages", conversation(), 12},
 	} {
-		v := fastjson.MustParse(c.in)
+		r := wire.AcquireRequest()
+		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(`{"messages":`+c.in+`}`)), 64<<20, time.Minute, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		body, err := r.Conversation()
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := body.Get("messages")
 		var call dialect.Call
 		if n := testing.AllocsPerRun(20, func() {
-			if _, err := Messages(At("messages"), v, &call); err != nil {
+			if _, err := Messages(r, At("messages"), v, &call); err != nil {
 				t.Fatal(err)
 			}
 		}); n > c.ceiling {
@@ -241,7 +254,7 @@ func BenchmarkMessages(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := Messages(At("messages"), v, new(dialect.Call)); err != nil {
+				if _, err := Messages(new(wire.Request), At("messages"), v, new(dialect.Call)); err != nil {
 					b.Fatal(err)
 				}
 			}

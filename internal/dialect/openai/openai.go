@@ -17,6 +17,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // Path is the path of a value in a request. It becomes a text only if an error or the
@@ -80,6 +81,14 @@ func String(at *Path, v *fastjson.Value) (string, *wire.Error) {
 		return "", at.Wrong("must be a string, not %s.", wire.Describe(v))
 	}
 	return Text(v), nil
+}
+
+// Literal reads a string of a body as it stands there.
+func Literal(r *wire.Request, at *Path, v *fastjson.Value) (providers.Text, *wire.Error) {
+	if _, err := String(at, v); err != nil {
+		return "", err
+	}
+	return r.Literal(v), nil
 }
 
 // Filled reads a string that is not empty.

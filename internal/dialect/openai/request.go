@@ -154,7 +154,7 @@ var tiers = map[string]string{"auto": "auto", "default": "default", "flex": "fle
 // Messages reads the member messages.
 func (r *Request) Messages(v *fastjson.Value) (err *wire.Error) {
 	r.Call.TurnsParam = "messages"
-	r.Call.Turns, err = Messages(At("messages"), v, r.Call)
+	r.Call.Turns, err = Messages(r.Wire, At("messages"), v, r.Call)
 	return err
 }
 

@@ -26,9 +26,9 @@ func (compact) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Erro
 }
 
 // compactPrompt asks for a summary, after the conversation.
-const compactPrompt = `Write a summary of the conversation above, by which another model that sees nothing else of it can go on with the task.
+var compactPrompt = providers.Escape(`Write a summary of the conversation above, by which another model that sees nothing else of it can go on with the task.
 Say what the user wants, in the user's own words where they matter; what was done, found and decided, with the names of files, functions, commands and values; what failed, and why; and what remains to be done, in its order.
-Call no tool. Answer with the summary alone.`
+Call no tool. Answer with the summary alone.`)
 
 // The types of items of compaction.
 const (
@@ -171,7 +171,7 @@ func OpenSummaries(sealer dialect.Sealer, c *dialect.Call) *wire.Error {
 		if !ok || origin != dialect.SummaryOrigin {
 			return dialect.Wrong(c.Turn(i)+".encrypted_content", "is no summary of this gateway, so that no model can read it. Send the conversation itself.")
 		}
-		m.Content, m.Parts = summarized+strings.TrimSpace(text), nil
+		m.Content, m.Parts = providers.Escape(summarized+strings.TrimSpace(text)), nil
 	}
 	c.Summaries = nil
 	return nil

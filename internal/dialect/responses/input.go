@@ -61,7 +61,7 @@ func (p *parser) input(v *fastjson.Value) *wire.Error {
 	t, at := &p.turns, openai.At("input")
 	switch v.Type() {
 	case fastjson.TypeString:
-		if text := openai.Text(v); text != "" {
+		if text := p.Wire.Literal(v); text != "" {
 			t.add(providers.Message{Role: "user", Content: text}, whole)
 		}
 		return nil
@@ -418,14 +418,14 @@ func (p *parser) secret(s secret) {
 }
 
 // shown reads the texts of a thought.
-func (p *parser) shown(at *openai.Path, kind string, v *fastjson.Value) (string, *wire.Error) {
+func (p *parser) shown(at *openai.Path, kind string, v *fastjson.Value) (providers.Text, *wire.Error) {
 	if wire.IsNull(v) {
 		return "", nil
 	}
 	if v.Type() != fastjson.TypeArray {
 		return "", at.Wrong("must be an array, not %s.", wire.Describe(v))
 	}
-	var texts []string
+	var texts providers.Text
 	for i, element := range v.GetArray() {
 		here := at.Element(i)
 		o, err := openai.Object(here, element)
@@ -438,13 +438,16 @@ func (p *parser) shown(at *openai.Path, kind string, v *fastjson.Value) (string,
 		if err := p.only(here, o, partMembers, "text"); err != nil {
 			return "", err
 		}
-		text, err := openai.String(here.Member("text"), o.Get("text"))
+		text, err := openai.Literal(p.Wire, here.Member("text"), o.Get("text"))
 		if err != nil {
 			return "", err
 		}
-		texts = append(texts, text)
+		if i > 0 {
+			texts += `\n\n`
+		}
+		texts += text
 	}
-	return strings.Join(texts, "\n\n"), nil
+	return texts, nil
 }
 
 // content appends the parts of an item's content to t.parts.
@@ -454,7 +457,7 @@ func (p *parser) content(at *openai.Path, v *fastjson.Value, role string) *wire.
 		return at.Wrong("is required: a string or an array of parts.")
 	}
 	if v.Type() == fastjson.TypeString {
-		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: openai.Text(v)})
+		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: p.Wire.Literal(v)})
 		return nil
 	}
 	if v.Type() != fastjson.TypeArray {
@@ -487,17 +490,17 @@ func (p *parser) part(at *openai.Path, v *fastjson.Value, role string) (part pro
 		// OpenAI's models encrypt what they say to other agents. Any other says it as it is.
 		part.Kind = providers.PartText
 		if err = p.only(at, o, partMembers, kind); err == nil {
-			part.Text, err = openai.String(at.Member(kind), o.Get(kind))
+			part.Text, err = openai.Literal(p.Wire, at.Member(kind), o.Get(kind))
 		}
 	case kind == "input_text", kind == "output_text" && assistant:
 		part.Kind = providers.PartText
 		if err = p.only(at, o, partMembers, "text"); err == nil {
-			part.Text, err = openai.String(at.Member("text"), o.Get("text"))
+			part.Text, err = openai.Literal(p.Wire, at.Member("text"), o.Get("text"))
 		}
 	case kind == "refusal" && assistant:
 		part.Kind = providers.PartText
 		if err = p.only(at, o, partMembers, "refusal"); err == nil {
-			part.Text, err = openai.String(at.Member("refusal"), o.Get("refusal"))
+			part.Text, err = openai.Literal(p.Wire, at.Member("refusal"), o.Get("refusal"))
 		}
 	case kind == "input_image" && media:
 		part.Kind = providers.PartImage

@@ -22,7 +22,7 @@ import (
 // parse parses a body. The result is valid until the test ends.
 func parse(t testing.TB, body string) (*dialect.Call, *wire.Error) {
 	t.Helper()
-	call, _, err := Dialect.Parse(dialecttest.Request(t, body))
+	call, _, err := dialecttest.Parse(t, Dialect, body)
 	return call, err
 }
 
@@ -339,10 +339,10 @@ func TestRoundTrip(t *testing.T) {
 				got = []providers.Part{{Kind: providers.PartText, Text: m.Content}}
 			}
 			for _, th := range a.Thoughts {
-				want = append(want, providers.Part{Kind: providers.PartThinking, Text: th.Text, Opaque: th.Opaque})
+				want = append(want, providers.Part{Kind: providers.PartThinking, Text: providers.Escape(th.Text), Opaque: th.Opaque})
 			}
 			if a.Content != "" || len(a.ToolCalls) == 0 {
-				want = append(want, providers.Part{Kind: providers.PartText, Text: a.Content})
+				want = append(want, providers.Part{Kind: providers.PartText, Text: providers.Escape(a.Content)})
 			}
 			for _, tc := range a.ToolCalls {
 				opaque := tc.Opaque
@@ -437,7 +437,7 @@ func TestParseAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		return testing.AllocsPerRun(20, func() {
-			if _, _, err := Dialect.Parse(r); err != nil {
+			if _, _, err := dialect.Parse(Dialect, r); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -458,7 +458,7 @@ func BenchmarkParse(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for range b.N {
-		if _, _, err := Dialect.Parse(r); err != nil {
+		if _, _, err := dialect.Parse(Dialect, r); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -472,7 +472,7 @@ func TestPrompts(t *testing.T) {
 		`{"model":["ignored"],"prompt":{"variables":null,"version":null,"id":"p"}}`:                                                                  "p  null [model]",
 		`{"model":"m","prompt":null,"variables":{"a":"b"}}`:                                                                                          `m  {"a":"b"} []`,
 	} {
-		c, w, err := Dialect.Parse(dialecttest.Request(t, body))
+		c, w, err := dialecttest.Parse(t, Dialect, body)
 		if err != nil {
 			t.Errorf("%s: %v", body, err)
 			continue

@@ -29,7 +29,11 @@ func (responses) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Er
 
 // parseBody reads a request. alone has it answered by a summary alone.
 func parseBody(r *wire.Request, alone bool) (*dialect.Call, dialect.Writer, *wire.Error) {
-	body, err := r.Object()
+	read := r.Conversation
+	if alone {
+		read = r.Object // the answer repeats the user's messages
+	}
+	body, err := read()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,7 +68,7 @@ func parseBody(r *wire.Request, alone bool) (*dialect.Call, dialect.Writer, *wir
 // parser reads one request.
 type parser struct {
 	openai.Request
-	instructed   string // the caller's instructions
+	instructed   providers.Text // the caller's instructions
 	turns        turns
 	logprobs     string // the path of the member that asks for log probabilities
 	alternatives *int64 // top_logprobs
@@ -97,7 +101,7 @@ func (p *parser) instructions(v *fastjson.Value) *wire.Error {
 	if v.Type() != fastjson.TypeString {
 		return dialect.Wrong("instructions", "must be a string, not %s.", wire.Describe(v))
 	}
-	p.instructed = openai.Text(v)
+	p.instructed = p.Wire.Literal(v)
 	return nil
 }
 

@@ -94,7 +94,7 @@ func writerFor(t testing.TB, request string) *writer {
 	if request == "" {
 		request = `{"model":"support/chat","input":"Hi"}`
 	}
-	_, w, err := Dialect.Parse(dialecttest.Request(t, request))
+	_, w, err := dialect.Parse(Dialect, dialecttest.Request(t, request))
 	if err != nil {
 		t.Fatal(err)
 	}

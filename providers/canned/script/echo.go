@@ -20,7 +20,7 @@ func Echo(messages []providers.Message) string {
 		if i > first {
 			b.WriteByte('\n')
 		}
-		b.WriteString(messages[i].Content)
+		b.WriteString(messages[i].Content.Plain())
 		echoParts(&b, messages[i].Parts)
 	}
 	return b.String()
@@ -43,7 +43,7 @@ func echoParts(b *strings.Builder, parts []providers.Part) {
 		case providers.PartImage, providers.PartAudio, providers.PartFile:
 			b.WriteString("[" + p.Describe() + "]")
 		default:
-			b.WriteString(p.Text)
+			b.WriteString(p.Text.Plain())
 		}
 	}
 }

@@ -26,7 +26,7 @@ func CheckOpaque(messages []providers.Message) error {
 	for i := range messages {
 		for j := range messages[i].Parts {
 			p := &messages[i].Parts[j]
-			text := p.Text
+			text := p.Text.Plain()
 			switch {
 			case p.Opaque == "" || p.Kind == providers.PartThinking && text == "" && isSigned(p.Opaque):
 				continue
