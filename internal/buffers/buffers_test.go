@@ -112,3 +112,22 @@ func TestPoison(t *testing.T) {
 		t.Errorf("the memory is poisoned: %t", poisoned)
 	}
 }
+
+// TestMade has memory count when it is made, and not when it comes back.
+func TestMade(t *testing.T) {
+	settled(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	before := Made()
+	first := Get(Smallest)
+	if n := Made() - before; n != int64(cap(first)) {
+		t.Errorf("%d bytes were made, want %d", n, cap(first))
+	}
+	Put(first)
+	Count(Smallest - 1)
+	if second := Get(Smallest); Made()-before != int64(cap(second)) {
+		t.Errorf("%d bytes were made, want those of the first", Made()-before)
+	}
+	if Count(Largest); Made()-before != int64(cap(first))+Largest {
+		t.Error("another's memory does not count")
+	}
+}
