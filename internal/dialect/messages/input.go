@@ -142,7 +142,7 @@ func (p *parser) user(message int, at *openai.Path, v *fastjson.Value) *wire.Err
 			if err := p.result(message, here, o); err != nil {
 				return err
 			}
-			p.place(markMessages, t.parts[from:])
+			p.Place(openai.MarkMessages, t.parts[from:])
 			from = len(t.parts)
 			continue
 		}
@@ -155,7 +155,7 @@ func (p *parser) user(message int, at *openai.Path, v *fastjson.Value) *wire.Err
 		if err := p.block(here, o, kind, inUser); err != nil {
 			return err
 		}
-		p.place(markMessages, t.parts[before:])
+		p.Place(openai.MarkMessages, t.parts[before:])
 	}
 	if others {
 		t.add("user", message, from)
@@ -204,7 +204,7 @@ func (p *parser) assistant(message int, at *openai.Path, v *fastjson.Value) *wir
 		if err != nil {
 			return err
 		}
-		p.place(markMessages, t.parts[before:])
+		p.Place(openai.MarkMessages, t.parts[before:])
 	}
 	own := t.parts[from:]
 	for _, s := range secrets {
@@ -344,7 +344,7 @@ func (p *parser) content(at *openai.Path, v *fastjson.Value, in holder) *wire.Er
 			err = p.block(here, o, kind, in)
 		}
 		if in != inResult && err == nil {
-			p.place(markMessages, p.turns.parts[before:])
+			p.Place(openai.MarkMessages, p.turns.parts[before:])
 		}
 	}
 	return err
@@ -547,7 +547,7 @@ func (p *parser) other(at *openai.Path, key []byte, v *fastjson.Value) *wire.Err
 	case name == "citations" && v.Type() == fastjson.TypeArray && len(v.GetArray()) == 0:
 	case name == "citations" && v.Exists("enabled") && !v.GetBool("enabled"):
 	case name == "cache_control":
-		return p.markedBlock(at, v)
+		return p.MarkBlock(at, v)
 	case name == "citations", name == "context":
 		p.Ignore(at.Member(name).String())
 	case name == "caller" && openai.Text(v.Get("type")) == "direct":

@@ -33,7 +33,7 @@ var members = openai.NewMembers([]openai.Member[*parser]{
 	{Path: "output_config.effort", Fate: dialect.Forwarded, Note: "As reasoning_effort. It holds where thinking has a budget, too, which goes out beside it where the model has both.", Read: (*parser).outputEffort},
 	{Path: "output_config.format", Fate: dialect.Forwarded, Note: "As response_format, strict: json_schema.", Read: format("output_config.format")},
 	{Path: "output_format", Fate: dialect.Forwarded, Note: "The older name of output_config.format.", Read: format("output_format")},
-	{Path: "cache_control", Fate: dialect.Forwarded, Note: "In the request, whose last block it marks, and in each of its blocks and tools: ephemeral, for 5m or 1h. [Prompt caching](#prompt-caching) says where it goes.", Read: (*parser).cacheRequest},
+	{Path: "cache_control", Fate: dialect.Forwarded, Note: "In the request, whose last block it marks, and in each of its blocks and tools: ephemeral, for 5m or 1h. [Prompt caching](#prompt-caching) says where it goes.", Read: (*parser).MarkRequest},
 	{Path: "service_tier", Fate: dialect.Forwarded, Note: "auto or standard_only, which is default in OpenAI's API. Ignored without accept: { parameters: [service_tier] }.", Read: (*parser).serviceTier},
 	{Path: "diagnostics", Fate: dialect.Ignored, Note: "There are none."},
 	{Path: "context_management", Fate: dialect.Ignored, Note: "Where it keeps all thoughts, as is so in any case; any other edit is refused: the endpoint's prompt says how much of a history the model gets.", Read: (*parser).contextManagement},

@@ -42,7 +42,6 @@ type parser struct {
 	turns        turns
 	effort       string // the effort that thinking means; empty if it means none
 	effortAt     string // the path of the member that sets it
-	marks        marks
 }
 
 // finish adds the parameters that depend on several members.
@@ -254,12 +253,12 @@ func (p *parser) system(v *fastjson.Value) *wire.Error {
 		if strings.HasPrefix(string(text), attribution) && p.Caller().Attribution == "" {
 			p.Caller().Attribution = text.Plain()
 			p.Given("attribution", at.String())
-			p.place(markSystem, nil)
+			p.Place(openai.MarkSystem, nil)
 			continue
 		}
-		if p.marks.cache > 0 {
+		if p.Marked() {
 			part := []providers.Part{{Kind: providers.PartText, Text: text}}
-			if p.place(markSystem, part); part[0].Cache > 0 {
+			if p.Place(openai.MarkSystem, part); part[0].Cache > 0 {
 				p.instructions = append(p.instructions, providers.Message{Role: "system", Parts: part})
 				continue
 			}
@@ -275,7 +274,7 @@ func (p *parser) addTurns() {
 	if n > 0 {
 		t.list = append(p.instructions, t.list...)
 	}
-	p.placeWhole(t.list)
+	p.PlaceMarks(t.list)
 	if len(t.list) == 0 {
 		return
 	}

@@ -51,9 +51,7 @@ func (p *parser) tool(at *openai.Path, v *fastjson.Value) *wire.Error {
 		case "strict":
 			t.Strict, err = openai.Bool(at.Member(name), member)
 		case "cache_control":
-			if t.Cache, err = p.cacheControl(at, member); err == nil {
-				p.marks.paths[markTools] = append(p.marks.paths[markTools], at.Member(name).String())
-			}
+			err = p.MarkTool(at, member, &t)
 		case "defer_loading", "eager_input_streaming", "input_examples":
 			p.Ignore(at.Member(name).String())
 		case "allowed_callers":

@@ -23,7 +23,8 @@ type Request struct {
 	// MaxTools is how many tools a request may have, if not the constant of this name.
 	MaxTools int
 	// idle are the names of tools that are ignored.
-	idle []string
+	idle  []string
+	marks marks
 }
 
 // Ignore names a member that has no effect.
