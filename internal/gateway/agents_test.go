@@ -158,6 +158,56 @@ func TestCacheMarksReachTheModel(t *testing.T) {
 	}
 }
 
+// TestCacheMarksOfChatCompletions checks the same of chat completions, whose clients mark
+// parts, whole messages, calls, tools or their functions, and the whole request.
+func TestCacheMarksOfChatCompletions(t *testing.T) {
+	t.Parallel()
+	g, sent := agents(t, `, system: true, tools: true`)
+	const mark, hour = `"cache_control":{"type":"ephemeral"}`, `"cache_control":{"type":"ephemeral","ttl":"1h"}`
+	const f, g2 = `{"type":"function","function":{"name":"f"},` + hour + `}`, `{"type":"function","function":{"name":"g",` + mark + `}}`
+	const call, result = `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]}`, `{"role":"tool","tool_call_id":"c1","content":`
+	const image = `{"type":"image_url","image_url":{"url":"https://x.test/a.png"},` + mark + `}`
+	for _, test := range []struct{ members, want, ignored string }{
+		{`"tools":[` + f + `,` + g2 + `],"messages":[{"role":"system","content":"Code.",` + mark + `},` + user + `]`,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"How are you?"}]}],"system":[{"type":"text","text":"Be brief."},{"type":"text","text":"Code.",` + mark + `}],"max_tokens":8000,"model":"claude-sonnet-4-6",` +
+				`"tools":[{"name":"f","input_schema":{"type":"object","properties":{}},` + hour + `},{"name":"g","input_schema":{"type":"object","properties":{}},` + mark + `}]}`, ""},
+		{`"tools":[` + f + `],"messages":[{"role":"user","content":[` + image + `,{"type":"text","text":"b"}]},` + call + `,` + result + `[{"type":"text","text":"d",` + mark + `},{"type":"text","text":"e"}]}]`,
+			`{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x.test/a.png"},` + mark + `},{"type":"text","text":"b"}]},` +
+				`{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"d"},{"type":"text","text":"e"}],` + mark + `}]}],` +
+				`"system":[{"type":"text","text":"Be brief."}],"max_tokens":8000,"model":"claude-sonnet-4-6","tools":[{"name":"f","input_schema":{"type":"object","properties":{}},` + hour + `}]}`, ""},
+		{`"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":" "}],` + mark + `},{"role":"assistant","content":[{"type":"text","text":"b",` + hour + `}],` + mark + `},{"role":"user","content":"c"}],` + mark,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"a",` + mark + `}]},{"role":"assistant","content":[{"type":"text","text":"b",` + hour + `}]},` +
+				`{"role":"user","content":[{"type":"text","text":"c",` + mark + `}]}],"system":[{"type":"text","text":"Be brief."}],"max_tokens":8000,"model":"claude-sonnet-4-6"}`, ""},
+		{`"messages":[{"role":"user","content":"a"},` + strings.Replace(call, `"type"`, mark+`,"type"`, 1) + `,` + result + `"d",` + mark + `},{"role":"user","content":" ",` + mark + `}],"tools":[` + f + `]`,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{},` + mark + `}]},` +
+				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"d",` + mark + `}]}],"system":[{"type":"text","text":"Be brief."}],"max_tokens":8000,"model":"claude-sonnet-4-6","tools":[{"name":"f","input_schema":{"type":"object","properties":{}},` + hour + `}]}`, "messages[3].cache_control"},
+	} {
+		a := g.post("/v1/chat/completions", `{"model":"agent",`+test.members+`}`)
+		if _, got := sent(); a.status != http.StatusOK || got != test.want || a.header.Get("Cadenza-Ignored") != test.ignored {
+			t.Errorf("%s: %d %s\nIgnored %q\nsent %s\nwant %s", test.members, a.status, a.body, a.header.Get("Cadenza-Ignored"), got, test.want)
+		}
+	}
+	marked := `"messages":[{"role":"system","content":[{"type":"text","text":"Code.",` + mark + `}]},` + call + `,` + result + `"d",` + mark + `}],"tools":[` + f + `,` + g2 + `],` + mark
+	a := g.post("/v1/chat/completions", `{"model":"agent@cached",`+marked+`}`)
+	if _, got := sent(); strings.Count(got, `"cache_control"`) != 4 || strings.Contains(got, "1h") || a.header.Get("Cadenza-Ignored") != "tools[0].cache_control" {
+		t.Errorf("%d %v\nsent %s", a.status, a.header, got)
+	}
+	a = g.post("/v1/chat/completions", `{"model":"agent@gpt",`+marked+`}`)
+	if _, got := sent(); a.status != http.StatusOK || strings.Contains(got, "cache_control") ||
+		a.header.Get("Cadenza-Ignored") != "tools[0].cache_control, tools[1].function.cache_control, messages[0].content[0].cache_control, messages[2].cache_control" {
+		t.Errorf("%d %v\nsent %s", a.status, a.header, got)
+	}
+	for members, param := range map[string]string{
+		`"messages":[{"role":"user","content":"a","cache_control":true}]`:                                                      "messages[0].cache_control",
+		`"messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"lasting"}}]}]`:               "messages[0].content[0].cache_control.type",
+		`"messages":[` + user + `],"tools":[{"type":"function","function":{"name":"f"},"cache_control":{"type":"a","ttl":1}}]`: "tools[0].cache_control.type",
+	} {
+		if a := g.post("/v1/chat/completions", `{"model":"agent",`+members+`}`); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), `"param":"`+param+`"`) {
+			t.Errorf("%s: %d %s", members, a.status, a.body)
+		}
+	}
+}
+
 // TestCallersMembersOfOneProvider checks that members which only some providers have go to
 // those, and are named with others, and that a class of service needs the endpoint's word.
 func TestCallersMembersOfOneProvider(t *testing.T) {

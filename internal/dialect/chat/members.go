@@ -36,6 +36,7 @@ var members = openai.NewMembers([]openai.Member[*parser]{
 	{Path: "modalities", Fate: dialect.Mapped, Note: `["text"] is taken, any other list is refused: answers are text.`, Read: (*parser).modalities},
 	{Path: "store", Fate: dialect.Ignored, Note: "The gateway's own traces are kept as the endpoint's log says. false has its meaning, and is not named.", Read: (*parser).store},
 	{Path: "service_tier", Fate: dialect.Forwarded, Note: "auto, default, flex or priority. Without accept: { parameters: [service_tier] } auto and default are ignored, and the others refused, as they change the price.", Read: (*parser).Tier},
+	{Path: "cache_control", Fate: dialect.Forwarded, Note: "In the request, whose last part it marks, and in each of its parts, messages, calls and tools: ephemeral, for 5m or 1h. [Prompt caching](#prompt-caching) says where it goes.", Read: (*parser).MarkRequest},
 	{Path: "prompt_cache_key", Fate: dialect.Forwarded, Note: "A text. Only OpenAI and Azure have it.", Read: (*parser).CacheKey},
 	{Path: "prompt_cache_options", Fate: dialect.Ignored, Note: "The definition's extra sets it."},
 	{Path: "prompt_cache_retention", Fate: dialect.Forwarded, Note: "A text. Only OpenAI has it.", Read: (*parser).CacheRetention},

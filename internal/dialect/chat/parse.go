@@ -36,6 +36,7 @@ func (chat) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error) 
 	if err := members.ReadBody(p, p.Call, body); err != nil {
 		return nil, nil, err
 	}
+	p.PlaceMarks(p.Call.Turns)
 	return p.Call, p.writer, nil
 }
 

@@ -108,7 +108,7 @@ func TestMembersAreWhatParseDoes(t *testing.T) {
 		"messages": `[{"role":"user","content":"a"}]`, "stream": `true`, "stream_options": `{"include_usage":true}`, "context": `{"a":1}`, "variables": `{"a":1}`, "metadata": `{"a":"1"}`, "user": `"u"`, "safety_identifier": `"u"`,
 		"temperature": `1`, "top_p": `1`, "top_k": `1`, "frequency_penalty": `1`, "presence_penalty": `1`, "max_completion_tokens": `1`, "max_tokens": `1`, "seed": `1`, "stop": `"a"`, "reasoning_effort": `"low"`, "response_format": `{"type":"json_object"}`,
 		"tools": `[{"type":"function","function":{"name":"f"}}]`, "tool_choice": `"auto"`, "parallel_tool_calls": `true`, "logprobs": `true`, "top_logprobs": `1`, "n": `1`, "modalities": `["text"]`, "store": `true`, "service_tier": `"auto"`,
-		"prompt_cache_key": `"k"`, "prompt_cache_options": `{}`, "prompt_cache_retention": `"24h"`, "prediction": `{"type":"content","content":"a"}`, "logit_bias": `{"1":1}`,
+		"prompt_cache_key": `"k"`, "prompt_cache_options": `{}`, "prompt_cache_retention": `"24h"`, "cache_control": `{"type":"ephemeral"}`, "prediction": `{"type":"content","content":"a"}`, "logit_bias": `{"1":1}`,
 	}
 	for _, m := range members.List {
 		if m.Path == "model" {
@@ -121,7 +121,7 @@ func TestMembersAreWhatParseDoes(t *testing.T) {
 			sample = `{"a":1}`
 		}
 		// What else a member needs.
-		beside := map[string]string{"stream_options": `"stream":true,`, "top_logprobs": `"logprobs":true,`}[m.Path]
+		beside := map[string]string{"stream_options": `"stream":true,`, "top_logprobs": `"logprobs":true,`, "cache_control": `"messages":[{"role":"user","content":"a"}],`}[m.Path]
 		plain, _, err := parse(t, `{"model":"a",`+beside+`"user":null}`)
 		if err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestMembersAreOpenAIs(t *testing.T) {
 	if len(names) < 35 {
 		t.Fatalf("only %d members were found", len(names))
 	}
-	for _, ours := range []string{"context", "variables", "top_k"} {
+	for _, ours := range []string{"context", "variables", "top_k", "cache_control"} {
 		names[ours] = true
 	}
 	for _, m := range members.List {

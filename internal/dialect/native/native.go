@@ -57,6 +57,7 @@ func parseBrought(body *wire.Request, c *dialect.Call, brought [4]*fastjson.Valu
 	if err := openai.Parameters(openai.At("parameters"), brought[3], c); err != nil {
 		return err
 	}
+	r.PlaceMarks(c.Turns)
 	if c.Unknown != "" {
 		// No library of others adds members to our own API: they are mistakes.
 		return dialect.NotKnown(c.Unknown)

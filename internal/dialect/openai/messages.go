@@ -17,14 +17,14 @@ const (
 	maxDetails = 256
 )
 
-// Messages reads the list of messages at a path, or nil if it is absent, null
-// or empty. It names members without effect in c.
+// messages reads the list of messages at a path, or nil if it is absent, null
+// or empty. It names members without effect.
 //
 // Each tool call must be answered by a tool message before any other message follows,
 // and each tool message must answer a call, as in OpenAI's API
 // (https://platform.openai.com/docs/guides/function-calling): providers refuse any
 // other history.
-func Messages(r *wire.Request, at *Path, v *fastjson.Value, c *dialect.Call) ([]providers.Message, *wire.Error) {
+func (r *Request) messages(at *Path, v *fastjson.Value) ([]providers.Message, *wire.Error) {
 	if wire.IsNull(v) {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func Messages(r *wire.Request, at *Path, v *fastjson.Value, c *dialect.Call) ([]
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	p := messageParser{body: r, call: c}
+	p := messageParser{r: r}
 	messages := make([]providers.Message, len(list))
 	for i, element := range list {
 		p.left = len(list) - i
@@ -63,8 +63,7 @@ func Messages(r *wire.Request, at *Path, v *fastjson.Value, c *dialect.Call) ([]
 
 // messageParser reads messages in their order.
 type messageParser struct {
-	body *wire.Request
-	call *dialect.Call
+	r    *Request
 	left int              // messages that are not read yet
 	free []providers.Part // memory for parts
 
@@ -86,7 +85,7 @@ func (p *messageParser) alloc(n int) []providers.Part {
 }
 
 func (p *messageParser) ignore(at *Path, name string) {
-	p.call.Ignore(at.Member(name).String())
+	p.r.Ignore(at.Member(name).String())
 }
 
 // answer finds the call that a tool message answers.
@@ -118,7 +117,7 @@ func (p *messageParser) unanswered(list *Path) *wire.Error {
 
 // members holds the members of one message that have an effect.
 type members struct {
-	content, toolCalls, toolCallID, refusal, reasoning, details *fastjson.Value
+	content, toolCalls, toolCallID, refusal, reasoning, details, mark *fastjson.Value
 }
 
 func (p *messageParser) message(at *Path, v *fastjson.Value, m *providers.Message) *wire.Error {
@@ -144,6 +143,8 @@ func (p *messageParser) message(at *Path, v *fastjson.Value, m *providers.Messag
 			has.content = member
 		case name == "name":
 			p.ignore(at, "name")
+		case name == "cache_control":
+			has.mark = member
 		case tool && name == "tool_call_id":
 			has.toolCallID = member
 		case assistant && name == "tool_calls":
@@ -168,18 +169,25 @@ func (p *messageParser) message(at *Path, v *fastjson.Value, m *providers.Messag
 		case assistant && name == "audio":
 			err = at.Member("audio").Wrong("names a sound that OpenAI keeps, which the gateway can't read. Send the answer's text as content.")
 		default:
-			at.Unknown(p.call, key)
+			at.Unknown(p.r.Call, key)
 		}
 	})
 	switch {
 	case err != nil:
-		return err
 	case assistant:
-		return p.assistant(at, &has, m)
+		err = p.assistant(at, &has, m)
 	case tool:
-		return p.result(at, &has, m)
+		err = p.result(at, &has, m)
+	default:
+		m.Content, m.Parts, err = p.content(at.Member("content"), has.content, m.Role)
 	}
-	m.Content, m.Parts, err = p.content(at.Member("content"), has.content, m.Role)
+	if err != nil || has.mark == nil {
+		return err
+	}
+	cache, err := p.r.mark(at, has.mark)
+	if err == nil && !p.r.placeOn(m, cache, at.Member("cache_control").String()) {
+		p.ignore(at, "cache_control")
+	}
 	return err
 }
 
@@ -214,7 +222,7 @@ func (p *messageParser) content(at *Path, v *fastjson.Value, of string) (provide
 		return "", nil, at.Wrong("is required: a string or an array of parts.")
 	}
 	if v.Type() == fastjson.TypeString {
-		return p.body.Literal(v), nil, nil
+		return p.r.Wire.Literal(v), nil, nil
 	}
 	if v.Type() != fastjson.TypeArray {
 		return "", nil, at.Wrong("must be a string or an array of parts, not %s.", wire.Describe(v))
@@ -227,7 +235,7 @@ func (p *messageParser) content(at *Path, v *fastjson.Value, of string) (provide
 	if err != nil {
 		return "", nil, err
 	}
-	if len(parts) == 1 && parts[0].Kind == providers.PartText {
+	if len(parts) == 1 && parts[0].Kind == providers.PartText && parts[0].Cache == 0 {
 		return parts[0].Text, nil, nil
 	}
 	return "", parts, nil
@@ -249,26 +257,30 @@ func (p *messageParser) parts(to []providers.Part, at *Path, list []*fastjson.Va
 		value := o.Get(kind) // most parts have their value in the member of their type's name
 		switch {
 		case kind == "text", kind == "refusal" && of == "assistant":
-			part.Text, err = Literal(p.body, here.Member(kind), value)
+			part.Text, err = Literal(p.r.Wire, here.Member(kind), value)
 		case kind == "image_url" && (of == "user" || of == "tool"):
 			part.Kind = providers.PartImage
-			part.Media, err = image(p.call, here.Member("image_url"), value)
+			part.Media, err = image(p.r.Call, here.Member("image_url"), value)
 		case kind == "input_audio" && of == "user":
 			part.Kind = providers.PartAudio
-			part.Media, err = Audio(p.call, here.Member("input_audio"), value)
+			part.Media, err = Audio(p.r.Call, here.Member("input_audio"), value)
 		case kind == "file" && of == "user":
 			part.Kind = providers.PartFile
-			part.Media, err = file(p.call, here.Member("file"), value)
+			part.Media, err = file(p.r.Call, here.Member("file"), value)
 		case kind == "image_url", kind == "input_audio", kind == "file", kind == "refusal":
 			err = here.Member("type").Wrong("is %q, which a message with the role %s can't have. It can have %s.", kind, of, partsOf(of))
 		default:
 			err = here.Member("type").Wrong("is %q, but a message with the role %s can have %s.", wire.Clip(kind), of, partsOf(of))
 		}
+		if err == nil {
+			err = p.others(here, o, "prompt_cache_breakpoint", "type", kind)
+		}
 		if err != nil {
 			return nil, err
 		}
-		p.others(here, o, cacheMarks, "type", kind)
-		to = append(to, part)
+		if to = append(to, part); of != "tool" { // whose result has the mark
+			p.r.Place(MarkMessages, to)
+		}
 	}
 	return to, nil
 }
@@ -286,22 +298,22 @@ func partsOf(role string) string {
 	return "text"
 }
 
-// others names the members of the object at a path that are not among names. Those in
-// known are no surprise.
-func (p *messageParser) others(at *Path, o *fastjson.Object, known []string, names ...string) {
+// others names the members of the object at a path that are not among names, and reads its
+// mark for the cache. The one called known is no surprise.
+func (p *messageParser) others(at *Path, o *fastjson.Object, known string, names ...string) (err *wire.Error) {
 	o.Visit(func(key []byte, member *fastjson.Value) {
 		switch name := string(key); {
-		case member.Type() == fastjson.TypeNull || slices.Contains(names, name):
-		case slices.Contains(known, name):
+		case member.Type() == fastjson.TypeNull || slices.Contains(names, name) || err != nil:
+		case name == "cache_control":
+			err = p.r.MarkBlock(at, member)
+		case name == known:
 			p.ignore(at, name)
 		default:
-			at.Unknown(p.call, key)
+			at.Unknown(p.r.Call, key)
 		}
 	})
+	return err
 }
-
-// cacheMarks are marks for OpenAI's cache, which have no effect.
-var cacheMarks = []string{"prompt_cache_breakpoint", "cache_control"}
 
 func image(c *dialect.Call, at *Path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
 	if v != nil && v.Type() == fastjson.TypeString {
@@ -395,6 +407,7 @@ func (p *messageParser) result(at *Path, has *members, m *providers.Message) *wi
 		parts = append(p.alloc(1), providers.Part{Kind: providers.PartText, Text: content})
 	}
 	m.Parts = append(p.alloc(1), providers.Part{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: id, Content: parts}})
+	p.r.Place(MarkMessages, m.Parts)
 	return nil
 }
 
@@ -419,7 +432,7 @@ func (p *messageParser) assistant(at *Path, has *members, m *providers.Message) 
 		return at.Member("content").Wrong("is required where there are no tool_calls: a string or an array of parts.")
 	}
 	if words != nil && words.Type() == fastjson.TypeString && refusal == nil && len(calls) == 0 && len(details) == 0 && has.reasoning == nil {
-		m.Content = p.body.Literal(words)
+		m.Content = p.r.Wire.Literal(words)
 		return nil
 	}
 	parts := p.alloc(len(details) + 1 + max(1, len(words.GetArray())) + 1 + len(calls))
@@ -433,7 +446,7 @@ func (p *messageParser) assistant(at *Path, has *members, m *providers.Message) 
 			return err
 		}
 	default:
-		content, err := Literal(p.body, at.Member("content"), words)
+		content, err := Literal(p.r.Wire, at.Member("content"), words)
 		if err != nil {
 			return err
 		}
@@ -442,7 +455,7 @@ func (p *messageParser) assistant(at *Path, has *members, m *providers.Message) 
 		}
 	}
 	if refusal != nil {
-		content, err := Literal(p.body, at.Member("refusal"), refusal)
+		content, err := Literal(p.r.Wire, at.Member("refusal"), refusal)
 		if err != nil {
 			return err
 		}
@@ -454,7 +467,7 @@ func (p *messageParser) assistant(at *Path, has *members, m *providers.Message) 
 	if len(parts) == 0 {
 		return nil // an empty text
 	}
-	if len(parts) == 1 && parts[0].Kind == providers.PartText {
+	if len(parts) == 1 && parts[0].Kind == providers.PartText && parts[0].Cache == 0 {
 		m.Content = parts[0].Text
 		return nil
 	}
@@ -482,7 +495,9 @@ func (p *messageParser) toolCalls(to []providers.Part, at *Path, calls, details 
 		if kind := o.Get("type"); !wire.IsNull(kind) && Text(kind) != "function" {
 			return nil, here.Member("type").Wrong("must be \"function\": other tools can't be called through the gateway.")
 		}
-		p.others(here, o, []string{"index"}, "id", "type", "function")
+		if err := p.others(here, o, "index", "id", "type", "function"); err != nil {
+			return nil, err
+		}
 		part := providers.Part{Kind: providers.PartToolCall}
 		if part.Call.ID, err = Filled(here.Member("id"), o.Get("id")); err != nil {
 			return nil, err
@@ -492,7 +507,9 @@ func (p *messageParser) toolCalls(to []providers.Part, at *Path, calls, details 
 		if err != nil {
 			return nil, err
 		}
-		p.others(function, f, []string{"parsed_arguments"}, "name", "arguments")
+		if err := p.others(function, f, "parsed_arguments", "name", "arguments"); err != nil {
+			return nil, err
+		}
 		if part.Call.Name, err = Filled(function.Member("name"), f.Get("name")); err != nil {
 			return nil, err
 		}
@@ -505,6 +522,7 @@ func (p *messageParser) toolCalls(to []providers.Part, at *Path, calls, details 
 			}
 		}
 		to = append(to, part)
+		p.r.Place(MarkMessages, to)
 	}
 	return to, nil
 }
@@ -524,7 +542,7 @@ func (p *messageParser) thoughts(to []providers.Part, at *Path, has *members, de
 		part := providers.Part{Kind: providers.PartThinking}
 		switch kind := Text(o.Get("type")); kind {
 		case "reasoning.text":
-			if part.Text, err = Literal(p.body, here.Member("text"), o.Get("text")); err != nil {
+			if part.Text, err = Literal(p.r.Wire, here.Member("text"), o.Get("text")); err != nil {
 				return nil, err
 			}
 			if signature := o.Get("signature"); !wire.IsNull(signature) {
@@ -539,7 +557,7 @@ func (p *messageParser) thoughts(to []providers.Part, at *Path, has *members, de
 		if err != nil {
 			return nil, err
 		}
-		Others(p.call, here, o, "type", "text", "signature", "data", "id", "format", "index")
+		Others(p.r.Call, here, o, "type", "text", "signature", "data", "id", "format", "index")
 		if id := Text(o.Get("id")); id != "" && part.Text == "" && hasCall(has.toolCalls, id) {
 			continue
 		}
@@ -548,7 +566,7 @@ func (p *messageParser) thoughts(to []providers.Part, at *Path, has *members, de
 	if has.reasoning == nil {
 		return to, nil
 	}
-	shown, err := Literal(p.body, at.Member("reasoning_content"), has.reasoning)
+	shown, err := Literal(p.r.Wire, at.Member("reasoning_content"), has.reasoning)
 	if err != nil {
 		return nil, err
 	}

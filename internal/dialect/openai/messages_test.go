@@ -41,7 +41,7 @@ func TestMessages(t *testing.T) {
 		{name: "empty", in: `[]`},
 		{name: "texts", in: `[{"role":"system","content":"S"},{"role":"developer","content":[{"type":"text","text":"D"}]},{"role":"user","content":"a\u00fc"},{"role":"assistant","content":""}]`,
 			want: []providers.Message{{Role: "system", Content: "S"}, {Role: "developer", Content: "D"}, {Role: "user", Content: "aü"}, {Role: "assistant"}}},
-		{name: "parts of a user", in: `[{"role":"user","name":"ann","content":[{"type":"text","text":"a","prompt_cache_breakpoint":{"type":"x"}},
+		{name: "parts of a user", in: `[{"role":"user","name":"ann","content":[{"type":"text","text":"a","prompt_cache_breakpoint":{"type":"x"},"cache_control":null},
 			{"type":"image_url","image_url":{"url":"https://x.test/a.png","detail":"low"}},
 			{"type":"image_url","image_url":{"url":"DATA:image/png;base64,aGk="}},
 			{"type":"input_audio","input_audio":{"data":"aGkh","format":"wav"}},{"type":"input_audio","input_audio":{"data":"aGkh","format":"mp3"}},
@@ -82,7 +82,7 @@ func TestMessages(t *testing.T) {
 			want: []providers.Message{{Role: "assistant", Parts: []providers.Part{thought("Hm.", ""), thought("", "s0"), {Kind: providers.PartToolCall, Call: call.Call, Opaque: "s3"}}}, result(text("rain"))}},
 	} {
 		var call dialect.Call
-		got, err := Messages(new(wire.Request), At("messages"), fastjson.MustParse(c.in), &call)
+		got, err := (&Request{Call: &call}).messages(At("messages"), fastjson.MustParse(c.in))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -191,7 +191,7 @@ func golden(t *testing.T, name, got string) {
 func TestDataIsNotCopied(t *testing.T) {
 	v := fastjson.MustParse(`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("QUJD", 1000) + `"}},{"type":"text","text":"a"}]}]`)
 	url := v.GetStringBytes("0", "content", "0", "image_url", "url")
-	got, err := Messages(new(wire.Request), At("messages"), v, new(dialect.Call))
+	got, err := (&Request{Call: new(dialect.Call)}).messages(At("messages"), v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,18 +223,17 @@ func TestMessagesAllocations(t *testing.T) {
 		{"image", `[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"https://x.test"}}]}]`, 2},
 		{"200 messages", conversation(), 12},
 	} {
-		r := wire.AcquireRequest()
-		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(`{"messages":`+c.in+`}`)), 64<<20, time.Minute, 0, nil); err != nil {
+		of := wire.AcquireRequest()
+		if err := of.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(`{"messages":`+c.in+`}`)), 64<<20, time.Minute, 0, nil); err != nil {
 			t.Fatal(err)
 		}
-		body, err := r.Conversation()
+		body, err := of.Conversation()
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := body.Get("messages")
-		var call dialect.Call
+		v, r := body.Get("messages"), &Request{Wire: of, Call: new(dialect.Call)}
 		if n := testing.AllocsPerRun(20, func() {
-			if _, err := Messages(r, At("messages"), v, &call); err != nil {
+			if _, err := r.messages(At("messages"), v); err != nil {
 				t.Fatal(err)
 			}
 		}); n > c.ceiling {
@@ -254,7 +253,7 @@ func BenchmarkMessages(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := Messages(new(wire.Request), At("messages"), v, new(dialect.Call)); err != nil {
+				if _, err := (&Request{Call: new(dialect.Call)}).messages(At("messages"), v); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -20,7 +20,7 @@ func read(what string, v *fastjson.Value) (err *wire.Error) {
 	r, flat := Request{Call: &c}, Request{Call: &c, Flat: true}
 	switch what {
 	case "messages":
-		_, err = Messages(new(wire.Request), At("messages"), v, &c)
+		_, err = r.messages(At("messages"), v)
 	case "tools":
 		err = r.Tools(v)
 	case "flat tools":
@@ -189,7 +189,7 @@ func FuzzShapes(f *testing.F) {
 				t.Errorf("%s: %+v", what, err)
 			}
 		}
-		messages, bad := Messages(new(wire.Request), At("messages"), v, new(dialect.Call))
+		messages, bad := (&Request{Call: new(dialect.Call)}).messages(At("messages"), v)
 		if bad != nil {
 			if !strings.HasPrefix(bad.Param, "messages") {
 				t.Errorf("%+v", bad)

@@ -155,7 +155,7 @@ var tiers = map[string]string{"auto": "auto", "default": "default", "flex": "fle
 // Messages reads the member messages.
 func (r *Request) Messages(v *fastjson.Value) (err *wire.Error) {
 	r.Call.TurnsParam = "messages"
-	r.Call.Turns, err = Messages(r.Wire, At("messages"), v, r.Call)
+	r.Call.Turns, err = r.messages(At("messages"), v)
 	return err
 }
 

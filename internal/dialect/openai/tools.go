@@ -63,7 +63,7 @@ func (r *Request) HasTool(name string) bool {
 
 // tool reads a tool. A flat one has the members of its function beside its type.
 func (r *Request) tool(at *Path, v *fastjson.Value) *wire.Error {
-	o, err := r.functionOf(at, v)
+	o, err := r.functionOf(at, v, "cache_control")
 	if err != nil {
 		return err
 	}
@@ -72,6 +72,9 @@ func (r *Request) tool(at *Path, v *fastjson.Value) *wire.Error {
 		of = at.Member("function")
 	}
 	t, err := r.Function(of, o)
+	if mark := v.Get("cache_control"); err == nil && !r.Flat && !wire.IsNull(mark) {
+		err = r.MarkTool(at, mark, &t)
+	}
 	if err == nil {
 		t.Name, err = FunctionName(of.Member("name"), o.Get("name"))
 	}
@@ -82,8 +85,8 @@ func (r *Request) tool(at *Path, v *fastjson.Value) *wire.Error {
 }
 
 // functionOf returns the object with a function's name, of a tool or of a choice: the
-// member function, or if it is flat, the value itself.
-func (r *Request) functionOf(at *Path, v *fastjson.Value) (*fastjson.Object, *wire.Error) {
+// member function, or if it is flat, the value itself. known are further members beside it.
+func (r *Request) functionOf(at *Path, v *fastjson.Value, known ...string) (*fastjson.Object, *wire.Error) {
 	o, err := Object(at, v)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (r *Request) functionOf(at *Path, v *fastjson.Value) (*fastjson.Object, *wi
 	if r.Flat {
 		return o, nil
 	}
-	Others(r.Call, at, o, "type", "function")
+	Others(r.Call, at, o, append(known, "type", "function")...)
 	return Object(at.Member("function"), o.Get("function"))
 }
 
@@ -120,6 +123,8 @@ func (r *Request) Function(at *Path, o *fastjson.Object) (t providers.Tool, err 
 			t.Parameters, err = Schema(at.Member("parameters"), member)
 		case name == "strict":
 			t.Strict, err = Bool(at.Member("strict"), member)
+		case name == "cache_control" && !r.Flat:
+			err = r.MarkTool(at, member, &t)
 		default:
 			at.Unknown(r.Call, key)
 		}
