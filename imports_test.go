@@ -145,7 +145,7 @@ var maxLines = map[string]int{
 	"providers/bedrock":            1360,
 	"providers/canned":             460,
 	"providers/canned/script":      900,
-	"providers/gemini":             1780,
+	"providers/gemini":             1820,
 	"providers/httpmodule":         320,
 	"providers/openai":             2920,
 	"providers/providertest":       3360,

@@ -129,6 +129,9 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	case secret != "":
 		r.Header.Set("X-Goog-Api-Key", secret)
 	}
+	if tier := c.tier(req); tier != "" && tier != standard && c.vertex() {
+		r.Header.Set("X-Vertex-AI-LLM-Shared-Request-Type", tier)
+	}
 	answer, err := c.Send(k, r, describe)
 	if err != nil {
 		return nil, err

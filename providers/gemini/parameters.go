@@ -45,7 +45,11 @@ func (c *Client) generation(req *providers.Request) (members map[string]any, lef
 	}
 	if p.Caller != nil {
 		alone := providers.Parameters{Caller: p.Caller}
-		lacking, _ := alone.Lacking(c.Name, "cache_control") // none of them must not be left out
+		has := []string{"cache_control"}
+		if c.tier(req) != "" {
+			has = append(has, "service_tier")
+		}
+		lacking, _ := alone.Lacking(c.Name, has...) // none of them must not be left out
 		leftOut = append(leftOut, lacking...)
 	}
 	if p.FromCaller().Marks && !strings.HasPrefix(nameOf(req.Model), "gemini-2.5-") && generationOf(req.Model) < 3 {
@@ -170,7 +174,30 @@ func generationOf(model string) int {
 // hasLogprobs reports whether the API has log probabilities of a model: that of Vertex
 // AI has them before Gemini 3, and Google AI refuses requests that ask for them.
 func (c *Client) hasLogprobs(model string) bool {
-	return strings.Contains(c.base.Path, "/publishers/google") && generationOf(model) == 2
+	return c.vertex() && generationOf(model) == 2
+}
+
+// vertex reports whether the API is that of Vertex AI.
+func (c *Client) vertex() bool { return strings.Contains(c.base.Path, "/publishers/google") }
+
+// standard is the API's usual class of service.
+const standard = "standard"
+
+// tier returns a caller's class of service in the API's words; empty if the API does not
+// have it, or extra has one. Vertex AI passes over classes in regions
+// (https://docs.cloud.google.com/vertex-ai/generative-ai/docs/flex-paygo).
+func (c *Client) tier(req *providers.Request) string {
+	_, location, _ := strings.Cut(c.base.Path, "/locations/")
+	location, _, _ = strings.Cut(location, "/")
+	switch tier := req.Parameters.FromCaller().Tier; {
+	case req.Extra["serviceTier"] != nil || req.Extra["service_tier"] != nil:
+	case tier == "default":
+		return standard
+	case tier == "flex" && (location == "" || location == "global"),
+		tier == "priority" && (location == "" || location == "global" || location == "eu" || location == "us"):
+		return tier
+	}
+	return ""
 }
 
 // declaration is a function that the model may call.

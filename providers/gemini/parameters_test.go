@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -71,5 +72,43 @@ func TestToolCallsKeepTheirIDs(t *testing.T) {
 	o := subject.Receive(t, pt.SSE(event(nameless)), true)
 	if e, ok := errors.AsType[*providers.Error](o.Err); !ok || e.Kind != providers.Invalid {
 		t.Errorf("a call without a name: %v", o.Err)
+	}
+}
+
+// TestServiceTier checks a caller's class of service in the words of Google AI and of Vertex
+// AI, which has others than its usual one where no region is named.
+func TestServiceTier(t *testing.T) {
+	const vertex, header = "/v1/projects/p/locations/", "X-Vertex-Ai-Llm-Shared-Request-Type"
+	for _, test := range []struct{ path, tier, extra, member, header, leftOut string }{
+		{path: "/v1beta", tier: "flex", member: `,"serviceTier":"flex"`},
+		{path: "/v1beta", tier: "priority", member: `,"serviceTier":"priority"`},
+		{path: "/v1beta", tier: "default", member: `,"serviceTier":"standard"`},
+		{path: "/v1beta", tier: "auto", leftOut: "service_tier"},
+		{path: "/v1beta", tier: "flex", extra: "service_tier", member: `,"service_tier":"priority"`, leftOut: "service_tier"},
+		{path: "/v1beta", tier: "flex", extra: "serviceTier", member: `,"serviceTier":"priority"`, leftOut: "service_tier"},
+		{path: vertex + "global/publishers/google", tier: "flex", header: "flex"},
+		{path: "/v1/publishers/google", tier: "priority", header: "priority"},
+		{path: vertex + "global/publishers/google", tier: "default"},
+		{path: vertex + "eu/publishers/google", tier: "priority", header: "priority"},
+		{path: vertex + "us/publishers/google", tier: "flex", leftOut: "service_tier"},
+		{path: vertex + "europe-west4/publishers/google", tier: "priority", leftOut: "service_tier"},
+		{path: vertex + "europe-west4/publishers/google", tier: "default"},
+	} {
+		req := &providers.Request{Model: "gemini-3.8-flash", Messages: hello, Parameters: providers.Parameters{Caller: &providers.Caller{Tier: test.tier}}}
+		if test.extra != "" {
+			req.Extra = map[string]json.RawMessage{test.extra: json.RawMessage(`"priority"`)}
+		}
+		up := pt.NewUpstream(t).Always(answer("fine", "STOP", 1))
+		s, err := client(t, up.URL, func(c *Config) { c.Upstream.BaseURL = pt.URL(t, up.URL+test.path) }).Invoke(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, r := pt.Read(s), up.Requests()[0]
+		if got, want := short(string(r.Body), ""), "{…"+test.member+"}"; got != want {
+			t.Errorf("%+v: sent %s, want %s", test, got, want)
+		}
+		if got := r.Header.Get(header); got != test.header || strings.Join(o.Result.LeftOut, " ") != test.leftOut {
+			t.Errorf("%+v: header %q, left out %q", test, got, o.Result.LeftOut)
+		}
 	}
 }

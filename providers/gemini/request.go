@@ -35,6 +35,9 @@ func (c *Client) form(req *providers.Request) (*upstream.Form, error) {
 	if err := c.tools(members, &req.Parameters, &leftOut); err != nil {
 		return nil, err
 	}
+	if tier := c.tier(req); tier != "" && !c.vertex() {
+		members["serviceTier"] = tier
+	}
 	for name, value := range req.Extra {
 		members[name] = value
 	}

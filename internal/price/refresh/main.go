@@ -86,6 +86,7 @@ var classes = []struct {
 	{"openai", regexp.MustCompile(`^o4-mini$`), "batch.factor=0.5 flex.factor=0.5 priority.prompt=2 priority.completion=8 priority.cache_read=0.5"},
 	{"openai", regexp.MustCompile(`^(gpt-3\.5-turbo|gpt-4|gpt-4-turbo|o1|o1-pro|o3-mini|o3-pro)$`), "batch.factor=0.5"},
 	{"anthropic", regexp.MustCompile(`^claude-`), "batch.factor=0.5"},
+	{"google", regexp.MustCompile(`^gemini-(2\.5|3(\.\d)?)-(pro|flash)(-lite)?(-preview)?$`), "batch.factor=0.5 flex.factor=0.5 priority.factor=1.8"},
 	{"google", regexp.MustCompile(`^gemini-`), "batch.factor=0.5"},
 }
 
