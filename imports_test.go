@@ -142,7 +142,7 @@ var maxLines = map[string]int{
 	"providers":                    1160,
 	"providers/anthropic":          900,
 	"providers/azure":              140,
-	"providers/bedrock":            1360,
+	"providers/bedrock":            1370,
 	"providers/canned":             460,
 	"providers/canned/script":      900,
 	"providers/gemini":             1820,

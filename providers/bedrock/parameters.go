@@ -29,6 +29,14 @@ func (c *Client) sampling(members map[string]any, req *providers.Request) (leftO
 			lacking = append(lacking, "top_k")
 		}
 	}
+	if betas := p.FromCaller().Betas; len(betas) > 0 && strings.Contains(req.Model, "anthropic.claude") {
+		var own map[string]json.RawMessage
+		_ = json.Unmarshal(req.Extra["additionalModelRequestFields"], &own) // merge judges it
+		if own["anthropic_beta"] == nil {
+			fields["anthropic_beta"] = betas
+			has = append(has, "betas")
+		}
+	}
 	if len(fields) > 0 {
 		members["additionalModelRequestFields"] = fields
 	}

@@ -36,6 +36,11 @@ func TestParametersOfTheRequest(t *testing.T) {
 		{"auto", testModel, choose("auto", ""), nil, `{…,"toolConfig":{"toolChoice":{"auto":{}},` + list + `}}`, nil},
 		{"none", testModel, choose("none", ""), nil, `{…}`, []string{"tools"}},
 		{"named", testModel, choose("named", "get_time"), nil, `{…,"toolConfig":{"toolChoice":{"tool":{"name":"get_time"}},` + list + `}}`, nil},
+		{"previews", testModel, providers.Parameters{Caller: &providers.Caller{Betas: []string{"a", "b"}}, ReasoningEffort: "none"}, []string{"additionalModelRequestFields", `{"x":1}`},
+			`{…,"additionalModelRequestFields":{"anthropic_beta":["a","b"],"x":1}}`, nil},
+		{"previews of the definition", testModel, providers.Parameters{Caller: &providers.Caller{Betas: []string{"a"}}}, []string{"additionalModelRequestFields", `{"anthropic_beta":["c"]}`},
+			`{…,"additionalModelRequestFields":{"anthropic_beta":["c"]}}`, []string{"betas"}},
+		{"previews of another model", "amazon.nova-pro-v1:0", providers.Parameters{Caller: &providers.Caller{Betas: []string{"a"}}}, nil, `{…}`, []string{"betas"}},
 		{"text", testModel, providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: providers.FormatText}}, nil, `{…}`, nil},
 	})
 }
