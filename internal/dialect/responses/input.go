@@ -99,12 +99,29 @@ func (p *parser) input(v *fastjson.Value) *wire.Error {
 	return nil
 }
 
+// itemTypes are the types of items that are read.
+var itemTypes = []string{
+	"message", "agent_message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
+	"local_shell_call", "local_shell_call_output", additionalTools, compactionItem, olderCompaction, compactionTrigger,
+}
+
 // item reads one item.
 func (p *parser) item(index int, at *openai.Path, o *fastjson.Object) *wire.Error {
 	kind := o.Get("type")
 	switch name := openai.Text(kind); {
+	case name == "item_reference", wire.IsNull(kind) && wire.IsNull(o.Get("role")) && !wire.IsNull(o.Get("id")):
+		return at.Member("id").Wrong("names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
 	case name == "message", wire.IsNull(kind) && !wire.IsNull(o.Get("role")):
 		return p.message(index, at, o)
+	case wire.IsNull(kind):
+		return at.Member("type").Wrong("is required: one of %s.", strings.Join(itemTypes, ", "))
+	case kind.Type() != fastjson.TypeString:
+		return at.Member("type").Wrong("must be a string, not %s.", wire.Describe(kind))
+	case !slices.Contains(itemTypes, name) && isHostedItem(name):
+		p.Call.IgnoreHosted(at.String())
+		return nil
+	case !slices.Contains(itemTypes, name):
+		return at.Member("type").Wrong("is %q, but must be one of %s.", wire.Clip(name), strings.Join(itemTypes, ", "))
 	case name == "agent_message":
 		// Of one of Codex's agents to another, which its text names.
 		if err := p.only(at, o, itemMembers, "author", "recipient", "content"); err != nil {
@@ -121,8 +138,6 @@ func (p *parser) item(index int, at *openai.Path, o *fastjson.Object) *wire.Erro
 		return p.output(index, at, o)
 	case name == "reasoning":
 		return p.thought(index, at, o)
-	case name == "item_reference", wire.IsNull(kind) && !wire.IsNull(o.Get("id")):
-		return at.Member("id").Wrong("names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
 	case name == additionalTools:
 		return p.only(at, o, itemMembers, "role", "tools")
 	case name == compactionItem, name == olderCompaction:
@@ -132,16 +147,8 @@ func (p *parser) item(index int, at *openai.Path, o *fastjson.Object) *wire.Erro
 			return at.Wrong("is a compaction_trigger, but must be the last item.")
 		}
 		return p.only(at, o, itemMembers)
-	case isHostedItem(name):
-		p.Call.IgnoreHosted(at.String())
-		return nil
-	case wire.IsNull(kind):
-		return at.Member("type").Wrong("is required: message, function_call, function_call_output or reasoning.")
-	case kind.Type() != fastjson.TypeString:
-		return at.Member("type").Wrong("must be a string, not %s.", wire.Describe(kind))
-	default:
-		return at.Member("type").Wrong("is %q, but must be message, function_call, function_call_output or reasoning.", wire.Clip(name))
 	}
+	panic("a type of items that nothing reads: " + openai.Text(kind))
 }
 
 // add adds a message.

@@ -99,13 +99,23 @@ func TestInput(t *testing.T) {
 	}
 }
 
+// TestItemTypesAreRead holds that each type that the refusal of another names is read.
+func TestItemTypesAreRead(t *testing.T) {
+	for _, kind := range itemTypes {
+		if _, err := parse(t, `{"model":"m","input":[{"type":"`+kind+`"}]}`); err != nil && strings.HasSuffix(err.Param, ".type") {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 func TestInputIsRefused(t *testing.T) {
 	const call = `{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`
 	for body, want := range map[string]string{
-		`"input":1`:            `input must be a string or an array of items, not a number`,
-		`"input":[1]`:          `input[0] must be an object`,
-		`"input":[{}]`:         `input[0].type is required`,
-		`"input":[{"type":1}]`: `input[0].type must be a string`,
+		`"input":1`:              `input must be a string or an array of items, not a number`,
+		`"input":[1]`:            `input[0] must be an object`,
+		`"input":[{}]`:           `input[0].type is required`,
+		`"input":[{"type":1}]`:   `input[0].type must be a string`,
+		`"input":[{"type":"x"}]`: `input[0].type is "x", but must be one of message, agent_message, reasoning, function_call, function_call_output, custom_tool_call, custom_tool_call_output, local_shell_call, local_shell_call_output, additional_tools, compaction, compaction_summary, compaction_trigger.`,
 		`"input":[{"type":"item_reference","id":"msg_1"}]`:                                                                      `input[0].id names an item that was not kept`,
 		`"input":[{"id":"msg_1"}]`:                                                                                              `input[0].id names an item that was not kept`,
 		`"input":[{"type":"agent_message","content":[{"type":"input_image"}]}]`:                                                 `input[0].content[0].type is "input_image", but here it must be input_text or encrypted_content`,
