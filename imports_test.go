@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 100_300
-	maxTests   = 109_000
+	maxProduct = 100_400
+	maxTests   = 109_200
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -147,7 +147,7 @@ var maxLines = map[string]int{
 	"providers/canned/script":      900,
 	"providers/gemini":             1820,
 	"providers/httpmodule":         320,
-	"providers/openai":             2920,
+	"providers/openai":             2930,
 	"providers/providertest":       3360,
 	"providers/upstream":           3760,
 	"rules":                        10800,

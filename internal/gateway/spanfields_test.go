@@ -162,14 +162,23 @@ func TestDecisionsInSpans(t *testing.T) {
 	}
 }
 
+// hosted is a provider that calls a host.
+type hosted struct {
+	*canned.Provider
+	host string
+}
+
+func (h hosted) Host() string { return h.host }
+
 // TestNamesOfProvidersInSpans checks that a module for several services has the name of
 // the service that its provider is named after, and another module its own name.
 func TestNamesOfProvidersInSpans(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ provider, module, name, span string }{
-		{"mistral", "openai", "mistral_ai", "chat small"},
-		{"mistral", "canned", "canned", "chat small"},
-		{"gemini", "canned", "canned", "chat"},
+	for _, test := range []struct{ provider, module, host, name, span string }{
+		{"mistral", "openai", "", "mistral_ai", "chat small"},
+		{"mistral", "canned", "", "canned", "chat small"},
+		{"gemini", "canned", "", "canned", "chat"},
+		{"europe", "openai", "eu.api.openai.com:443", "openai", "chat small"},
 	} {
 		files := single()
 		model := strings.TrimPrefix(test.span, "chat")
@@ -178,7 +187,7 @@ func TestNamesOfProvidersInSpans(t *testing.T) {
 			files["definitions/prompts/named.yaml"] += "model:" + model + "\n"
 		}
 		files["definitions/endpoints/named.yaml"] = "prompt: named\n"
-		g := startGateway(t, files, withProvider(test.provider, &canned.Provider{}), with(func(c *gw.WorkspaceConfig) { c.Modules = map[string]string{test.provider: test.module} }))
+		g := startGateway(t, files, withProvider(test.provider, hosted{&canned.Provider{}, test.host}), with(func(c *gw.WorkspaceConfig) { c.Modules = map[string]string{test.provider: test.module} }))
 		spans := g.spansOf("/v1/endpoints", `{"key":"named"}`)
 		if len(spans) != 2 || spans[1].Name() != test.span || attributeOf(spans[1], "gen_ai.provider.name") != test.name {
 			t.Errorf("%s of %s: %v", test.provider, test.module, spans)

@@ -236,7 +236,7 @@ func appendParameters(attributes []attribute.KeyValue, t *invoke.Target) []attri
 func (w *Workspace) genAIName(provider string) string {
 	module := w.Modules[provider]
 	known := providers.ModuleNamed(module)
-	if module == "" || module == "openai" && w.hosts[provider] != known.Host+":443" {
+	if module == "" || module == "openai" && !strings.HasSuffix("."+w.hosts[provider], "."+known.Host+":443") {
 		module, known = provider, providers.ModuleNamed(provider)
 	}
 	return cmp.Or(known.Span, module)

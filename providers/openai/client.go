@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -19,7 +20,11 @@ import (
 // DefaultBaseURL is OpenAI's own service.
 const DefaultBaseURL = "https://api.openai.com/v1"
 
-const officialHost = "api.openai.com"
+// isOpenAI reports whether a URL is OpenAI's own, or that of one of its regions, such as
+// eu.api.openai.com (https://developers.openai.com/api/docs/guides/data-residency).
+func isOpenAI(u *url.URL) bool {
+	return strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".api.openai.com")
+}
 
 // Config describes one service.
 type Config struct {
@@ -85,7 +90,7 @@ func New(config Config) (*Client, error) {
 	if config.Project != "" {
 		service.Header.Set("OpenAI-Project", config.Project)
 	}
-	if config.Upstream.BaseURL.Hostname() == officialHost {
+	if isOpenAI(config.Upstream.BaseURL) {
 		config.Quirks.MaxCompletionTokens = config.Quirks.MaxCompletionTokens || officialQuirks.MaxCompletionTokens
 		config.Quirks.NoTopK = config.Quirks.NoTopK || officialQuirks.NoTopK
 		config.Quirks.Caches, config.Quirks.CacheKey, config.Quirks.Official = true, true, true

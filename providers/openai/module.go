@@ -101,7 +101,7 @@ func (m *Module) Provision(ctx caddy.Context) error {
 		return err
 	}
 	host := config.Upstream.BaseURL
-	if config.Secret == nil && (host.Hostname() == officialHost || m.BaseURL == "" && !service.Keyless) {
+	if config.Secret == nil && (isOpenAI(host) || m.BaseURL == "" && !service.Keyless) {
 		return fmt.Errorf("api_key is required: %s answers nothing without one", host.Host)
 	}
 	return m.Serve(New(config))

@@ -33,6 +33,7 @@ func configured(c pt.Configured) Module {
 func TestProvision(t *testing.T) {
 	pt.CheckProvision(t, &subject.Request, configured, []pt.Provisioning[Module]{
 		{"no key option", Module{}, "api_key is required", ""},
+		{"no key of a region", Module{Options: httpmodule.Options{BaseURL: "https://eu.api.openai.com/v1"}}, "api_key is required", ""},
 		{"a local server", Module{Options: httpmodule.Options{BaseURL: "http://localhost:11434/v1"}}, "", ""},
 		{"an API that is none", Module{Options: httpmodule.Options{APIKey: pt.Key}, API: "completions"}, `api is chat or responses, not "completions"`, ""},
 		{"an odd organization", Module{Options: httpmodule.Options{APIKey: pt.Key}, Organization: "a b"}, "organization", ""},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // module makes the module of a service as Caddy does.
@@ -335,9 +336,22 @@ func (s *sniffer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestOpenAIItself checks the calls of a client with nothing but a key, in
-// the words of OpenAI's reference.
+// the words of OpenAI's reference, and those of OpenAI's regions.
 func TestOpenAIItself(t *testing.T) {
-	c, err := New(Config{Key: "sk-test-0123456789abcdef"})
+	const official = "https://api.openai.com/v1"
+	checkOpenAI(t, Config{}, official)
+	for _, region := range []string{"https://eu.api.openai.com/v1", "https://US.api.openai.com/v1"} {
+		checkOpenAI(t, Config{Upstream: upstream.Config{BaseURL: pt.URL(t, region)}}, region)
+	}
+	if !isOpenAI(pt.URL(t, official)) || isOpenAI(pt.URL(t, "https://api.openai.com.example/v1")) || isOpenAI(pt.URL(t, "https://myapi.openai.com/v1")) {
+		t.Error("another host is taken for OpenAI's")
+	}
+}
+
+func checkOpenAI(t *testing.T, config Config, base string) {
+	t.Helper()
+	config.Key = "sk-test-0123456789abcdef"
+	c, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +364,7 @@ func TestOpenAIItself(t *testing.T) {
 		if _, err := c.Invoke(t.Context(), req); err == nil {
 			t.Fatal("answered")
 		}
-		if sent.url != "https://api.openai.com/v1/chat/completions" {
+		if !strings.EqualFold(sent.url, base+"/chat/completions") {
 			t.Errorf("sent to %s", sent.url)
 		}
 		if strings.Contains(sent.body, "reasoning_effort") != effort || !strings.Contains(sent.body, "max_completion_tokens") || strings.Contains(sent.body, "top_k") {
