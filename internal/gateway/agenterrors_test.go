@@ -294,6 +294,11 @@ func TestWhatCallersShape(t *testing.T) {
 				t.Errorf("%s%s: a trace of %d %s", test.path, test.members, got.Status, got.Code)
 			}
 		}
+		// What callers shape is no error of the gateway's.
+		level := map[bool]string{true: "error", false: "info"}[test.want == ""]
+		if n := len(regexp.MustCompile(`"level":"`+level+`",[^\n]*"an endpoint failed"`).FindAll(g.logs.Bytes(), -1)); n != 2 {
+			t.Errorf("%s%s: %d lines of the level %s", test.path, test.members, n, level)
+		}
 	}
 }
 

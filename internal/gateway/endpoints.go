@@ -503,7 +503,11 @@ func (i *invocation) logFailure(failure *invoke.Error, code wire.Code, attempts 
 	case definition.LogMetadata:
 		fields = append(fields, zap.String("error", i.workspace.redactor.String(failure.Brief())))
 	}
-	i.workspace.Logger.Error("an endpoint failed", fields...)
+	level := zap.ErrorLevel
+	if code.Status/100 == 4 {
+		level = zap.InfoLevel // the caller's to mend
+	}
+	i.workspace.Logger.Log(level, "an endpoint failed", fields...)
 }
 
 // shutDown ends a call because the gateway stops.
