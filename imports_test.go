@@ -149,7 +149,7 @@ var maxLines = map[string]int{
 	"providers/httpmodule":         320,
 	"providers/openai":             2930,
 	"providers/providertest":       3360,
-	"providers/upstream":           3760,
+	"providers/upstream":           3770,
 	"rules":                        10800,
 	"secret":                       380,
 	"sinks":                        700,

@@ -20,6 +20,7 @@ variants:
   sonnet: { provider: claude, model: claude-sonnet-4-6, max_tokens: 8000, messages: [{ role: system, content: Be brief. }, { history: true }] }
   haiku: { extends: sonnet, model: claude-haiku-4-5 }
   opus: { extends: sonnet, model: claude-opus-4-8 }
+  unforced: { extends: sonnet, model: claude-opus-5-5 }
   gpt: { extends: sonnet, provider: fake, model: gpt-5.1 }
   cached: { extends: sonnet, extra: { cache_control: { type: ephemeral } } }
 `
@@ -105,6 +106,30 @@ func TestThinkingReachesTheModel(t *testing.T) {
 		`"thinking":{"type":"adaptive"},"output_config":{"effort":"max"}`:                      "output_config.effort",
 	} {
 		checkMessagesError(t, g.post("/v1/messages", `{"model":"agent",`+members+`,"messages":[`+user+`]}`), http.StatusBadRequest, "invalid_request_error", "invalid_request", param)
+	}
+}
+
+// TestForcedToolsOfClaude checks that a model which takes no choice that has it call a tool
+// is asked with its tools, to think and to decide, and that others call one without thoughts.
+func TestForcedToolsOfClaude(t *testing.T) {
+	t.Parallel()
+	g, sent := agents(t, `, tools: true, parameters: [ reasoning_effort, parallel_tool_calls ]`)
+	const f, flat = `{"name":"f","input_schema":{"type":"object"}}`, `{"type":"function","name":"f","parameters":{"type":"object"}}`
+	for _, test := range []struct{ model, path, members, want, ignored string }{
+		{"unforced", "messages", `"tools":[` + f + `],"tool_choice":{"type":"any"},"thinking":{"type":"adaptive"}`, `"thinking":{"type":"adaptive"},"tool_choice":{"type":"auto"},"tools":[` + f + `]}`, "tool_choice"},
+		{"unforced", "messages", `"tools":[` + f + `],"tool_choice":{"type":"tool","name":"f","disable_parallel_tool_use":true}`, `"tool_choice":{"disable_parallel_tool_use":true,"type":"auto"},"tools":[` + f + `]}`, "tool_choice"},
+		{"unforced", "responses", `"tools":[` + flat + `],"tool_choice":"required"`, `"tool_choice":{"type":"auto"},"tools":[` + f + `]}`, "tool_choice"},
+		{"unforced", "messages", `"tools":[` + f + `],"tool_choice":{"type":"none"}`, `"tool_choice":{"type":"none"},"tools":[` + f + `]}`, ""},
+		{"opus", "messages", `"tools":[` + f + `],"tool_choice":{"type":"any"},"thinking":{"type":"adaptive"}`, `"model":"claude-opus-4-8","tool_choice":{"type":"any"},"tools":[` + f + `]}`, "thinking.type"},
+	} {
+		messages := "messages"
+		if test.path == "responses" {
+			messages = "input"
+		}
+		a := g.post("/v1/"+test.path, `{"model":"agent@`+test.model+`",`+test.members+`,"`+messages+`":[`+user+`]}`)
+		if _, body := sent(); a.status != http.StatusOK || !strings.HasSuffix(body, test.want) || a.header.Get("Cadenza-Ignored") != test.ignored {
+			t.Errorf("%s %s: %d %s\nIgnored %q, want %q\nsent %s\nwant %s", test.model, test.members, a.status, a.body, a.header.Get("Cadenza-Ignored"), test.ignored, body, test.want)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package anthropic
 
 import (
+	"slices"
+
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
@@ -27,6 +29,7 @@ func (c *Client) PrepareRequests(req *providers.Request) (any, error) { return c
 //     at once is a member of tool_choice.
 //   - the members of Extra replace the members above, except stream.
 func (c *Client) form(req *providers.Request) (*upstream.Form, error) {
+	req, leftOut := upstream.Unforced(req)
 	members := make(map[string]any, 8+len(req.Extra))
 	members["model"] = req.Model
 	members["max_tokens"] = c.maxTokens
@@ -34,7 +37,7 @@ func (c *Client) form(req *providers.Request) (*upstream.Form, error) {
 	if err != nil {
 		return nil, err
 	}
-	leftOut := append(c.sampling(members, &req.Parameters, samples), thoughtless...)
+	leftOut = slices.Concat(leftOut, c.sampling(members, &req.Parameters, samples), thoughtless)
 	if err := c.tools(members, &req.Parameters); err != nil {
 		return nil, err
 	}

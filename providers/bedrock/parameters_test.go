@@ -41,6 +41,7 @@ func TestParametersOfTheRequest(t *testing.T) {
 		{"previews of the definition", testModel, providers.Parameters{Caller: &providers.Caller{Betas: []string{"a"}}}, []string{"additionalModelRequestFields", `{"anthropic_beta":["c"]}`},
 			`{…,"additionalModelRequestFields":{"anthropic_beta":["c"]}}`, []string{"betas"}},
 		{"previews of another model", "amazon.nova-pro-v1:0", providers.Parameters{Caller: &providers.Caller{Betas: []string{"a"}}}, nil, `{…}`, []string{"betas"}},
+		{"a model that is not forced", "us.anthropic.claude-sonnet-5-5-v1:0", choose("named", "get_time"), nil, `{…,"toolConfig":{"toolChoice":{"auto":{}},` + list + `}}`, []string{"tool_choice"}},
 		{"text", testModel, providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: providers.FormatText}}, nil, `{…}`, nil},
 	})
 }

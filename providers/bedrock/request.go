@@ -32,8 +32,9 @@ func (c *Client) form(req *providers.Request) (*upstream.Form, error) {
 	if req.Model == "" || req.Model == "." || req.Model == ".." {
 		return nil, c.Unsendable("%q is no model id", req.Model)
 	}
+	req, leftOut := upstream.Unforced(req)
 	members := make(map[string]any)
-	leftOut := c.sampling(members, req)
+	leftOut = append(leftOut, c.sampling(members, req)...)
 	if err := c.format(members, req.Parameters.ResponseFormat); err != nil {
 		return nil, err
 	}

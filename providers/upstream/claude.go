@@ -22,6 +22,8 @@ type Claude struct {
 	// Off is the type of thinking that has none; empty: it always thinks, or unless
 	// it is asked never.
 	Off string
+	// Unforced reports that it refuses a choice that has it call a tool.
+	Unforced bool
 	// Efforts are the words of output_config.effort that it takes.
 	Efforts []string
 	// Other reports that the name is not of Claude's pattern: it belongs to another
@@ -46,8 +48,9 @@ var claudes = []struct {
 	major, minor int
 	Claude
 }{
-	{"sonnet", 5, 5, Claude{Adaptive: true, Off: "between_tools", Efforts: allEfforts}},
-	{"opus", 5, 5, Claude{Adaptive: true, Efforts: allEfforts}},
+	{"sonnet", 5, 5, Claude{Adaptive: true, Off: "between_tools", Unforced: true, Efforts: allEfforts}},
+	{"opus", 5, 5, Claude{Adaptive: true, Unforced: true, Efforts: allEfforts}},
+	{"fable", 5, 1, Claude{Adaptive: true, Unforced: true, Efforts: allEfforts}},
 	{"fable", 0, 0, Claude{Adaptive: true, Efforts: allEfforts}},
 	{"mythos", 0, 0, Claude{Adaptive: true, Efforts: allEfforts}},
 	{"", 4, 7, Claude{Adaptive: true, Off: "disabled", Efforts: allEfforts}},
@@ -192,6 +195,17 @@ func (c *Claude) Samples(p *providers.Parameters, thinks bool) (names []string) 
 // calls reports whether the model has to call a tool.
 func calls(p *providers.Parameters) bool {
 	return len(p.Tools) > 0 && p.ToolChoice != nil && (p.ToolChoice.Mode == providers.ToolsRequired || p.ToolChoice.Mode == providers.ToolsNamed)
+}
+
+// Unforced returns a request whose choice of tools the model takes, and what it lost: where
+// the model may not be forced to call one, it decides.
+func Unforced(req *providers.Request) (*providers.Request, []string) {
+	if !calls(&req.Parameters) || !ClaudeOf(req.Model).Unforced {
+		return req, nil
+	}
+	free := *req
+	free.Parameters.ToolChoice = &providers.ToolChoice{Mode: providers.ToolsAuto}
+	return &free, []string{"tool_choice"}
 }
 
 // Thoughtless returns a request without thinking, and the parameters that it lost, where

@@ -38,6 +38,18 @@ func TestTakesEffort(t *testing.T) {
 	}
 }
 
+// TestTakesForcedCalls checks which models refuse a choice that has them call a tool.
+func TestTakesForcedCalls(t *testing.T) {
+	for model, want := range map[string]bool{
+		"claude-sonnet-5-5": true, "anthropic.claude-opus-5-5-v1:0": true, "claude-opus-6": true, "claude-fable-5-1": true,
+		"claude-sonnet-5": false, "claude-opus-5": false, "claude-fable-5": false, "claude-haiku-5-5": false, "claude-opus-4-8": false, "kimi-k2": false,
+	} {
+		if got := ClaudeOf(model).Unforced; got != want {
+			t.Errorf("%q: %v", model, got)
+		}
+	}
+}
+
 // TestThink checks the words in which each generation thinks, as Anthropic's pages have
 // them.
 func TestThink(t *testing.T) {
