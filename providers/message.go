@@ -77,6 +77,9 @@ type Part struct {
 	// Cache has the provider keep the prompt up to the part, which is the last one of a
 	// conversation's prefix that comes again. Any part but PartThinking may have it.
 	Cache Cache
+	// Adrift reports, of PartThinking, that something of what was said before it is left
+	// out of the request.
+	Adrift bool
 }
 
 // Cache is how long a provider keeps the prompt up to a part or a tool, for the requests

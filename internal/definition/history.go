@@ -137,6 +137,9 @@ func (h *history) append(dst, turns []providers.Message) ([]providers.Message, e
 		return dst, err
 	}
 	for i := range turns {
+		for j := range turns[i].Parts {
+			turns[i].Parts[j].Adrift = from > 0 && turns[i].Parts[j].Kind == providers.PartThinking
+		}
 		if (i >= from || i == question || instructs(&turns[i])) && h.takes(&turns[i]) {
 			dst = append(dst, turns[i])
 		}

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +22,8 @@ variants:
   haiku: { extends: sonnet, model: claude-haiku-4-5 }
   opus: { extends: sonnet, model: claude-opus-4-8 }
   unforced: { extends: sonnet, model: claude-opus-5-5 }
+  short: { extends: unforced, messages: [{ history: true, max_messages: 3 }] }
+  older: { extends: short, model: claude-opus-4-8 }
   gpt: { extends: sonnet, provider: fake, model: gpt-5.1 }
   cached: { extends: sonnet, extra: { cache_control: { type: ephemeral } } }
 `
@@ -129,6 +132,37 @@ func TestForcedToolsOfClaude(t *testing.T) {
 		a := g.post("/v1/"+test.path, `{"model":"agent@`+test.model+`",`+test.members+`,"`+messages+`":[`+user+`]}`)
 		if _, body := sent(); a.status != http.StatusOK || !strings.HasSuffix(body, test.want) || a.header.Get("Cadenza-Ignored") != test.ignored {
 			t.Errorf("%s %s: %d %s\nIgnored %q, want %q\nsent %s\nwant %s", test.model, test.members, a.status, a.body, a.header.Get("Cadenza-Ignored"), test.ignored, body, test.want)
+		}
+	}
+}
+
+// TestThoughtsOfACutHistory checks that a model whose thoughts belong to what was said before
+// gets none where a part of that is left out, and that others keep theirs.
+func TestThoughtsOfACutHistory(t *testing.T) {
+	t.Parallel()
+	g, sent := agents(t, "")
+	const early, late = `{"role":"user","content":"a"},{"role":"assistant","content":"b"},`, `,{"role":"user","content":"c"}`
+	for _, test := range []struct {
+		by, model, early string
+		keeps            bool
+	}{
+		{"unforced", "short", "", true},
+		{"unforced", "short", early, false},
+		{"unforced", "unforced", early, true},
+		{"opus", "older", early, true},
+	} {
+		a := g.post("/v1/messages", `{"model":"agent@`+test.by+`","messages":[`+early+user+`]}`)
+		said, err := json.Marshal(a.json(t)["content"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		a = g.post("/v1/messages", `{"model":"agent@`+test.model+`","messages":[`+test.early+user+`,{"role":"assistant","content":`+string(said)+`}`+late+`]}`)
+		want := `{"role":"assistant","content":[{"type":"text","text":"Yes."}]}`
+		if test.keeps {
+			want = `{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"EuYB"},{"type":"text","text":"Yes."}]}`
+		}
+		if _, body := sent(); a.status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%+v: %d %s\nsent %s", test, a.status, a.body, body)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func askParts(text func(string), parts []providers.Part) {
 		} {
 			text(s)
 		}
-		text(strconv.FormatBool(p.Result.Failed))
+		text(strconv.FormatBool(p.Result.Failed) + strconv.FormatBool(p.Adrift))
 		askParts(text, p.Result.Content)
 	}
 }

@@ -96,7 +96,7 @@ func TestMessagesAreAnswered(t *testing.T) {
 	got, _ := s.last()
 	for _, want := range []string{
 		`"Model":"klein"`, `{"role":"system","content":"Be brief."},{"role":"user","content":"How are you?"},{"role":"assistant","content":""},{"role":"tool","content":""},{"role":"user","content":""}]`,
-		`"Data":"iVBORw0KGgo=","Type":"image/png"`, `"Opaque":"","Cache":1}`, `"Temperature":0.5,"MaxTokens":50,`, `"Stop":["END"]`, `"Failed":true`, `"Tools":[{"Name":"own",`, `{"Name":"find",`, `"ToolChoice":{"Mode":"required"`,
+		`"Data":"iVBORw0KGgo=","Type":"image/png"`, `"Opaque":"","Cache":1,`, `"Temperature":0.5,"MaxTokens":50,`, `"Stop":["END"]`, `"Failed":true`, `"Tools":[{"Name":"own",`, `{"Name":"find",`, `"ToolChoice":{"Mode":"required"`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the model got no %s in\n%s", want, got)

@@ -60,7 +60,7 @@ func (c *Client) body(req *providers.Request) ([]byte, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w := writer{upstream.Blocks{BlockFormat: &format, Service: &c.Service, Marked: req.Parameters.FromCaller().Marks}}
+	w := writer{upstream.Blocks{BlockFormat: &format, Service: &c.Service, Marked: req.Parameters.FromCaller().Marks, Bound: upstream.ClaudeOf(req.Model).Bound}}
 	w.Media = w.media
 	if c.official {
 		w.Attribution = req.Parameters.FromCaller().Attribution

@@ -82,7 +82,7 @@ func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, un
 		}
 		tools = append([]byte(`,"toolConfig":`), tools...)
 	}
-	w := writer{Blocks: upstream.Blocks{BlockFormat: &format, Service: &c.Service}}
+	w := writer{Blocks: upstream.Blocks{BlockFormat: &format, Service: &c.Service, Bound: upstream.ClaudeOf(req.Model).Bound}}
 	if req.Parameters.FromCaller().Marks && caches(req.Model) != cachesNone {
 		own := format
 		own.Marks = marksOf(req.Model)

@@ -64,6 +64,8 @@ type Blocks struct {
 	// Marked reports that parts may be marked for the cache. No text is a string then:
 	// a turn with a mark and the same one without it, in the next request, are alike.
 	Marked bool
+	// Bound leaves out thoughts that are adrift.
+	Bound bool
 	// Attribution is a first text of the system, before those of the messages.
 	Attribution string
 	// Uncalled reports that the body has tools because of the calls in its history
@@ -236,7 +238,9 @@ func (w *Blocks) answer(at int, p *providers.Part) (err error) {
 	case providers.PartText:
 		w.text(p.Text)
 	case providers.PartThinking:
-		w.thought(p.Opaque)
+		if !w.Bound || !p.Adrift {
+			w.thought(p.Opaque)
+		}
 	case providers.PartToolCall:
 		w.calls = true
 		w.Body = jsontext.AppendString(append(w.Body, w.Call...), ToolID(p.Call.ID))

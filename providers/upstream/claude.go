@@ -22,6 +22,8 @@ type Claude struct {
 	// Off is the type of thinking that has none; empty: it always thinks, or unless
 	// it is asked never.
 	Off string
+	// Bound reports that it refuses thoughts where what was said before them has changed.
+	Bound bool
 	// Unforced reports that it refuses a choice that has it call a tool.
 	Unforced bool
 	// Efforts are the words of output_config.effort that it takes.
@@ -48,9 +50,11 @@ var claudes = []struct {
 	major, minor int
 	Claude
 }{
-	{"sonnet", 5, 5, Claude{Adaptive: true, Off: "between_tools", Unforced: true, Efforts: allEfforts}},
-	{"opus", 5, 5, Claude{Adaptive: true, Unforced: true, Efforts: allEfforts}},
-	{"fable", 5, 1, Claude{Adaptive: true, Unforced: true, Efforts: allEfforts}},
+	{"sonnet", 5, 5, Claude{Adaptive: true, Off: "between_tools", Bound: true, Unforced: true, Efforts: allEfforts}},
+	{"opus", 5, 5, Claude{Adaptive: true, Bound: true, Unforced: true, Efforts: allEfforts}},
+	{"fable", 5, 1, Claude{Adaptive: true, Bound: true, Unforced: true, Efforts: allEfforts}},
+	{"mythos", 5, 1, Claude{Adaptive: true, Bound: true, Efforts: allEfforts}},
+	{"haiku", 5, 5, Claude{Adaptive: true, Off: "disabled", Bound: true, Efforts: allEfforts}},
 	{"fable", 0, 0, Claude{Adaptive: true, Efforts: allEfforts}},
 	{"mythos", 0, 0, Claude{Adaptive: true, Efforts: allEfforts}},
 	{"", 4, 7, Claude{Adaptive: true, Off: "disabled", Efforts: allEfforts}},
