@@ -21,13 +21,13 @@ func checkoutCommand() *cobra.Command {
 		Short: "Writes a revision that was served as a folder of definitions",
 		Long: `
 Writes a set of definitions that a running gateway served, now or earlier, as a
-folder: all files as they were, with their comments and tests. A revision does not
-depend on those, so the files are those of the last time that it was served.
+folder: all files as they were, with their comments and tests. A revision does
+not depend on those, so the files are those of the last time that it was served.
 REVISION may be the beginning of a revision, 4 characters at least.
 
-DIR must be empty or not exist. The folder appears when it is complete. A DIR that
-has these files already is left as it is. The exit status is 0 where DIR has the
-revision, and 1 otherwise: nothing was written then.
+DIR must be empty or not exist. The folder appears when it is complete. A DIR
+that has these files already is left as it is. The exit status is 0 where DIR
+has the revision, and 1 otherwise: nothing was written then.
 
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza checkout 9abb3beb24ff /tmp/then\n  caddy cadenza diff /tmp/then ./definitions",

@@ -31,8 +31,8 @@ func init() {
 		Long: `
 Tools for a workspace: a directory with context.yaml and the folders prompts,
 endpoints and remoteconfigs. They use the same engine as the gateway, and need
-neither a running gateway nor a Caddyfile. status, limits, traces, stats, refused,
-costs, export, erase, revisions, checkout and prove ask a running
+neither a running gateway nor a Caddyfile. status, limits, traces, stats,
+refused, costs, export, erase, revisions, checkout and prove ask a running
 gateway by its admin API.
 
 A command that fails says why on the standard error and exits with status 1.`,

@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/google/go-cmp/cmp"
@@ -518,6 +519,11 @@ func TestToolsManual(t *testing.T) {
 		}
 		if !strings.Contains(string(text), "\n| [`"+cmd.Name()+"`](#"+cmd.Name()+") |") || !strings.Contains(string(readme), cmd.Name()+"`") {
 			t.Errorf("%s is not in the opening table, or not in the README's list", cmd.Name())
+		}
+		for line := range strings.SplitSeq(cmd.Short+"\n"+cmd.Long+"\n"+cmd.Example, "\n") {
+			if n := utf8.RuneCountInString(line); n > 80 {
+				t.Errorf("%s: a line of the help has %d columns: %s", cmd.Name(), n, line)
+			}
 		}
 		section, _, _ = strings.Cut(section, "\n## ")
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -25,27 +25,30 @@ func costsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "costs",
-		Short: "Shows what the calls of endpoints cost, by key, variant, model, API key or metadata",
+		Short: "Shows what calls of endpoints cost, by key, variant, model, API key or metadata",
 		Long: `
-Sums what the calls of endpoints used and cost, by what --by names: workspace, key,
-variant, endpoint_variant, api_key, provider, model, day (UTC) or metadata.NAME, or
-several of these with commas between. All attempts at providers count, also those
-that failed, were cancelled or lost to a hedge: they are paid for.
+Sums what the calls of endpoints used and cost, by what --by names: workspace,
+key, variant, endpoint_variant, api_key, provider, model, day (UTC) or
+metadata.NAME, or several of these with commas between. All attempts at
+providers count, also those that failed, were cancelled or lost to a hedge: they
+are paid for.
 
-in is all of the prompts, of which cached was read from providers' caches and written
-was written to them; out is all of the answers, of which reasoning was thought.
-unanswered are the attempts that did not answer, with their part of the cost, and
-estimated is the part whose tokens no provider counted. differs is what providers said
-that their answers cost, less what they cost by the price list. no price counts
-attempts that used tokens of a model without a price: their cost is not known, and not
-in the sum.
+in is all of the prompts, of which cached was read from providers' caches and
+written was written to them; out is all of the answers, of which reasoning was
+thought. unanswered are the attempts that did not answer, with their part of the
+cost, and estimated is the part whose tokens no provider counted. differs is
+what providers said that their answers cost, less what they cost by the price
+list. no price counts attempts that used tokens of a model without a price:
+their cost is not known, and not in the sum.
 
-The rows that cost the most are shown, up to --top, and the others in one. --since and
---until take a time (RFC 3339), a date, or how long ago it was, such as 2h or 7d.
+The rows that cost the most are shown, up to --top, and the others in one.
+--since and --until take a time (RFC 3339), a date, or how long ago it was, such
+as 2h or 7d.
 
-The gateway is asked by its admin API, as with caddy reload, for all its workspaces or
-for that of -w. --store reads the file of a store instead, without a gateway.`,
-		Example: "  caddy cadenza costs --by model --since 30d\n  caddy cadenza costs --by metadata.customer,model --since 2026-11-01 --until 2026-12-01 --top 20",
+The gateway is asked by its admin API, as with caddy reload, for all its
+workspaces or for that of -w. --store reads the file of a store instead, without
+a gateway.`,
+		Example: "  caddy cadenza costs --by model --since 30d\n  caddy cadenza costs --by day,model --since 2026-11-01 --until 2026-12-01",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			values, err := filterValues(cmd, time.Now())
 			if err != nil {

@@ -22,16 +22,16 @@ func eraseCommand() *cobra.Command {
 		Long: `
 Erases what a running gateway has recorded of a conversation or a decision, or
 with a member of the metadata such as a user's id: traces, the metrics on them,
-and the answers that are kept for repeated requests. The bytes are overwritten in the
-gateway's database, and its sinks are told to erase the same. Backups and
+and the answers that are kept for repeated requests. The bytes are overwritten
+in the gateway's database, and its sinks are told to erase the same. Backups and
 exports stay as they are.
 
 A VALUE such as 8842 or true matches the number or truth value and the text; in
 quotes of its own ('"8842"'), the text only.
 
-Without --yes nothing is erased, and with --dry-run it is counted. The value is sent in
-the body of a request, so that no log of the admin API has it. The gateway is asked by its admin API, as with
-caddy reload.`,
+Without --yes nothing is erased, and with --dry-run it is counted. The value is
+sent in the body of a request, so that no log of the admin API has it. The
+gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza erase --metadata user_id=u-8842 --dry-run\n  caddy cadenza erase --metadata user_id=u-8842 --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			values := url.Values{}

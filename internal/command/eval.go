@@ -24,8 +24,8 @@ func evalCommand() *cobra.Command {
 Shows the answer of a definition: the value of a remote configuration, a
 rendered prompt, or the prompt that an endpoint sends to its model, with the row
 of the table that decided. An endpoint with variants has a table of its own: its
-row and variant are shown as well. --explain says for each row why it matches, or
-which of its cells is the first that does not.
+row and variant are shown as well. --explain says for each row why it matches,
+or which of its cells is the first that does not.
 
 Context and variables are JSON, or YAML in one line, which needs fewer quotes.
 The context may have fields of the gateway that tables read, by their names:
@@ -34,7 +34,7 @@ budget.daily: 85, health.openai: down.
 
 DIR may be revision:ID, a revision that a running gateway stores
 (caddy cadenza revisions lists them).`,
-		Example: "  caddy cadenza eval ./definitions model_limits --context '{plan: pro, seats: 50}' --explain",
+		Example: "  caddy cadenza eval ./definitions limits --context '{plan: pro}' --explain",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q := inspect.Query{Key: args[1], Explain: explain}
 			var err error

@@ -37,11 +37,11 @@ traces as those of traces do.
 
 With --verify the gateway says of each trace whether it is what was recorded, in
 "verification": {"result": "valid", "key": "9c2f1a0b"}. The result is valid,
-changed, other_key (the seal is under a trace key that the gateway does not have)
-or none (there is no seal). The error output has how many there are of each, and
-the first that were changed. The exit status is then 1 where one was changed or
-no trace was verified, and 2 where none was changed but the gateway can't say of
-one.
+changed, other_key (the seal is under a trace key that the gateway does not
+have) or none (there is no seal). The error output has how many there are of
+each, and the first that were changed. The exit status is then 1 where one was
+changed or no trace was verified, and 2 where none was changed but the gateway
+can't say of one.
 
 A file (--output) appears once it is whole. Only its owner can read it: it may
 hold questions and answers. The gateway is asked by its admin API, as with caddy

@@ -29,10 +29,10 @@ func keyCommand() *cobra.Command {
 		Use:   "key [NAME]",
 		Short: "Makes an API key and a keys file that lists it",
 		Long: `
-Makes a random API key and prints it, this once, and a keys file (the option keys
-of the Caddyfile) that lists it. A file that lists other keys takes the line
-between the brackets behind a comma. The file only holds the key's digest. To
-revoke the key, add "revoked": true to its entry.`,
+Makes a random API key and prints it, this once, and a keys file (the option
+keys of the Caddyfile) that lists it. A file that lists other keys takes the
+line between the brackets behind a comma. The file only holds the key's digest.
+To revoke the key, add "revoked": true to its entry.`,
 		Example: "  caddy cadenza key mobile-app",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := "app"

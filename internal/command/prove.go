@@ -34,11 +34,11 @@ func proveCommand() *cobra.Command {
 		Short: "Decides again what traces recorded, and says whether it comes out the same",
 		Long: `
 Takes a trace of a running gateway and the definitions of its revision, decides
-again by the inputs that the trace has, at its time, and says whether reason, row
-and arm come out the same. The seal of the record says whether anything else was
-changed after it was made. ID is that of a trace or of a decision, whose traces
-are all proved, or the beginning of one. Without an ID, the newest traces that
-pass the flags are proved, as the command traces lists them.
+again by the inputs that the trace has, at its time, and says whether reason,
+row and arm come out the same. The seal of the record says whether anything else
+was changed after it was made. ID is that of a trace or of a decision, whose
+traces are all proved, or the beginning of one. Without an ID, the newest traces
+that pass the flags are proved, as the command traces lists them.
 
 A value that was recorded as a hash is present and may be any; one of a field
 with trace: none may also be missing. Where the decision depends on it, the
@@ -47,8 +47,8 @@ split stands in for a unit that was not recorded. Nor can it say of a record
 without a seal, or with one under another trace key.
 
 The exit status is 0 where all come out the same, 1 where one differs, nothing
-was proved or the gateway can't be asked, and 2 where none differs but the command can't say of
-one.`,
+was proved or the gateway can't be asked, and 2 where none differs but the
+command can't say of one.`,
 		Example: "  caddy cadenza prove 0192f3a1-b2c3\n  caddy cadenza prove --key new_checkout --since 1d --limit 1000",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return exitOf(cmd, p.run(cmd, args))

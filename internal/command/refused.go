@@ -20,16 +20,16 @@ func refusedCommand() *cobra.Command {
 		Use:   "refused",
 		Short: "Shows whose requests a running gateway refused before a call, and why",
 		Long: `
-Counts the requests that a running gateway refused before it called a model, by API
-key, route, error code, limit with its subject, and the key of the definition that
-was asked for; those that were refused most often come first, each with the last
-message that a caller got. --json has the last three.
+Counts the requests that a running gateway refused before it called a model, by
+API key, route, error code, limit with its subject, and the key of the
+definition that was asked for; those that were refused most often come first,
+each with the last message that a caller got. --json has the last three.
 
-They are counted by the hour: --since and --until, a time (RFC 3339), a date, or how
-long ago it was, such as 2h or 7d, count the whole hours that contain them. Beyond
-1,000 rows in an hour, new subjects of limits share the subject *. Requests without a
-valid API key have none in the table; they are counted for all workspaces together,
-for 7 days, and a restart forgets them.
+They are counted by the hour: --since and --until, a time (RFC 3339), a date, or
+how long ago it was, such as 2h or 7d, count the whole hours that contain them.
+Beyond 1,000 rows in an hour, new subjects of limits share the subject *.
+Requests without a valid API key have none in the table; they are counted for
+all workspaces together, for 7 days, and a restart forgets them.
 
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza refused --since 1d\n  caddy cadenza refused --api-key web --json | jq '.rows[].examples[].message'",

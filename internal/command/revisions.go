@@ -17,13 +17,14 @@ func revisionsCommand() *cobra.Command {
 		Use:   "revisions",
 		Short: "Lists the revisions that were served",
 		Long: `
-Lists the sets of definitions that a running gateway served and still stores, the
-latest first: when each began to be served, the first time and the last time. The
-store keeps the last 100, as long as the retention and the room for their files
-allow.
+Lists the sets of definitions that a running gateway served and still stores,
+the latest first: when each began to be served, the first time and the last
+time. The store keeps the last 100, as long as the retention and the room for
+their files allow.
 
-check, eval and diff take revision:ID in place of a directory, and checkout writes
-a revision as a folder. ID may be the beginning of one, 4 characters at least.
+check, eval and diff take revision:ID in place of a directory, and checkout
+writes a revision as a folder. ID may be the beginning of one, 4 characters at
+least.
 
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza revisions\n  caddy cadenza diff revision:9abb3beb ./definitions",

@@ -33,8 +33,8 @@ and 99 of 100 answers took at most, within 5 %.
 
 Below are the scores and the values by names of your own that were reported, one
 beside the other for each variant: how many, their mean, standard deviation, and
-what 50, 95 and 99 of 100 are at most. --by arm or --by version counts for each of
-these instead, --by arm,version for each pair. --variant, --arm and --version
+what 50, 95 and 99 of 100 are at most. --by arm or --by version counts for each
+of these instead, --by arm,version for each pair. --variant, --arm and --version
 choose one.
 
 --since and --until take a time (RFC 3339), a date, or how long ago it was,
