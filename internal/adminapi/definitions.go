@@ -27,6 +27,9 @@ type LoadedWorkspace struct {
 // serveDefinitions answers GET /cadenza/definitions: the definitions that each workspace
 // serves, or one with ?workspace=NAME.
 func serveDefinitions(w http.ResponseWriter, r *http.Request) error {
+	if err := knownParameters(r.URL.Query(), []string{"workspace"}); err != nil {
+		return err
+	}
 	all, err := askedFor(r)
 	if err != nil {
 		return err
