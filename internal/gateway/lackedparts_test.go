@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/openai"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // blind is a provider that takes no images.
@@ -64,4 +67,23 @@ func TestPartsThatNoTargetTakes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestStopThatNoTargetHas checks that a caller's stop which OpenAI's Responses API lacks is
+// the caller's to leave out, in each API.
+func TestStopThatNoTargetHas(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, func(_ int64, _ http.ResponseWriter, _ *http.Request) { t.Error("a call") })
+	base, err := upstream.ParseBaseURL(up.URL + "/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider := pt.Client(t, openai.New, openai.Config{Key: testKey, API: openai.APIResponses, Upstream: upstream.Config{BaseURL: base}})
+	g := startGateway(t, map[string]string{
+		"definitions/prompts/talk.yaml":   "provider: fake\nmodel: m\nmessages: [ { history: true } ]\n",
+		"definitions/endpoints/talk.yaml": "prompt: talk\naccept: { history: true, parameters: [stop] }\n",
+	}, withProvider("fake", provider))
+	const messages = `"messages":[{"role":"user","content":"Hi."}],`
+	checkError(t, g.post("/v1/endpoints", `{"key":"talk",`+messages+`"parameters":{"stop":"a"}}`), "invalid_request", "parameters.stop")
+	checkMessagesError(t, g.post("/v1/messages", `{"model":"talk",`+messages+`"stop_sequences":["a"]}`), http.StatusBadRequest, "invalid_request_error", "invalid_request", "stop_sequences")
 }

@@ -15,9 +15,6 @@ import (
 // reasons in encrypted form: they come back with the next call.
 func (c *Client) responsesMembers(req *providers.Request) (map[string]any, []string, error) {
 	p := &req.Parameters
-	if len(p.Stop) > 0 {
-		return nil, nil, c.Unsendable("%s has no stop in the Responses API, without which the answer would be another", c.Name)
-	}
 	members := map[string]any{"model": req.Model, "store": false}
 	has := append(c.caller(members, req), "temperature", "max_tokens", "top_p", "parallel_tool_calls", "response_format", "tools")
 	has = append(has, c.reasoning(members, req)...)
