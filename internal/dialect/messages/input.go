@@ -456,11 +456,6 @@ func (p *parser) document(at *openai.Path, o *fastjson.Object) *wire.Error {
 		}
 	default:
 		part := providers.Part{Kind: providers.PartFile}
-		if !wire.IsNull(title) {
-			if part.Media.Name, err = openai.String(at.Member("title"), o.Get("title")); err != nil {
-				return err
-			}
-		}
 		switch kind {
 		case "base64":
 			if openai.Text(source.Get("media_type")) != "application/pdf" {
@@ -474,6 +469,9 @@ func (p *parser) document(at *openai.Path, o *fastjson.Object) *wire.Error {
 			err = notHeld(at)
 		default:
 			err = at.Member("source.type").Wrong("is %q, but must be base64, url, text or content.", wire.Clip(kind))
+		}
+		if err == nil && !wire.IsNull(title) {
+			part.Media.Name, err = openai.String(at.Member("title"), title)
 		}
 		t.parts = append(t.parts, part)
 		return err
@@ -551,6 +549,7 @@ func (p *parser) other(at *openai.Path, key []byte, v *fastjson.Value) *wire.Err
 	case name == "citations", name == "context":
 		p.Ignore(at.Member(name).String())
 	case name == "caller" && openai.Text(v.Get("type")) == "direct":
+		openai.Others(p.Call, at.Member(name), v.GetObject(), "type")
 	case name == "caller":
 		return at.Member(name).Wrong("must be {\"type\":\"direct\"}: no program calls tools here.")
 	default:

@@ -42,6 +42,8 @@ func TestMessages(t *testing.T) {
 		{"empty system", `"system":"","messages":[` + asked + `]`, "messages[0] user: \"Hi\"\n", ""},
 		{"roles", `"messages":[` + asked + `,{"role":"assistant","content":"Hm."},{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},` + asked + `]`,
 			"messages[0] user: \"Hi\"\nmessages[1] assistant: \"Hm.\"\nmessages[2] system: text(a) text(b)\nmessages[3] user: \"Hi\"\n", ""},
+		{"a caller that has more", `"messages":[` + asked + `,{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{},"caller":{"type":"direct","tool_id":"x"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}]`,
+			"messages[0] user: \"Hi\"\nmessages[1] assistant: tool_call(c f {}|)\nmessages[2] tool: tool_result(c f)\n", "messages[1].content[0].caller.tool_id"},
 		{"an empty answer", `"messages":[` + asked + `,{"role":"assistant","content":[]},` + asked + `]`,
 			"messages[0] user: \"Hi\"\nmessages[1] assistant: \"\"\nmessages[2] user: \"Hi\"\n", ""},
 		{"blocks", `"messages":[{"role":"user","content":[{"type":"text","text":"a","citations":[]},` +
@@ -49,11 +51,11 @@ func TestMessages(t *testing.T) {
 			`{"type":"image","source":{"type":"base64","media_type":"image/gif","data":"aGk="}},{"type":"image","source":{"type":"base64","media_type":"image/webp","data":"aGk="}},` +
 			`{"type":"image","source":{"type":"url","url":"https://x/y.png"},"cache_control":{"type":"ephemeral","ttl":"1h"}},` +
 			`{"type":"document","title":"a.pdf","source":{"type":"base64","media_type":"application/pdf","data":"aGk="},"citations":{"enabled":false}},` +
-			`{"type":"document","source":{"type":"url","url":"https://x/y.pdf"},"citations":{"enabled":true},"context":"c"},` +
+			`{"type":"document","title":"b.pdf","source":{"type":"url","url":"https://x/y.pdf"},"citations":{"enabled":true},"context":"c"},` +
 			`{"type":"document","title":"t","source":{"type":"text","media_type":"text/plain","data":"plain"}},` +
 			`{"type":"document","source":{"type":"content","content":"one"}},` +
 			`{"type":"document","source":{"type":"content","content":[{"type":"text","text":"two","cache_control":{"type":"ephemeral"}},{"type":"image","source":{"type":"url","url":"https://x/z.png"}}]}}]}]`,
-			"messages[0] user: text(a) image(aGk= image/png ) image(aGk= image/jpeg ) image(aGk= image/gif ) image(aGk= image/webp ) image(https://x/y.png  )+1h file(aGk= application/pdf a.pdf) file(https://x/y.pdf  ) text(plain) text(one) text(two) image(https://x/z.png  )+5m\n",
+			"messages[0] user: text(a) image(aGk= image/png ) image(aGk= image/jpeg ) image(aGk= image/gif ) image(aGk= image/webp ) image(https://x/y.png  )+1h file(aGk= application/pdf a.pdf) file(https://x/y.pdf  b.pdf) text(plain) text(one) text(two) image(https://x/z.png  )+5m\n",
 			"messages[0].content[7].citations, messages[0].content[7].context, messages[0].content[8].title"},
 		{"tools", `"messages":[` + asked + `,` + called + `,{"role":"user","content":[` + second + `,` + result + `,{"type":"text","text":"And?"},{"type":"text","text":"So?"}]},{"role":"assistant","content":[{"type":"text","text":"Hm."}]},` + asked + `]`,
 			"messages[0] user: \"Hi\"\nmessages[1] assistant: tool_call(c1 f {\"a\":1.50}|) tool_call(c2 g {}|)\n" +

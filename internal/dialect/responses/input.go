@@ -625,6 +625,7 @@ func (p *parser) other(at *openai.Path, key []byte, v *fastjson.Value, fate int)
 	case fate == kept:
 	case fate == empty && v.Type() == fastjson.TypeArray && len(v.GetArray()) == 0:
 	case fate == direct && openai.Text(v.Get("type")) == "direct":
+		openai.Others(p.Call, at.Member(string(key)), v.GetObject(), "type")
 	case fate == dropped, fate == empty:
 		p.Ignore(at.Member(string(key)).String())
 	case fate == direct:

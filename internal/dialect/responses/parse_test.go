@@ -76,9 +76,9 @@ func TestInput(t *testing.T) {
 		{"refusal", `"input":[{"role":"assistant","content":[{"type":"refusal","refusal":"No."}]},{"role":"assistant","content":"plain"}]`,
 			"input[0] assistant: \"No.\"\ninput[1] assistant: \"plain\"\n", ""},
 		{"what the libraries add", `"input":[{"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"a","annotations":[{"type":"url_citation"}],"logprobs":[],"parsed":{"a":1}}]},` +
-			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}","parsed_arguments":{},"caller":{"type":"direct"}},` + output + `,{"role":"user","content":[{"type":"input_text","text":"b","prompt_cache_breakpoint":{"mode":"explicit"}}]}]`,
+			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}","parsed_arguments":{},"caller":{"type":"direct","id":"x"}},` + output + `,{"role":"user","content":[{"type":"input_text","text":"b","prompt_cache_breakpoint":{"mode":"explicit"}}]}]`,
 			"input[0] assistant: text(a) tool_call(c1 f {}|)\ninput[2] tool: tool_result(c1 f text(12))\ninput[3] user: \"b\"\n",
-			"input[0].phase, input[0].content[0].annotations, input[0].content[0].parsed, input[1].parsed_arguments, input[3].content[0].prompt_cache_breakpoint"},
+			"input[0].phase, input[0].content[0].annotations, input[0].content[0].parsed, input[1].parsed_arguments, input[1].caller.id, input[3].content[0].prompt_cache_breakpoint"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			call, err := parse(t, `{"model":"m",`+c.body+`}`)
