@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 // that a command or the Bedrock provider imports, and of all tests.
 const (
 	maxProduct = 100_400
-	maxTests   = 109_200
+	maxTests   = 111_100
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -149,7 +149,7 @@ var maxLines = map[string]int{
 	"providers/httpmodule":         320,
 	"providers/openai":             2930,
 	"providers/providertest":       3360,
-	"providers/upstream":           3770,
+	"providers/upstream":           3820,
 	"rules":                        10800,
 	"secret":                       380,
 	"sinks":                        700,

@@ -57,7 +57,7 @@ func (c *Client) body(req *providers.Request) ([]byte, []string, error) {
 	}
 	w := writer{client: c, generation: generationOf(req.Model), body: f.Begin(req.Messages, partSize)}
 	if !f.Has("contents") {
-		if err := w.contents(req.Messages); err != nil {
+		if err := w.contents(upstream.Joined(req.Messages)); err != nil {
 			return nil, nil, err
 		}
 	}

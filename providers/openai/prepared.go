@@ -6,6 +6,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // prepared is the part that the requests of a target have in common.
@@ -102,7 +103,7 @@ func (c *Client) body(f *form, messages []providers.Message) (text []byte, leftO
 	}
 	quirks, begin := &c.quirks, beforeMessages
 	if f.responses {
-		quirks, begin = c.items, beforeInput
+		quirks, begin, messages = c.items, beforeInput, upstream.Joined(messages)
 	}
 	if err := c.checkMessages(messages, quirks); err != nil {
 		return nil, nil, err

@@ -320,6 +320,8 @@ func TestInputOfResponses(t *testing.T) {
 }
 
 func TestBodiesOfResponses(t *testing.T) {
+	const thought = `{"type":"reasoning","id":"rs_0","encrypted_content":"gAAA"}`
+	const item = `{"type":"reasoning","id":"rs_0","encrypted_content":"gAAA","summary":[]}`
 	messages := []providers.Message{{Role: "user", Content: "a <b>"}}
 	lacking := providers.Parameters{TopK: new(int64(7)), FrequencyPenalty: new(0.5), PresencePenalty: new(0.5), Seed: new(int64(7)), Logprobs: new(int64(2))}
 	tool := providers.Tool{Name: "f", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`), Strict: true}
@@ -342,6 +344,8 @@ func TestBodiesOfResponses(t *testing.T) {
 			`{"model":"m","input":[{"role":"user","content":"a <b>"}],"store":false,"include":["reasoning.encrypted_content"],"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true},{"type":"function","name":"g","parameters":{"type":"object","properties":{}},"strict":false}],"tool_choice":{"type":"function","name":"g"},"parallel_tool_calls":false}`},
 		{"a mode of tools", providers.Request{Model: "m", Messages: messages, Parameters: providers.Parameters{Tools: []providers.Tool{{Name: "g"}}, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsRequired}}}, byResponses,
 			`{"model":"m","input":[{"role":"user","content":"a <b>"}],"store":false,"include":["reasoning.encrypted_content"],"tools":[{"type":"function","name":"g","parameters":{"type":"object","properties":{}},"strict":false}],"tool_choice":"required"}`},
+		{"an answer in several messages", providers.Request{Model: "gpt-4.1-mini", Messages: []providers.Message{pt.Message("assistant", pt.Thinking("", thought), pt.Text("a")), pt.Message("assistant", pt.Thinking("", "@1,0:"+thought), pt.Text("b")), {Role: "user", Content: "c"}}}, byResponses,
+			`{"model":"gpt-4.1-mini","input":[` + item + `,{"role":"assistant","content":"a"},` + item + `,{"role":"assistant","content":"b"},{"role":"user","content":"c"}],"store":false}`},
 		{"extra", providers.Request{Model: "m", Messages: messages, Extra: pt.Extra("store", "true", "reasoning", `{"summary":"auto"}`, "stream", "true", "input", `"b"`)}, byResponses,
 			`{"model":"m","input":"b","store":true,"include":["reasoning.encrypted_content"],"reasoning":{"summary":"auto"}}`},
 	})

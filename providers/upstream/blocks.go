@@ -85,7 +85,7 @@ const blockSize = 96
 func (w *Blocks) Write(f *Form, messages []providers.Message, unusedTools []byte) error {
 	w.Body = f.Begin(messages, blockSize)
 	if !f.Has("messages") {
-		if err := w.turns(messages); err != nil {
+		if err := w.turns(Joined(messages)); err != nil {
 			return err
 		}
 	}

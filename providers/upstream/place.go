@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -48,6 +49,64 @@ func placed(opaque string) (p Place, data string) {
 	p.Text, _ = strconv.Atoi(text)
 	p.Calls, _ = strconv.Atoi(calls)
 	return p, data
+}
+
+// Joined returns messages in which an answer is one message again that the history has in
+// several, as that of OpenAI's Responses API does where the model thought between texts:
+// the places of its thoughts count from its beginning. The first message gets all parts.
+// The others are empty, so that each message keeps its number.
+//
+// The messages @0,0 "ab" and @2,0 "cd" become @0,0 "ab" @2,0 "cd" and one without parts.
+func Joined(messages []providers.Message) []providers.Message {
+	var joined []providers.Message
+	first, said := 0, Place{} // of the answer
+	for i := range messages {
+		m := &messages[i]
+		if m.Role != "assistant" || said == (Place{}) || !goesOn(m, said) {
+			first, said = i, Place{}
+		} else {
+			if joined == nil {
+				joined = slices.Clone(messages)
+			}
+			joined[i].Parts = nil
+			all := joined[first].Parts
+			if all == nil {
+				all = []providers.Part{{Kind: providers.PartText, Text: joined[first].Content}}
+			}
+			joined[first].Parts = slices.Concat(all, m.Parts)
+		}
+		if m.Role == "assistant" {
+			said.Text += len(m.Text())
+			for j := range m.Parts {
+				if m.Parts[j].Kind == providers.PartToolCall {
+					said.Calls++
+				}
+			}
+		}
+	}
+	if joined == nil {
+		return messages
+	}
+	return joined
+}
+
+// goesOn reports whether a message of the assistant goes on with an answer of which so much
+// was said before: its first thought with a place was then between two of its texts.
+func goesOn(m *providers.Message, said Place) bool {
+	for i := range m.Parts {
+		at, _ := placed(m.Parts[i].Opaque)
+		if m.Parts[i].Kind != providers.PartThinking || at == (Place{}) {
+			continue
+		}
+		text := said.Text
+		for j := 0; j < len(m.Parts) && text < at.Text; j++ {
+			if m.Parts[j].Kind == providers.PartText {
+				text += len(m.Parts[j].Text)
+			}
+		}
+		return text == at.Text && at.Calls >= said.Calls
+	}
+	return false
 }
 
 // InPlace calls each with the parts of an assistant's message, in the order in which the

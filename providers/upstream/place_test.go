@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -71,6 +72,55 @@ func TestInPlace(t *testing.T) {
 		return failure
 	}); err != failure || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
+	}
+}
+
+func TestJoined(t *testing.T) {
+	text := func(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
+	thought := func(opaque string) providers.Part {
+		return providers.Part{Kind: providers.PartThinking, Opaque: opaque}
+	}
+	call := providers.Part{Kind: providers.PartToolCall}
+	said := func(parts ...providers.Part) providers.Message {
+		return providers.Message{Role: "assistant", Parts: parts}
+	}
+	asked, plain := providers.Message{Role: "user", Content: "ab"}, providers.Message{Role: "assistant", Content: "ab"}
+	for _, test := range []struct {
+		name     string
+		messages []providers.Message
+		want     []int // the parts of each message
+		order    string
+	}{
+		{"three of one answer", []providers.Message{asked, said(thought("a"), text("ab")), said(thought("@2,0:b"), text("cd")), said(thought("@4,0:c"), text("ef"), call)}, []int{0, 7, 0, 0}, "a ab b cd c ef call "},
+		{"a text first", []providers.Message{plain, said(thought("@2,0:b"), text("cd"))}, []int{3, 0}, "ab b cd "},
+		{"a thought without data first", []providers.Message{plain, said(thought(""), thought("@4,0:b"), text("cd"), text("ef"))}, []int{5, 0}, " ab cd b ef "},
+		{"two answers", []providers.Message{plain, said(thought("a"), text("cd"))}, []int{0, 2}, ""},
+		{"two answers with places", []providers.Message{plain, said(thought("@3,0:b"), text("cde"))}, []int{0, 2}, ""},
+		{"calls between", []providers.Message{said(text("ab"), call), said(thought("@2,0:b"), text("cd"))}, []int{2, 2}, ""},
+		{"a question between", []providers.Message{plain, asked, said(thought("@2,0:b"), text("cd"))}, []int{0, 0, 2}, ""},
+	} {
+		before, order := fmt.Sprint(test.messages), ""
+		joined := Joined(test.messages)
+		for i, m := range joined {
+			if len(m.Parts) != test.want[i] {
+				t.Errorf("%s: message %d has %d parts, want %d", test.name, i, len(m.Parts), test.want[i])
+			}
+			if len(m.Parts) > 2 {
+				_ = InPlace(m.Parts, func(p *providers.Part) error {
+					if order += p.Text + p.Opaque; p.Kind == providers.PartToolCall {
+						order += "call"
+					}
+					order += " "
+					return nil
+				})
+			}
+		}
+		if order != test.order {
+			t.Errorf("%s: %q, want %q", test.name, order, test.order)
+		}
+		if fmt.Sprint(test.messages) != before {
+			t.Errorf("%s: the request's own messages were changed", test.name)
+		}
 	}
 }
 
