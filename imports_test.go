@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 // that a command or the Bedrock provider imports, and of all tests.
 const (
 	maxProduct = 100_400
-	maxTests   = 111_100
+	maxTests   = 109_200
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -114,7 +114,7 @@ var maxLines = map[string]int{
 	"internal/dialect/responses":   2210,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             10900,
+	"internal/gateway":             10910,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
@@ -145,9 +145,9 @@ var maxLines = map[string]int{
 	"providers/bedrock":            1370,
 	"providers/canned":             460,
 	"providers/canned/script":      900,
-	"providers/gemini":             1820,
+	"providers/gemini":             1830,
 	"providers/httpmodule":         320,
-	"providers/openai":             2930,
+	"providers/openai":             2940,
 	"providers/providertest":       3360,
 	"providers/upstream":           3820,
 	"rules":                        10800,

@@ -480,9 +480,10 @@ func (in *incoming) nameIgnored(paths []string, more int) {
 }
 
 // leftOut returns the paths of the members that had no effect: request.Ignored, the
-// caller's parameters that the answering provider lacks, and the caller's messages of whose
-// results it was not shown all media. names are these, as in providers.Result, and
-// messages those that the provider got.
+// caller's parameters that the answering provider lacks, the caller's messages of whose
+// results it was not shown all media, and the members of media that it lacks, by their
+// message. names are these, as in providers.Result, and messages those that the provider
+// got.
 func leftOut(request *dialect.Call, messages []providers.Message, names []string) []string {
 	paths := request.Ignored
 	for _, name := range names {
@@ -498,6 +499,14 @@ func leftOut(request *dialect.Call, messages []providers.Message, names []string
 			paths = append(paths, request.Turn(i))
 		}
 	}
+	for i := range request.Turns {
+		for _, name := range names {
+			if hasMember(request.Turns[i].Parts, name) {
+				member, _, _ := strings.Cut(name, " ")
+				paths = append(paths, request.Turn(i)+"."+member)
+			}
+		}
+	}
 	if slices.Contains(names, "cache_control") {
 		paths = append(paths, request.Marks...)
 	}
@@ -507,6 +516,16 @@ func leftOut(request *dialect.Call, messages []providers.Message, names []string
 		}
 	}
 	return paths
+}
+
+// hasMember reports whether media among parts, or in results among them, have the member
+// that a provider left out.
+func hasMember(parts []providers.Part, name string) bool {
+	return slices.ContainsFunc(parts, func(p providers.Part) bool {
+		m := &p.Media
+		return name == "detail" && m.Detail != "" && m.Detail != "auto" ||
+			m.Name != "" && (name == "filename" || name == "filename of a URL" && m.URL != "") || hasMember(p.Result.Content, name)
+	})
 }
 
 // addUser copies the request's user into the metadata. If the metadata has another user

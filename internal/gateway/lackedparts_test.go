@@ -87,3 +87,37 @@ func TestStopThatNoTargetHas(t *testing.T) {
 	checkError(t, g.post("/v1/endpoints", `{"key":"talk",`+messages+`"parameters":{"stop":"a"}}`), "invalid_request", "parameters.stop")
 	checkMessagesError(t, g.post("/v1/messages", `{"model":"talk",`+messages+`"stop_sequences":["a"]}`), http.StatusBadRequest, "invalid_request_error", "invalid_request", "stop_sequences")
 }
+
+// TestMembersOfMediaAreNamed checks that members of media that the answering provider left
+// out are named by their message, also those in a tool's result.
+func TestMembersOfMediaAreNamed(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "")
+	messages := `"messages":[` + user + `,{"role":"user","content":[
+		{"type":"image_url","image_url":{"url":"https://example.com/a.png","detail":"low"}},
+		{"type":"image_url","image_url":{"url":"https://example.com/b.png","detail":"auto"}}]},
+		{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,JVBE"}}]}]`
+	document := `"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]},
+		{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"document","title":"a.pdf","source":{"type":"url","url":"https://example.com/a.pdf"}}]}]}]`
+	for _, test := range []struct {
+		path, messages string
+		leftOut        []string
+		want           string
+	}{
+		{"chat/completions", messages, []string{"detail"}, "messages[1].detail"},
+		{"chat/completions", messages, []string{"detail", "filename"}, "messages[1].detail, messages[2].filename"},
+		{"chat/completions", messages, []string{"filename of a URL"}, ""},
+		{"messages", document, []string{"filename of a URL"}, "messages[2].filename"},
+		{"messages", document, []string{"detail", "seed"}, ""},
+	} {
+		s.mu.Lock()
+		s.result = providers.Result{FinishReason: providers.FinishStop, LeftOut: test.leftOut}
+		s.mu.Unlock()
+		for _, stream := range []string{"false", "true"} {
+			a := g.post("/v1/"+test.path, `{"model":"team/talk","stream":`+stream+`,`+test.messages+`}`)
+			if got := a.header.Get("Cadenza-Ignored"); a.status != http.StatusOK || got != test.want {
+				t.Errorf("%s without %v: %d %s, Cadenza-Ignored %q, want %q", test.path, test.leftOut, a.status, a.body, got, test.want)
+			}
+		}
+	}
+}

@@ -41,6 +41,7 @@ type writer struct {
 	signed     bool              // a call of this turn was seen: the others need no signature
 	signature  string            // of the text that comes next
 	detail     bool              // an image said how closely to look at it, which the API does not have
+	named      bool              // a file has a name, which the API does not have
 }
 
 // contents writes the member contents. Messages of one role in a row become one turn;
@@ -290,6 +291,7 @@ func (w *writer) said(at int, p *providers.Part) error {
 // looks at all images in the same way, as auto asks.
 func (w *writer) media(m *providers.Media) {
 	w.detail = w.detail || m.Detail != "" && m.Detail != "auto"
+	w.named = w.named || m.Name != ""
 	if m.URL == "" {
 		w.body = jsontext.AppendString(append(w.body, `{"inlineData":{"mimeType":`...), upstream.MediaType(m.Type))
 		w.body = append(jsontext.AppendString(append(w.body, `,"data":`...), m.Data), "}},"...)

@@ -37,6 +37,8 @@ func TestContents(t *testing.T) {
 	failed.Result.Failed = true
 	detail := at(providers.PartImage, "https://example.com/a")
 	detail.Media.Detail, detail.Media.Type = "high", "image/JPG; q=1"
+	named := inline(providers.PartFile, "application/pdf", "JVBERi0=")
+	named.Media.Name = "a.pdf"
 	for _, test := range []struct {
 		name, model string
 		messages    []providers.Message
@@ -49,6 +51,7 @@ func TestContents(t *testing.T) {
 		{"media by URL", "m", []providers.Message{pt.Message("user",
 			at(providers.PartImage, "https://example.com/a.PNG?x=1"), at(providers.PartFile, "https://example.com/a"), detail,
 		)}, `{"role":"user","parts":[{"fileData":{"mimeType":"image/png","fileUri":"https://example.com/a.PNG?x=1"}},{"fileData":{"fileUri":"https://example.com/a"}},{"fileData":{"mimeType":"image/jpeg","fileUri":"https://example.com/a"}}]}`, []string{"detail"}},
+		{"a file's name", "m", []providers.Message{pt.Message("user", named)}, `{"role":"user","parts":[{"inlineData":{"mimeType":"application/pdf","data":"JVBERi0="}}]}`, []string{"filename"}},
 		{"calls and results", "gemini-2.5-flash", []providers.Message{
 			pt.Message("user", pt.Text("Weather?")),
 			pt.Message("assistant", pt.Text("Let me see."), call("a", "weather", `{"city": "Gent"}`, ""), call("b", "time", ``, "")),

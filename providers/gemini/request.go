@@ -70,6 +70,9 @@ func (c *Client) body(req *providers.Request) ([]byte, []string, error) {
 	if w.detail {
 		leftOut = append(leftOut, "detail")
 	}
+	if w.named {
+		leftOut = append(leftOut, "filename")
+	}
 	return f.End(w.body), leftOut, nil
 }
 

@@ -126,6 +126,9 @@ func (c *Client) body(f *form, messages []providers.Message) (text []byte, leftO
 	for i := range messages {
 		if f.responses {
 			body = quirks.appendItems(body, &messages[i])
+			if name := "filename of a URL"; namesURL(messages[i].Parts) && !slices.Contains(unshown, name) {
+				unshown = append(unshown, name)
+			}
 		} else {
 			body = quirks.appendMessage(body, &messages[i])
 		}

@@ -350,8 +350,9 @@ func TestBodiesOfResponses(t *testing.T) {
 			`{"model":"m","input":"b","store":true,"include":["reasoning.encrypted_content"],"reasoning":{"summary":"auto"}}`},
 	})
 	lacking.Thinking, lacking.Caller = &providers.Thinking{Budget: 9}, &providers.Caller{Marks: true, CacheKey: "k"}
-	r, result := pt.Sent(t, pt.ResponsesAnswer(pt.ResponsesEnd{}, words("fine")), &providers.Request{Model: "m", Messages: messages, Parameters: lacking}, func(base string) providers.Provider { return client(t, base, byResponses) })
-	if diff := cmp.Diff([]string{"top_k", "frequency_penalty", "presence_penalty", "seed", "thinking", "logprobs", "cache_control", "prompt_cache_key"}, result.LeftOut); diff != "" || r.Path != "/v1/responses" {
+	named := pt.Media(providers.PartFile, providers.Media{URL: "https://a.example/b", Name: "b.pdf"})
+	r, result := pt.Sent(t, pt.ResponsesAnswer(pt.ResponsesEnd{}, words("fine")), &providers.Request{Model: "m", Messages: append(messages, pt.Message("user", named), pt.Message("user", named)), Parameters: lacking}, func(base string) providers.Provider { return client(t, base, byResponses) })
+	if diff := cmp.Diff([]string{"top_k", "frequency_penalty", "presence_penalty", "seed", "thinking", "logprobs", "cache_control", "prompt_cache_key", "filename of a URL"}, result.LeftOut); diff != "" || r.Path != "/v1/responses" {
 		t.Errorf("%s left out (-want +got):\n%s", r.Path, diff)
 	}
 	c := client(t, "http://localhost", byResponses)

@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -117,7 +118,7 @@ func appendInputs(body []byte, parts []providers.Part) []byte {
 			body = appendMedia(append(body, `{"type":"input_image","image_url":`...), m)
 			body = jsontext.AppendString(append(body, `,"detail":`...), cmp.Or(m.Detail, "auto"))
 		case providers.PartFile:
-			if m.URL != "" { // its name is in it
+			if m.URL != "" { // see namesURL
 				body = jsontext.AppendString(append(body, `{"type":"input_file","file_url":`...), m.URL)
 				break
 			}
@@ -129,4 +130,11 @@ func appendInputs(body []byte, parts []providers.Part) []byte {
 		body = append(body, '}')
 	}
 	return append(body, ']')
+}
+
+// namesURL reports whether a file by URL has a name, for which there is no place beside it.
+func namesURL(parts []providers.Part) bool {
+	return slices.ContainsFunc(parts, func(p providers.Part) bool {
+		return p.Kind == providers.PartFile && p.Media.URL != "" && p.Media.Name != "" || namesURL(p.Result.Content)
+	})
 }
