@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 100_400
-	maxTests   = 111_400
+	maxProduct = 101_500
+	maxTests   = 112_000
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -104,21 +104,21 @@ var maxLines = map[string]int{
 	"internal/buffers":             160,
 	"internal/command":             5760,
 	"internal/configpath":          40,
-	"internal/definition":          8100,
-	"internal/dialect":             560,
-	"internal/dialect/chat":        400,
+	"internal/definition":          8110,
+	"internal/dialect":             590,
+	"internal/dialect/chat":        440,
 	"internal/dialect/dialecttest": 300,
-	"internal/dialect/messages":    1450,
+	"internal/dialect/messages":    1580,
 	"internal/dialect/native":      200,
-	"internal/dialect/openai":      1840,
-	"internal/dialect/responses":   2210,
+	"internal/dialect/openai":      1930,
+	"internal/dialect/responses":   2450,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             10910,
+	"internal/gateway":             10980,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
-	"internal/invoke":              4140,
+	"internal/invoke":              4150,
 	"internal/journal":             1140,
 	"internal/journaltest":         100,
 	"internal/jsontext":            250,
@@ -139,17 +139,17 @@ var maxLines = map[string]int{
 	"internal/store/sqlite":        8900,
 	"internal/visible":             160,
 	"internal/wire":                2530,
-	"providers":                    1160,
-	"providers/anthropic":          900,
+	"providers":                    1320,
+	"providers/anthropic":          1020,
 	"providers/azure":              140,
 	"providers/bedrock":            1370,
 	"providers/canned":             460,
 	"providers/canned/script":      900,
 	"providers/gemini":             1830,
 	"providers/httpmodule":         320,
-	"providers/openai":             2940,
+	"providers/openai":             3080,
 	"providers/providertest":       3360,
-	"providers/upstream":           3820,
+	"providers/upstream":           3870,
 	"rules":                        10800,
 	"secret":                       380,
 	"sinks":                        700,

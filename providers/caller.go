@@ -50,6 +50,10 @@ type Caller struct {
 	// which agent asks. It differs with each request, so that others who get it have
 	// nothing in their caches that begins alike.
 	Attribution string
+	// Search has the provider search the web. Searched is the API whose JSON parts of the
+	// messages have in Raw; empty: none has.
+	Search   *WebSearch
+	Searched string
 }
 
 // FromCaller returns what the parameters have of a caller alone; zero if that is nothing.

@@ -41,11 +41,13 @@ const (
 	// PartThinking is the model's thinking before its answer, in a message of the
 	// assistant, before its other parts.
 	PartThinking
+	// PartFound is what a search of the provider's left, in a message of the assistant.
+	PartFound
 )
 
 var partNames = [...]string{
 	PartText: "text", PartImage: "image", PartAudio: "audio", PartFile: "file",
-	PartToolCall: "tool_call", PartToolResult: "tool_result", PartThinking: "thinking",
+	PartToolCall: "tool_call", PartToolResult: "tool_result", PartThinking: "thinking", PartFound: "web_search",
 }
 
 // String returns the kind's name in definitions, errors and traces.
@@ -70,6 +72,9 @@ type Part struct {
 	Call ToolCall
 	// Result is that of PartToolResult.
 	Result ToolResult
+	// Raw is the JSON that a search left, in the API of Caller.Searched: all of PartFound, and
+	// the citations of PartText. Unlike Opaque, any provider of the API understands it.
+	Raw string
 	// Opaque is the provider's own data of PartThinking or PartToolCall, such as a
 	// signature or an encrypted thought. Only the target that made it understands it;
 	// requests to others come without.
@@ -179,7 +184,7 @@ func (m *Message) EscapedSize() (size, data int) {
 const PartSize = 96
 
 func (p *Part) escapedSize() (size, data int) {
-	data = len(p.Media.Data) + len(p.Opaque)
+	data = len(p.Media.Data) + len(p.Opaque) + len(p.Raw)
 	size = PartSize + data + len(p.Text) + len(p.Media.URL) + jsontext.EscapedLen(p.Call.Arguments) + len(p.Call.Name)
 	for i := range p.Result.Content {
 		s, d := p.Result.Content[i].escapedSize()
@@ -189,7 +194,7 @@ func (p *Part) escapedSize() (size, data int) {
 }
 
 func (p *Part) size() int {
-	size := len(p.Text) + len(p.Media.URL) + len(p.Media.Data) + len(p.Call.Name) + len(p.Call.Arguments) + len(p.Opaque)
+	size := len(p.Text) + len(p.Media.URL) + len(p.Media.Data) + len(p.Call.Name) + len(p.Call.Arguments) + len(p.Opaque) + len(p.Raw)
 	for i := range p.Result.Content {
 		size += p.Result.Content[i].size()
 	}

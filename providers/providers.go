@@ -63,7 +63,7 @@ type Request struct {
 // Delta is a piece of an answer. A delta without content is a sign of life:
 // the provider is working (it thinks, or names its role) but has said nothing
 // yet. The members of a delta were said in the order Thinking, Thought, Content,
-// Calls.
+// Calls. One with Found has nothing else.
 type Delta struct {
 	Content string
 	// Thinking is a piece of the text of a thought. A delta has Content or Thinking,
@@ -74,6 +74,8 @@ type Delta struct {
 	Thought *Thought
 	// Calls are pieces of tool calls. The whole calls are in the result.
 	Calls []CallPiece
+	// Found is what a search of the provider's adds to the answer.
+	Found *Found
 	// Logprobs is the list of the log probabilities of the tokens of Content, as
 	// OpenAI's API has it in choices[].logprobs.content, or nil.
 	Logprobs json.RawMessage
@@ -168,6 +170,11 @@ type Result struct {
 	ToolCalls []ToolCall
 	// Thoughts are in the order of the answer, for the caller's history.
 	Thoughts []Thought
+	// Found is what searches added, in the order of the answer.
+	Found []Found
+	// Paused reports that a search goes on once the answer is sent back. FinishReason is
+	// FinishLength then.
+	Paused bool
 	// Refusal reports that Content is the model's own refusal, if the provider
 	// tells it apart from an answer.
 	Refusal bool

@@ -47,6 +47,7 @@ const (
 	ToolsNone     = "none"     // it calls none
 	ToolsRequired = "required" // it calls one at least
 	ToolsNamed    = "named"    // it calls the one that is named
+	ToolsSearch   = "search"   // it searches the web, see WebSearch
 )
 
 // ToolChoice says whether a model may or must call tools.

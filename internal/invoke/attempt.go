@@ -25,6 +25,7 @@ type attempt struct {
 	share  time.Time     // the end of the target's share of a whole answer's time; zero: the call's
 	tryAt  time.Time     // when the running try began
 	waited time.Duration // until its first content, or its whole answer
+	lost   []string      // what the provider did not get, see providers.Request.FitSearch
 
 	clock      *clock
 	firstClock clock           // memory for the first try
@@ -168,7 +169,10 @@ func (t *Target) readWhole(r *reading) {
 // answer, even if it happens to parse.
 func (t *Target) ended(stream providers.Stream) error {
 	format := t.Parameters.ResponseFormat
-	if format == nil || format.Type == providers.FormatText || stream.Result().FinishReason != providers.FinishLength {
+	if format == nil || format.Type == providers.FormatText {
+		return nil
+	}
+	if r := stream.Result(); r.FinishReason != providers.FinishLength || r.Paused {
 		return nil
 	}
 	return &providers.Error{

@@ -84,6 +84,7 @@ func eachText(messages []providers.Message, tools []providers.Tool, extra []json
 				see(p.Text.Plain())
 				see(p.Call.Name)
 				see(p.Call.Arguments)
+				see(p.Raw)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -26,6 +27,7 @@ func (k *call) deliver(a *attempt) {
 		if a.result.Model == "" {
 			a.result.Model = a.target.Model
 		}
+		a.result.LeftOut = append(slices.Clip(a.result.LeftOut), a.lost...)
 		k.result.Result, k.result.Served = a.result, a.index
 		return
 	}
@@ -91,7 +93,7 @@ func (k *call) give(a *attempt, d *providers.Delta) error {
 	if !k.committed {
 		k.committed = true
 		if k.Stream && k.Committed != nil {
-			k.Committed(a.index, k.begun(), a.leftOut)
+			k.Committed(a.index, k.begun(), append(slices.Clip(a.leftOut), a.lost...))
 		}
 	}
 	if err := k.emit(*d); err != nil {

@@ -63,6 +63,11 @@ func (t *Target) String() string {
 	return t.Name + "/" + t.Model
 }
 
+// Searches reports whether the provider would run the search that the parameters ask for.
+func (t *Target) Searches() bool {
+	return providers.SearchAPI(t.Provider, &providers.Request{Model: t.Model, Parameters: t.Parameters, Extra: t.Extra}) != ""
+}
+
 // Policy bounds a call. A zero member means its default.
 type Policy struct {
 	// MaxAttempts bounds the attempts over all targets. It is raised to the number

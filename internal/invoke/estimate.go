@@ -93,7 +93,7 @@ func texts(m *providers.Message) iter.Seq[string] {
 			return
 		}
 		for p := range parts(m.Parts) {
-			for _, text := range [...]string{p.Text.Plain(), p.Media.URL, p.Media.Data, p.Media.Name, p.Call.Arguments, p.Opaque} {
+			for _, text := range [...]string{p.Text.Plain(), p.Media.URL, p.Media.Data, p.Media.Name, p.Call.Arguments, p.Opaque, p.Raw} {
 				if !yield(text) {
 					return
 				}

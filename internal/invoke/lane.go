@@ -88,6 +88,9 @@ func (l *lane) target(i int) (*attempt, bool) {
 	l.mu.Unlock()
 	req.Model, req.Messages, req.Parameters, req.Extra = t.Model, l.Messages, t.Parameters, t.Extra
 	req.Prepared, req.Stream = t.Prepared, l.Stream
+	if c := t.Parameters.Caller; c != nil && (c.Search != nil || c.Searched != "") {
+		a.lost = req.FitSearch(t.Provider)
+	}
 	// For a try without a verdict: the attempts are used up, the caller left, or
 	// the provider panics.
 	defer u.health.release()

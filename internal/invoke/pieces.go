@@ -12,7 +12,7 @@ import (
 // does not get.
 type heard struct {
 	content int  // bytes
-	extra   int  // bytes of thoughts and tool calls, which are not content
+	extra   int  // bytes of thoughts, searches and tool calls, which are not content
 	calls   int  // tool calls of which a piece came
 	thought bool // a piece of a thought came
 
@@ -49,7 +49,9 @@ func (h *heard) release() {
 }
 
 // plain reports whether a piece has content alone, as most have.
-func plain(d *providers.Delta) bool { return d.Thinking == "" && d.Thought == nil && d.Calls == nil }
+func plain(d *providers.Delta) bool {
+	return d.Thinking == "" && d.Thought == nil && d.Calls == nil && d.Found == nil
+}
 
 // add counts a piece.
 func (h *heard) add(d *providers.Delta) {
@@ -70,6 +72,9 @@ func (h *heard) addExtra(d *providers.Delta) {
 		if d.Thought != nil {
 			h.extra += len(d.Thought.Opaque)
 		}
+	}
+	if d.Found != nil {
+		h.extra += d.Found.Size()
 	}
 	for i := range d.Calls {
 		c := &d.Calls[i]
@@ -92,7 +97,7 @@ func (t *Target) tooLarge(what string) error {
 
 // speaks reports whether a piece says anything, and is no mere sign of life.
 func speaks(d *providers.Delta) bool {
-	return d.Content != "" || d.Thinking != "" || d.Thought != nil || len(d.Calls) > 0 || d.Logprobs != nil
+	return d.Content != "" || d.Thinking != "" || d.Thought != nil || len(d.Calls) > 0 || d.Found != nil || d.Logprobs != nil
 }
 
 // wants reports whether the caller gets a piece of a stream. It removes the parts that
@@ -102,7 +107,7 @@ func (k *call) wants(d *providers.Delta) bool {
 		return d.Content != "" || k.Pieces && d.Logprobs != nil
 	}
 	if !k.Pieces {
-		d.Thinking, d.Thought, d.Calls = "", nil, nil
+		d.Thinking, d.Thought, d.Calls, d.Found = "", nil, nil, nil
 		return d.Content != ""
 	}
 	if slices.ContainsFunc(d.Calls, func(c providers.CallPiece) bool { return max(len(c.ID), len(c.Name)) > providers.MaxName }) {

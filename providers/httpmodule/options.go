@@ -149,6 +149,11 @@ func (c *Connection) PrepareRequests(req *providers.Request) (any, error) {
 	return providers.Prepare(c.client, req)
 }
 
+// SearchAPI returns the client's, see providers.SearchAPI.
+func (c *Connection) SearchAPI(req *providers.Request) string {
+	return providers.SearchAPI(c.client, req)
+}
+
 // Host is the host and port that requests are sent to.
 func (c *Connection) Host() string { return c.client.Host() }
 

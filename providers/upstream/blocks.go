@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/valyala/fastjson"
+
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -28,6 +30,9 @@ type BlockFormat struct {
 	// these are the members ThinkingMember and RedactedMember.
 	Thinking, ThinkingEnd, Redacted, RedactedEnd string
 	ThinkingMember, RedactedMember               string
+	// Found are the types of blocks that searches left. In histories of other APIs they are
+	// data of thoughts.
+	Found []string
 	// Marks are the JSON of a mark for the cache, by its time: a member of the block that
 	// it is on, with its comma, or with MarkBehind a block behind that one.
 	Marks      [providers.CacheHour + 1]string
@@ -237,6 +242,12 @@ func (w *Blocks) answer(at int, p *providers.Part) (err error) {
 	switch p.Kind {
 	case providers.PartText:
 		w.text(p.Text)
+		if p.Raw != "" && len(w.Body) > before {
+			w.Body = append(append(w.Body[:len(w.Body)-len("},")], `,"citations":`...), p.Raw...)
+			w.Body = append(w.Body, "},"...)
+		}
+	case providers.PartFound:
+		w.Body = append(append(w.Body, p.Raw...), ',')
 	case providers.PartThinking:
 		if !w.Bound || !p.Adrift {
 			w.thought(p.Opaque)
@@ -256,10 +267,12 @@ func (w *Blocks) answer(at int, p *providers.Part) (err error) {
 	return err
 }
 
-// thought writes a block of a thought as it came. Without its signature a thought is
+// thought writes a block of a thought, or of a search, as it came. Without its signature a thought is
 // nothing to the model.
 func (w *Blocks) thought(block string) {
-	if (strings.HasPrefix(block, w.Thinking) || strings.HasPrefix(block, w.Redacted)) && json.Valid([]byte(block)) {
+	ours := strings.HasPrefix(block, w.Thinking) || strings.HasPrefix(block, w.Redacted) ||
+		w.Found != nil && slices.Contains(w.Found, fastjson.GetString([]byte(block), "type"))
+	if ours && json.Valid([]byte(block)) {
 		w.Body = append(append(w.Body, block...), ',')
 	}
 }

@@ -29,6 +29,7 @@ type Lookahead struct {
 	content  halves
 	thinking halves
 	thoughts thoughts
+	found    []providers.Found
 	bytes    int               // of content so far
 	said     []providers.Delta // come before the next step
 	ahead    bool              // next and its error are already read
@@ -68,7 +69,7 @@ func (l *Lookahead) Next(s Steps) (providers.Delta, error) {
 
 // says reports whether a delta is more than a sign of life.
 func says(d *providers.Delta) bool {
-	return d.Content != "" || d.Thinking != "" || d.Calls != nil || d.Thought != nil || d.Logprobs != nil
+	return d.Content != "" || d.Thinking != "" || d.Calls != nil || d.Thought != nil || d.Found != nil || d.Logprobs != nil
 }
 
 // Say hands out a delta, if it says something, before that of the step that calls it,
@@ -88,6 +89,9 @@ func (l *Lookahead) Say(d providers.Delta) {
 // Thinking make a thought up to a delta with Thought, or with another thing. More
 // than MaxBody of them are not kept.
 func (l *Lookahead) Thoughts() []providers.Thought { return l.thoughts.all() }
+
+// Found is what searches added to the answer so far, see providers.Result.
+func (l *Lookahead) Found() []providers.Found { return l.found }
 
 // step reads a step and makes its texts whole.
 func (l *Lookahead) step(s Steps) (providers.Delta, error) {
@@ -121,7 +125,7 @@ func (l *Lookahead) take(d *providers.Delta) {
 		d.Thinking = l.thinking.join(d.Thinking)
 		l.thoughts.add(d.Thinking)
 	}
-	if d.Thought == nil && d.Content == "" && d.Calls == nil {
+	if d.Thought == nil && d.Content == "" && d.Calls == nil && d.Found == nil {
 		return
 	}
 	if rest := l.thinking.rest(); rest != "" {
@@ -133,6 +137,13 @@ func (l *Lookahead) take(d *providers.Delta) {
 	}
 	d.Content = l.content.join(d.Content)
 	l.bytes += len(d.Content)
+	if f := d.Found; f != nil {
+		if f.Raw != "" && (f.Kind == providers.FoundCall || f.Kind == providers.FoundResults) {
+			f.Opaque = l.Place().Opaque(f.Raw)
+		}
+		f.Before, f.Thoughts = l.bytes, len(l.thoughts.ended)
+		l.found = append(l.found, *f)
+	}
 }
 
 // rest returns the held delta at the end, then the end.

@@ -17,20 +17,33 @@ import (
 type Place struct {
 	Text  int // bytes of the answer's text
 	Calls int // tool calls
+	Found int // parts that searches left
 }
 
 // Opaque returns the provider's data of a thought with its place: "@3,1:" before the
-// data of one after three bytes of text and one call. The data of a thought at the
-// beginning stays as it is, and must not begin with an @.
+// data of one after three bytes of text and one call, "@3,1,2:" after two parts of searches,
+// too. The data of a thought at the beginning stays as it is, and must not begin with an @.
 func (p Place) Opaque(data string) string {
 	if p == (Place{}) {
 		return data
 	}
-	return "@" + strconv.Itoa(p.Text) + "," + strconv.Itoa(p.Calls) + ":" + data
+	place := "@" + strconv.Itoa(p.Text) + "," + strconv.Itoa(p.Calls)
+	if p.Found > 0 {
+		place += "," + strconv.Itoa(p.Found)
+	}
+	return place + ":" + data
 }
 
 // Place returns the current place in the answer.
-func (l *Lookahead) Place() Place { return Place{Text: l.bytes, Calls: len(l.Calls.calls)} }
+func (l *Lookahead) Place() Place {
+	p := Place{Text: l.bytes, Calls: len(l.Calls.calls)}
+	for i := range l.found {
+		if l.found[i].Opaque != "" {
+			p.Found++
+		}
+	}
+	return p
+}
 
 // Thinking returns the text of the thought that goes on, for a provider that wants it
 // back with its data. It is false if the data was too large to be kept.
@@ -45,9 +58,11 @@ func placed(opaque string) (p Place, data string) {
 	if !ok || !both || !strings.HasPrefix(opaque, "@") {
 		return Place{}, opaque
 	}
+	calls, found, _ := strings.Cut(calls, ",")
 	// Anything but a number means the beginning: only the data matters.
 	p.Text, _ = strconv.Atoi(text)
 	p.Calls, _ = strconv.Atoi(calls)
+	p.Found, _ = strconv.Atoi(found)
 	return p, data
 }
 
@@ -76,7 +91,7 @@ func Joined(messages []providers.Message) []providers.Message {
 			joined[first].Parts = slices.Concat(all, m.Parts)
 		}
 		if m.Role == "assistant" {
-			said.Text += len(m.Text())
+			said.Text += len(m.Text().Plain())
 			for j := range m.Parts {
 				if m.Parts[j].Kind == providers.PartToolCall {
 					said.Calls++
@@ -101,7 +116,7 @@ func goesOn(m *providers.Message, said Place) bool {
 		text := said.Text
 		for j := 0; j < len(m.Parts) && text < at.Text; j++ {
 			if m.Parts[j].Kind == providers.PartText {
-				text += len(m.Parts[j].Text)
+				text += len(m.Parts[j].Text.Plain())
 			}
 		}
 		return text == at.Text && at.Calls >= said.Calls
@@ -111,9 +126,9 @@ func goesOn(m *providers.Message, said Place) bool {
 
 // InPlace calls each with the parts of an assistant's message, in the order in which the
 // answer had them: a thought in its place, whose Opaque is then the data alone, and the
-// texts, cut where thoughts were between them. The text that follows a thought up to
-// the next one has its texts first, then its calls. Other parts come last. InPlace ends
-// with the first error of each, which is its own.
+// texts, cut where thoughts were between them, and what searches left between them. The
+// text that follows a thought up to the next one has its texts first, then its calls.
+// Other parts come last. InPlace ends with the first error of each, which is its own.
 //
 // The thoughts @0,0 and @2,1, the text "abcd" and the calls c and d come as
 // @0,0 "ab" c @2,1 "cd" d.
@@ -134,7 +149,7 @@ func InPlace(parts []providers.Part, each func(*providers.Part) error) error {
 	w.upTo(Place{Text: behind, Calls: behind})
 	for i := range parts {
 		switch parts[i].Kind {
-		case providers.PartText, providers.PartToolCall, providers.PartThinking:
+		case providers.PartText, providers.PartToolCall, providers.PartThinking, providers.PartFound:
 		default:
 			w.hand(&parts[i])
 		}
@@ -156,6 +171,11 @@ type inOrder struct {
 	said         Place
 }
 
+func (w *inOrder) found(p *providers.Part) {
+	w.hand(p)
+	w.said.Found++
+}
+
 func (w *inOrder) hand(p *providers.Part) {
 	if w.err == nil {
 		w.err = w.each(p)
@@ -166,6 +186,9 @@ func (w *inOrder) hand(p *providers.Part) {
 func (w *inOrder) upTo(place Place) {
 	for ; w.text < len(w.parts) && w.said.Text < place.Text; w.text, w.offset = w.text+1, 0 {
 		p := &w.parts[w.text]
+		if p.Kind == providers.PartFound {
+			w.found(p)
+		}
 		if p.Kind != providers.PartText {
 			continue
 		}
@@ -186,6 +209,15 @@ func (w *inOrder) upTo(place Place) {
 			break
 		}
 	}
+	for ; w.text < len(w.parts) && w.offset == 0 && w.said.Found < place.Found; w.text++ {
+		p := &w.parts[w.text]
+		if p.Kind == providers.PartText && p.Text != "" {
+			break
+		}
+		if p.Kind == providers.PartFound {
+			w.found(p)
+		}
+	}
 	for ; w.call < len(w.parts) && w.said.Calls < place.Calls; w.call++ {
 		if p := &w.parts[w.call]; p.Kind == providers.PartToolCall {
 			w.hand(p)
@@ -197,6 +229,6 @@ func (w *inOrder) upTo(place Place) {
 // changed returns a part with another text and other data. Only parts that are cut are
 // copied.
 func changed(p providers.Part, text providers.Text, opaque string) *providers.Part {
-	p.Text, p.Opaque = text, opaque
+	p.Text, p.Opaque, p.Raw = text, opaque, ""
 	return &p
 }

@@ -38,6 +38,7 @@ func TestInPlace(t *testing.T) {
 	thought := func(at Place, data string) providers.Part {
 		return providers.Part{Kind: providers.PartThinking, Opaque: at.Opaque(data)}
 	}
+	found := providers.Part{Kind: providers.PartFound}
 	raw := func(opaque string) providers.Part {
 		return providers.Part{Kind: providers.PartThinking, Opaque: opaque}
 	}
@@ -48,17 +49,20 @@ func TestInPlace(t *testing.T) {
 	}{
 		{"nothing", nil, ""},
 		{"as a history has it", []providers.Part{thought(Place{}, "a"), text("x"), call("1"), call("2")}, `<a>"x"[1][2]`},
-		{"thoughts between calls", []providers.Part{thought(Place{}, "a"), thought(Place{0, 1}, "b"), call("1"), call("2")}, `<a>[1]<b>[2]`},
-		{"everything", []providers.Part{thought(Place{}, "a"), thought(Place{2, 1}, "b"), text("abcd"), call("1"), call("2")}, `<a>"ab"[1]<b>"cd"[2]`},
-		{"in order already", []providers.Part{thought(Place{}, "a"), text("ab"), call("1"), thought(Place{2, 1}, "b"), text("cd"), call("2")}, `<a>"ab"[1]<b>"cd"[2]`},
-		{"a cut in the second text", []providers.Part{thought(Place{3, 0}, "a"), text("ab"), text("cd")}, `"ab""c"<a>"d"`},
-		{"three cuts in a text", []providers.Part{thought(Place{1, 0}, "a"), thought(Place{2, 0}, "b"), thought(Place{2, 0}, "c"), text("xyz")}, `"x"<a>"y"<b><c>"z"`},
-		{"less text than there was", []providers.Part{thought(Place{9, 3}, "a"), text("ab"), call("1")}, `"ab"[1]<a>`},
-		{"a cut in a character", []providers.Part{thought(Place{1, 0}, "a"), text("éa")}, `"é"<a>"a"`},
-		{"thoughts that are not in order", []providers.Part{thought(Place{2, 0}, "a"), thought(Place{1, 0}, "b"), text("xyz")}, `"xy"<a><b>"z"`},
+		{"thoughts between calls", []providers.Part{thought(Place{}, "a"), thought(Place{Text: 0, Calls: 1}, "b"), call("1"), call("2")}, `<a>[1]<b>[2]`},
+		{"everything", []providers.Part{thought(Place{}, "a"), thought(Place{Text: 2, Calls: 1}, "b"), text("abcd"), call("1"), call("2")}, `<a>"ab"[1]<b>"cd"[2]`},
+		{"in order already", []providers.Part{thought(Place{}, "a"), text("ab"), call("1"), thought(Place{Text: 2, Calls: 1}, "b"), text("cd"), call("2")}, `<a>"ab"[1]<b>"cd"[2]`},
+		{"a cut in the second text", []providers.Part{thought(Place{Text: 3, Calls: 0}, "a"), text("ab"), text("cd")}, `"ab""c"<a>"d"`},
+		{"three cuts in a text", []providers.Part{thought(Place{Text: 1, Calls: 0}, "a"), thought(Place{Text: 2, Calls: 0}, "b"), thought(Place{Text: 2, Calls: 0}, "c"), text("xyz")}, `"x"<a>"y"<b><c>"z"`},
+		{"less text than there was", []providers.Part{thought(Place{Text: 9, Calls: 3}, "a"), text("ab"), call("1")}, `"ab"[1]<a>`},
+		{"a cut in a character", []providers.Part{thought(Place{Text: 1, Calls: 0}, "a"), text("éa")}, `"é"<a>"a"`},
+		{"thoughts that are not in order", []providers.Part{thought(Place{Text: 2, Calls: 0}, "a"), thought(Place{Text: 1, Calls: 0}, "b"), text("xyz")}, `"xy"<a><b>"z"`},
 		{"other parts", []providers.Part{{Kind: providers.PartImage}, text("a")}, `"a"image`},
+		{"between searches", []providers.Part{thought(Place{}, "a"), thought(Place{Found: 1}, "b"), thought(Place{Text: 2, Found: 2}, "c"), found, text("ab"), found, text("cd")}, `<a>web_search<b>"ab"web_search<c>"cd"`},
+		{"searches that are gone", []providers.Part{thought(Place{Found: 2}, "a"), text("ab"), found}, `<a>"ab"web_search`},
+		{"a search after all", []providers.Part{thought(Place{Text: 1}, "a"), text("ab"), found, call("1")}, `"a"<a>"b"web_search[1]`},
 		{"no data", []providers.Part{raw(""), text("a")}, `<>"a"`},
-		{"data with a colon", []providers.Part{thought(Place{0, 1}, "a:b"), call("1")}, `[1]<a:b>`},
+		{"data with a colon", []providers.Part{thought(Place{Text: 0, Calls: 1}, "a:b"), call("1")}, `[1]<a:b>`},
 		{"data like a place", []providers.Part{raw("@a"), raw("@1:x"), raw("1,2:x"), raw("@x,1:y"), call("1")}, `<@a><@1:x><1,2:x>[1]<y>`},
 		{"places that are none", []providers.Part{raw("@-1,-5:y"), raw("@99999999999999999999999,0:z"), text("a")}, `<y>"a"<z>`},
 	} {
