@@ -85,6 +85,8 @@ type Call struct {
 	// Hosted is the path of the first tool, or of its calls in a history, that the API's
 	// own service runs. They are ignored, too; empty: there is none.
 	Hosted string
+	// Search is what the request has of the API's own web search, nil for nothing.
+	Search *Search
 	// Compacts asks for a summary of the conversation, see Answer.Seal.
 	Compacts bool
 	// Summaries are the turns that are sealed summaries.
@@ -130,6 +132,28 @@ func (c *Call) IgnoreHosted(path string) {
 		c.Hosted = path
 	}
 	c.Ignore(path)
+}
+
+// Search is what a request has of its API's own web search. It has an effect once an
+// endpoint accepts it: until then its paths are ignored, as those of all hosted tools.
+type Search struct {
+	// API is the one whose JSON parts of the history have, see providers.Caller.
+	API string
+	// Tool is nil if only the history has searches. Given are its parameters, and Choice is
+	// a choice that only the tool can meet.
+	Tool   *providers.WebSearch
+	Given  []Given
+	Choice *providers.ToolChoice
+	// Paths, and those of what the history has, are among the ignored ones.
+	Paths, History []string
+}
+
+// FromSearch returns Search, and never nil.
+func (c *Call) FromSearch(api string) *Search {
+	if c.Search == nil {
+		c.Search = &Search{API: api}
+	}
+	return c.Search
 }
 
 // Given is a parameter that the caller sets: tools, tool_choice, or one by its name in
@@ -189,9 +213,11 @@ type Answer struct {
 	Refusal   bool
 	Thoughts  []providers.Thought // Opaque is sealed, see Seal
 	ToolCalls []providers.ToolCall
+	Found     []providers.Found // Opaque is among Thoughts
 	Logprobs  json.RawMessage
-	// FinishReason is why the model stopped.
+	// FinishReason is why the model stopped. Paused is as in providers.Result.
 	FinishReason providers.FinishReason
+	Paused       bool
 	Usage        providers.Usage
 	// Estimated reports that the provider gave no usage, so that Usage is an estimate.
 	Estimated bool
@@ -215,6 +241,9 @@ func (a *Answer) Size() int {
 		// The id stands beside the opaque data once more, in base64 or as it is.
 		c := &a.ToolCalls[i]
 		size += 2*part + 3*jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments) + jsontext.EscapedLen(c.Opaque)
+	}
+	for i := range a.Found {
+		size += 2*part + 6*a.Found[i].Size() + len(a.Found[i].Sources)*part
 	}
 	if a.Seal != nil {
 		size += len(a.Content) // which is in base64

@@ -43,7 +43,7 @@ func (s *Stream) Limit(bytes, events int) { s.events.Limit(bytes, events) }
 func (s *Stream) Delta(d providers.Delta, flush bool) error {
 	return s.events.Send(func(dst []byte) []byte {
 		thinking := d.Content == "" && d.Thinking != ""
-		if s.heldLen > 0 && (thinking != s.thinking || len(d.Calls) > 0 || d.Thought != nil) {
+		if s.heldLen > 0 && (thinking != s.thinking || len(d.Calls) > 0 || d.Thought != nil || d.Found != nil) {
 			dst = s.release(dst)
 		}
 		switch {
@@ -53,7 +53,7 @@ func (s *Stream) Delta(d providers.Delta, flush bool) error {
 			d.Thinking = s.join(d.Thinking)
 		}
 		s.thinking = thinking
-		if d.Content == "" && d.Thinking == "" && d.Thought == nil && len(d.Calls) == 0 && len(d.Logprobs) == 0 {
+		if d.Content == "" && d.Thinking == "" && d.Thought == nil && len(d.Calls) == 0 && d.Found == nil && len(d.Logprobs) == 0 {
 			return dst
 		}
 		return s.writer.Delta(dst, s.answer, d)

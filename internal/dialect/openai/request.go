@@ -23,8 +23,10 @@ type Request struct {
 	// MaxTools is how many tools a request may have, if not the constant of this name.
 	MaxTools int
 	// idle are the names of tools that are ignored.
-	idle  []string
-	marks marks
+	idle []string
+	// searchName is what a choice calls the tool that searches, which is one of idle.
+	searchName string
+	marks      marks
 }
 
 // Ignore names a member that has no effect.
@@ -186,6 +188,16 @@ func (r *Request) SettleChoice() {
 	case c.Mode == providers.ToolsNamed && slices.Contains(r.idle, c.Name) && !r.HasTool(c.Name):
 	default:
 		return
+	}
+	if of := r.Call.Search; of != nil && of.Tool != nil {
+		if of.Choice = c; c.Mode == providers.ToolsNamed {
+			if of.Choice = nil; c.Name == r.searchName {
+				of.Choice = &providers.ToolChoice{Mode: providers.ToolsSearch}
+			}
+		}
+		if of.Choice != nil {
+			of.Paths = append(of.Paths, "tool_choice")
+		}
 	}
 	p.ToolChoice = nil
 	r.TakeBack("tool_choice")
