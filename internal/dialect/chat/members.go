@@ -47,5 +47,5 @@ var members = openai.NewMembers([]openai.Member[*parser]{
 	refused("logit_bias", "tokens differ from model to model, and the endpoint picks the model. Have the definition set it in extra."),
 	refused("moderation", "the definition sets it in extra. Leave it out."),
 	refused("verbosity", "only some models have it. Have the definition set it in extra."),
-	refused("web_search_options", "the gateway has no tools but functions. Have the definition set it in extra."),
+	{Path: "web_search_options", Fate: dialect.Ignored, Note: "It is [a search](#web-search) where the endpoint accepts it.", Read: (*parser).search},
 })

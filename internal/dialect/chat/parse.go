@@ -8,6 +8,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // Dialect is OpenAI's Chat Completions API.
@@ -51,6 +52,16 @@ func (p *parser) n(v *fastjson.Value) *wire.Error {
 		return dialect.Wrong("n", "must be 1: an endpoint has one answer. Send a request for each answer.")
 	}
 	return nil
+}
+
+// search reads that the web is to be searched.
+func (p *parser) search(v *fastjson.Value) *wire.Error {
+	at := openai.At("web_search_options")
+	o, err := openai.Object(at, v)
+	if err != nil {
+		return err
+	}
+	return p.SearchTool(at, o, new(providers.WebSearch), "")
 }
 
 func (p *parser) modalities(v *fastjson.Value) *wire.Error {

@@ -108,7 +108,7 @@ func TestMembersAreWhatParseDoes(t *testing.T) {
 		"messages": `[{"role":"user","content":"a"}]`, "stream": `true`, "stream_options": `{"include_usage":true}`, "context": `{"a":1}`, "variables": `{"a":1}`, "metadata": `{"a":"1"}`, "user": `"u"`, "safety_identifier": `"u"`,
 		"temperature": `1`, "top_p": `1`, "top_k": `1`, "frequency_penalty": `1`, "presence_penalty": `1`, "max_completion_tokens": `1`, "max_tokens": `1`, "seed": `1`, "stop": `"a"`, "reasoning_effort": `"low"`, "response_format": `{"type":"json_object"}`,
 		"tools": `[{"type":"function","function":{"name":"f"}}]`, "tool_choice": `"auto"`, "parallel_tool_calls": `true`, "logprobs": `true`, "top_logprobs": `1`, "n": `1`, "modalities": `["text"]`, "store": `true`, "service_tier": `"auto"`,
-		"prompt_cache_key": `"k"`, "prompt_cache_options": `{}`, "prompt_cache_retention": `"24h"`, "cache_control": `{"type":"ephemeral"}`, "prediction": `{"type":"content","content":"a"}`, "logit_bias": `{"1":1}`,
+		"prompt_cache_key": `"k"`, "prompt_cache_options": `{}`, "prompt_cache_retention": `"24h"`, "cache_control": `{"type":"ephemeral"}`, "prediction": `{"type":"content","content":"a"}`, "logit_bias": `{"1":1}`, "web_search_options": `{}`,
 	}
 	for _, m := range members.List {
 		if m.Path == "model" {

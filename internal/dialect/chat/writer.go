@@ -31,7 +31,17 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	dst = appendText(dst, a.Content, text && !a.Refusal)
 	dst = append(dst, `,"refusal":`...)
 	dst = appendText(dst, a.Content, a.Refusal)
-	dst = append(dst, `,"annotations":[]`...)
+	dst = append(dst, `,"annotations":[`...)
+	n := 0
+	for i := range a.Found {
+		if f := &a.Found[i]; f.Kind == providers.FoundCitation {
+			if n++; n > 1 {
+				dst = append(dst, ',')
+			}
+			dst = appendCitation(dst, f)
+		}
+	}
+	dst = append(dst, ']')
 	dst = openai.AppendReasoning(dst, a)
 	if len(a.ToolCalls) > 0 {
 		dst = append(dst, `,"tool_calls":[`...)
@@ -103,6 +113,14 @@ func appendLogprobs(dst, list []byte, refusal bool) []byte {
 	return append(dst, `,"refusal":null}`...)
 }
 
+// appendCitation appends a citation of a search.
+func appendCitation(dst []byte, f *providers.Found) []byte {
+	dst = strconv.AppendInt(append(dst, `{"type":"url_citation","url_citation":{"end_index":`...), int64(f.To), 10)
+	dst = strconv.AppendInt(append(dst, `,"start_index":`...), int64(f.From), 10)
+	dst = dialect.AppendMember(dst, "title", f.Sources[0].Title)
+	return append(dialect.AppendMember(dst, "url", f.Sources[0].URL), `}}`...)
+}
+
 // appendFinish appends why the model stopped. The words are OpenAI's own.
 func appendFinish(dst []byte, a *dialect.Answer) []byte {
 	reason := a.FinishReason
@@ -145,6 +163,10 @@ func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte 
 	if d.Content != "" || len(d.Logprobs) > 0 {
 		dst = append(append(dst, w.start...), `"content":`...)
 		dst = w.end(jsontext.AppendString(dst, d.Content), d.Logprobs)
+	}
+	if d.Found != nil && d.Found.Kind == providers.FoundCitation {
+		dst = appendCitation(append(append(dst, w.start...), `"annotations":[`...), d.Found)
+		dst = w.end(append(dst, ']'), nil)
 	}
 	for i := range d.Calls {
 		dst = w.piece(dst, &d.Calls[i])

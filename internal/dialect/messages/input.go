@@ -89,7 +89,7 @@ func (t *turns) add(role string, message, from int) {
 	m := providers.Message{Role: role}
 	switch own := t.parts[from:len(t.parts):len(t.parts)]; {
 	case len(own) == 0:
-	case len(own) == 1 && own[0].Kind == providers.PartText && own[0].Cache == 0:
+	case len(own) == 1 && own[0].Kind == providers.PartText && own[0].Cache == 0 && own[0].Raw == "":
 		m.Content = own[0].Text
 		t.parts = t.parts[:from]
 	default:
@@ -196,8 +196,8 @@ func (p *parser) assistant(message int, at *openai.Path, v *fastjson.Value) *wir
 			err = p.toolUse(i, here, o)
 		default:
 			if kind == "server_tool_use" || kind == "mcp_tool_use" || strings.HasSuffix(kind, "_tool_result") {
-				p.Call.IgnoreHosted(here.String())
-				continue
+				p.hosted(here, element, kind)
+				break
 			}
 			err = p.block(here, o, kind, inAssistant)
 		}
@@ -217,6 +217,36 @@ func (p *parser) assistant(message int, at *openai.Path, v *fastjson.Value) *wir
 	slices.SortStableFunc(own, dialect.CompareParts)
 	t.add("assistant", message, from)
 	return nil
+}
+
+// ownSearch begins the ids of searches that the gateway itself made of another API's. What
+// these left comes back as a thought.
+const ownSearch = "srvtoolu_cdz_"
+
+// hosted reads what a tool of the API's own left.
+func (p *parser) hosted(at *openai.Path, v *fastjson.Value, kind string) {
+	if strings.HasPrefix(openai.Text(v.Get("id")), ownSearch) || strings.HasPrefix(openai.Text(v.Get("tool_use_id")), ownSearch) {
+		return
+	}
+	p.Call.IgnoreHosted(at.String())
+	if kind == "web_search_tool_result" || kind == "server_tool_use" && openai.Text(v.Get("name")) == "web_search" {
+		p.turns.parts = append(p.turns.parts, providers.Part{Kind: providers.PartFound, Raw: p.Found(providers.APIMessages, at.String(), v)})
+	}
+}
+
+// citations returns those of a text of the assistant's, as the API takes them back. Those
+// that the gateway made of another API's have no index.
+func (p *parser) citations(at *openai.Path, v *fastjson.Value) string {
+	list := v.GetArray()
+	if slices.ContainsFunc(list, func(c *fastjson.Value) bool { return openai.Text(c.Get("type")) != "web_search_result_location" }) {
+		p.Ignore(at.String())
+		return ""
+	}
+	if len(list) == 0 || slices.ContainsFunc(list, func(c *fastjson.Value) bool { return openai.Text(c.Get("encrypted_index")) == "" }) {
+		return ""
+	}
+	p.Ignore(at.String())
+	return p.Found(providers.APIMessages, at.String(), v)
 }
 
 // secret is the opaque data of a call.
@@ -382,8 +412,17 @@ func (p *parser) textOrImage(at *openai.Path, o *fastjson.Object, kind string, i
 	t := &p.turns
 	switch {
 	case kind == "text":
-		text, err := p.text(at, o)
-		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: text})
+		part := providers.Part{Kind: providers.PartText}
+		names := []string{"text"}
+		if cited := o.Get("citations"); in == inAssistant && cited != nil && cited.Type() == fastjson.TypeArray {
+			names = append(names, "citations")
+			part.Raw = p.citations(at.Member("citations"), cited)
+		}
+		err := p.only(at, o, names...)
+		if err == nil {
+			part.Text, err = openai.String(at.Member("text"), o.Get("text"))
+		}
+		t.parts = append(t.parts, part)
 		return err
 	case kind == "image" && (in == inUser || in == inResult || in == inDocument):
 		part := providers.Part{Kind: providers.PartImage}

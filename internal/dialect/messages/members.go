@@ -26,7 +26,7 @@ var members = openai.NewMembers([]openai.Member[*parser]{
 	{Path: "top_p", Fate: dialect.Forwarded, Note: "0 to 1."},
 	{Path: "top_k", Fate: dialect.Forwarded, Note: "A whole number from 0."},
 	{Path: "stop_sequences", Fate: dialect.Forwarded, Note: "As stop: up to 4 texts.", Read: (*parser).stop},
-	{Path: "tools", Fate: dialect.Forwarded, Note: "Custom tools. Those of Anthropic, such as web_search_20250305, are ignored.", Read: (*parser).tools},
+	{Path: "tools", Fate: dialect.Forwarded, Note: "Custom tools. Of Anthropic's own web_search_20250305 and its newer versions are [a search](#web-search), where the endpoint accepts it; others are ignored.", Read: (*parser).tools},
 	{Path: "tool_choice", Fate: dialect.Forwarded, Note: "auto, any, none or tool; ignored where it is about an ignored tool. disable_parallel_tool_use is parallel_tool_calls.", Read: (*parser).toolChoice},
 	{Path: "thinking", Fate: dialect.Forwarded, Note: "As reasoning_effort: disabled and between_tools are none; enabled is low, medium from 4096 budget_tokens on, high from 16384 on, and has the model think; adaptive has it think as much as it finds right. The provider gets the budget, and display, where its model has them. adaptive and display are ignored where the endpoint does not accept reasoning_effort.", Read: (*parser).thinking},
 	{Path: "output_config", Fate: dialect.Mapped, Note: "An object."},

@@ -34,6 +34,10 @@ func (p *parser) tool(at *openai.Path, v *fastjson.Value) *wire.Error {
 		if kind.Type() != fastjson.TypeString {
 			return at.Member("type").Wrong("must be a string, not %s.", wire.Describe(kind))
 		}
+		if strings.HasPrefix(openai.Text(kind), "web_search_") {
+			s := &providers.WebSearch{API: providers.APIMessages, Version: openai.Text(kind), Sources: true}
+			return p.SearchTool(at, o, s, openai.Text(o.Get("name")))
+		}
 		p.IgnoreTool(at, slices.ContainsFunc(hosted, func(of string) bool { return strings.HasPrefix(openai.Text(kind), of) }), openai.Text(o.Get("name")))
 		return nil
 	}

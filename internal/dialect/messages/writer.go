@@ -37,6 +37,7 @@ const (
 	thinking
 	text
 	toolUse
+	serverTool // of a tool of the API's own
 )
 
 // Pieces is true: thoughts and tool calls go out as they arrive.
@@ -51,16 +52,40 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 			dst = append(dst, ',')
 		}
 	}
-	for i := range a.Thoughts {
-		if t := &a.Thoughts[i]; t.Text != "" || t.Opaque != "" {
+	thoughts, said, citations := 0, 0, []byte(nil)
+	upTo := func(thought, before int) {
+		for ; thoughts < min(thought, len(a.Thoughts)); thoughts++ {
+			if t := &a.Thoughts[thoughts]; t.Text != "" || t.Opaque != "" {
+				next()
+				dst = appendThought(dst, t)
+			}
+		}
+		if before <= said || before > len(a.Content) {
+			return
+		}
+		next()
+		dst = appendText(dst, a.Content[said:before])
+		if said = before; citations != nil {
+			dst = append(append(append(dst, `,"citations":[`...), citations...), ']')
+			citations = nil
+		}
+		dst = append(dst, '}')
+	}
+	for i := range a.Found {
+		f := &a.Found[i]
+		if f.Kind == providers.FoundCitation {
+			if citations != nil {
+				citations = append(citations, ',')
+			}
+			citations = appendFound(citations, f)
+			continue
+		}
+		if upTo(f.Thoughts, f.Before); f.Kind != providers.FoundText {
 			next()
-			dst = appendThought(dst, t)
+			dst = appendFound(dst, f)
 		}
 	}
-	if a.Content != "" {
-		next()
-		dst = append(appendText(dst, a.Content), '}')
-	}
+	upTo(len(a.Thoughts), len(a.Content))
 	for i := range a.ToolCalls {
 		c := &a.ToolCalls[i]
 		if c.Opaque != "" {
@@ -93,6 +118,9 @@ func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte 
 	}
 	if d.Thought != nil {
 		dst = w.thought(dst, d.Thought.Opaque)
+	}
+	if d.Found != nil {
+		dst = w.found(dst, d.Found)
 	}
 	if d.Content != "" {
 		if w.open != text {
@@ -277,6 +305,8 @@ func appendReason(dst []byte, a *dialect.Answer) []byte {
 	switch {
 	case a.Refusal || a.FinishReason == providers.FinishContentFilter:
 		return append(dst, `"stop_reason":"refusal","stop_sequence":null,"stop_details":{"type":"refusal","category":null,"explanation":null}`...)
+	case a.Paused:
+		reason = "pause_turn"
 	case a.FinishReason == providers.FinishLength:
 		reason = "max_tokens"
 	case len(a.ToolCalls) > 0:

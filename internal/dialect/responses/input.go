@@ -117,6 +117,9 @@ func (p *parser) item(index int, at *openai.Path, o *fastjson.Object) *wire.Erro
 		return at.Member("type").Wrong("is required: one of %s.", strings.Join(itemTypes, ", "))
 	case kind.Type() != fastjson.TypeString:
 		return at.Member("type").Wrong("must be a string, not %s.", wire.Describe(kind))
+	case name == searchCall:
+		p.searched(index, at, o)
+		return nil
 	case !slices.Contains(itemTypes, name) && isHostedItem(name):
 		p.Call.IgnoreHosted(at.String())
 		return nil
@@ -196,7 +199,7 @@ func (t *turns) close() {
 	if len(own) == 0 {
 		return
 	}
-	if len(own) == 1 && own[0].Kind == providers.PartText {
+	if len(own) == 1 && own[0].Kind == providers.PartText && own[0].Raw == "" {
 		m.Content = own[0].Text
 		t.parts = t.parts[:t.from]
 		return
@@ -397,13 +400,49 @@ func (p *parser) thought(index int, at *openai.Path, o *fastjson.Object) *wire.E
 		p.Ignore(at.String())
 		return nil
 	}
-	t.answer()
+	if !p.beforeSearch(index) {
+		t.answer()
+	}
 	if err := t.assistant(index); err != nil {
 		return err
 	}
 	t.shifted = true // an ignored member of a thought is named by its item
 	t.parts = append(t.parts, part)
 	return nil
+}
+
+// searchCall is the type of the item that a search is, and ownSearch begins the ids of those
+// that the gateway itself made of another API's. What these left comes back as a thought.
+const (
+	searchCall = "web_search_call"
+	ownSearch  = "ws_cdz_"
+)
+
+// searched reads a search of the API's own.
+func (p *parser) searched(index int, at *openai.Path, o *fastjson.Object) {
+	t := &p.turns
+	t.spoke = false // what it said before is no answer yet
+	if strings.HasPrefix(openai.Text(o.Get("id")), ownSearch) {
+		return
+	}
+	p.Call.IgnoreHosted(at.String())
+	if err := t.assistant(index); err == nil {
+		t.shifted = true
+		t.parts = append(t.parts, providers.Part{Kind: providers.PartFound, Raw: p.Found(providers.APIResponses, at.String(), p.Body.Get("input").GetArray()[index])})
+	}
+}
+
+// beforeSearch reports whether the thought at an index comes before a search, so that it is
+// of the answer whose text came before it.
+func (p *parser) beforeSearch(index int) bool {
+	const most = 8 // an answer has a few
+	items := p.Body.Get("input").GetArray()
+	for _, item := range items[index:min(index+most, len(items))] {
+		if kind := openai.Text(item.Get("type")); kind != "reasoning" {
+			return kind == searchCall
+		}
+	}
+	return false
 }
 
 // secret keeps the opaque data of a call, which comes before its call or after it.
@@ -501,7 +540,13 @@ func (p *parser) part(at *openai.Path, v *fastjson.Value, role string) (part pro
 		}
 	case kind == "input_text", kind == "output_text" && assistant:
 		part.Kind = providers.PartText
-		if err = p.only(at, o, partMembers, "text"); err == nil {
+		names := []string{"text"}
+		if list := o.Get("annotations").GetArray(); assistant && len(list) > 0 && !slices.ContainsFunc(list, isNoCitation) {
+			path := at.Member("annotations").String()
+			p.Ignore(path)
+			names, part.Raw = append(names, "annotations"), p.Found(providers.APIResponses, path, o.Get("annotations"))
+		}
+		if err = p.only(at, o, partMembers, names...); err == nil {
 			part.Text, err = openai.Literal(p.Wire, at.Member("text"), o.Get("text"))
 		}
 	case kind == "refusal" && assistant:
@@ -522,6 +567,10 @@ func (p *parser) part(at *openai.Path, v *fastjson.Value, role string) (part pro
 		err = at.Member("type").Wrong("is %q, but here it must be %s.", wire.Clip(kind), partsOf(role))
 	}
 	return part, err
+}
+
+func isNoCitation(annotation *fastjson.Value) bool {
+	return openai.Text(annotation.Get("type")) != "url_citation"
 }
 
 // partsOf returns the types of parts that a role has.

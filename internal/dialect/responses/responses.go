@@ -53,6 +53,7 @@ func parseBody(r *wire.Request, alone bool) (*dialect.Call, dialect.Writer, *wir
 	}
 	p.finish()
 	of.writer.callables = p.callables
+	of.writer.searches = of.call.Search != nil && of.call.Search.Tool != nil
 	of.writer.rest = appendEcho(make([]byte, 0, 768), body, p.Call)
 	if !p.compacts {
 		return &of.call, &of.writer, nil
@@ -75,6 +76,10 @@ type parser struct {
 	toolsRead    bool
 	callables    []callable
 	compacts     bool // a summary is asked for
+
+	searches             bool   // the choice is the search
+	sources, maxSearches string // the paths of members about it
+	uses                 *int64 // max_tool_calls
 }
 
 // finish adds the parameters that depend on several members.
@@ -89,12 +94,20 @@ func (p *parser) finish() {
 	case p.alternatives != nil:
 		p.Ignore("top_logprobs")
 	}
+	p.boundSearch()
 	p.nameChoice()
 	if p.compacts {
 		p.askForSummary()
 	}
 	p.SettleChoice()
 	p.addTurns()
+}
+
+func (p *parser) maxToolCalls(v *fastjson.Value) (err *wire.Error) {
+	p.maxSearches = "max_tool_calls"
+	p.Ignore(p.maxSearches) // see boundSearch
+	p.uses, err = openai.SearchUses(openai.At(p.maxSearches), v)
+	return err
 }
 
 func (p *parser) instructions(v *fastjson.Value) *wire.Error {
@@ -162,8 +175,11 @@ func (p *parser) include(v *fastjson.Value) *wire.Error {
 			p.logprobs = here.String()
 		case "reasoning.encrypted_content":
 			// It is in every answer whose provider has it.
+		case "web_search_call.action.sources":
+			p.sources = here.String()
+			p.Ignore(p.sources) // see boundSearch
 		case "code_interpreter_call.outputs", "computer_call_output.output.image_url", "file_search_call.results",
-			"message.input_image.image_url", "web_search_call.action.sources", "web_search_call.results":
+			"message.input_image.image_url", "web_search_call.results":
 			p.Ignore(here.String())
 		default:
 			return here.Wrong("must be one of the words of OpenAI's API, such as \"message.output_text.logprobs\".")

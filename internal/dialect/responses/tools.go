@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -93,6 +94,8 @@ func (p *parser) tool(at *openai.Path, v *fastjson.Value, namespace string) *wir
 	switch {
 	case kind == "namespace" && namespace == "":
 		return p.namespace(at, o)
+	case strings.HasPrefix(kind, webSearch):
+		return p.SearchTool(at, o, &providers.WebSearch{API: providers.APIResponses, Version: kind}, kind)
 	case !isOurs(kind) || kind == "namespace":
 		p.IgnoreTool(at, isHosted(kind), kind)
 		return nil
@@ -273,10 +276,38 @@ func (p *parser) functionOf(namespace, name string) string {
 	return functionName(namespace, name)
 }
 
+// webSearch begins the types of the tool that searches the web.
+const webSearch = "web_search"
+
+// boundSearch gives the search what members beside the tools say about it.
+func (p *parser) boundSearch() {
+	of := p.Call.Search
+	if of == nil || of.Tool == nil {
+		return
+	}
+	for _, member := range [...]string{p.sources, p.maxSearches} {
+		if member != "" {
+			of.Paths = append(of.Paths, member)
+			of.Given = append(of.Given, dialect.Given{Name: "web_search", Param: member})
+		}
+	}
+	if of.Tool.Sources = p.sources != ""; p.uses != nil {
+		of.Tool.MaxUses = *p.uses
+	}
+	if p.searches {
+		of.Choice = &providers.ToolChoice{Mode: providers.ToolsSearch}
+		of.Paths = append(of.Paths, "tool_choice")
+	}
+}
+
 // toolChoice reads which tools may be called. A choice of one of OpenAI's own is ignored,
-// as the tool is.
+// as the tool is, unless it is the search.
 func (p *parser) toolChoice(v *fastjson.Value) *wire.Error {
-	if kind := openai.Text(v.Get("type")); isHosted(kind) {
+	if kind := openai.Text(v.Get("type")); strings.HasPrefix(kind, webSearch) {
+		p.Call.IgnoreHosted("tool_choice")
+		p.searches = true
+		return nil
+	} else if isHosted(kind) {
 		p.Call.IgnoreHosted("tool_choice")
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
@@ -19,6 +20,7 @@ import (
 // that says it whole. The last event repeats all of them, so the writer keeps them.
 type writer struct {
 	callables []callable // tools that the caller knows otherwise than the model
+	searches  bool       // there may be searches, whose citations count characters
 
 	rest  []byte // the end of each response object: the repeated members of the request
 	items int    // how many have begun
@@ -35,6 +37,12 @@ type writer struct {
 	text     []byte // of the open item, as the inside of a JSON string
 	logprobs []byte // of the open message, as the inside of a list
 	output   []byte // the items that have ended, as the inside of a list
+	search   *providers.Found
+	chars    int    // Unicode code points of the text so far, if searches
+	from     int    // of them, before the open message
+	cited    []byte // the citations of the open message, as the inside of a list
+
+	citations int // how many that are
 }
 
 // kind is a kind of item.
@@ -48,6 +56,7 @@ const (
 	call
 	customCall // of a tool that takes a text
 	compacted  // a sealed summary
+	search
 )
 
 // The states of a response, and of its items.
@@ -81,17 +90,42 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 		dst = appendItemStart(dst, a, k, w.items)
 		w.items++
 	}
-	for i := range a.Thoughts {
-		next(reasoning)
-		dst = appendReasoning(dst, jsonText{text: a.Thoughts[i].Text}, a.Thoughts[i].Opaque)
+	thoughts, said, from := 0, 0, 0
+	var cited []byte
+	upTo := func(thought int) {
+		for ; thoughts < min(thought, len(a.Thoughts)); thoughts++ {
+			t := &a.Thoughts[thoughts]
+			next(reasoning)
+			dst = appendReasoning(dst, jsonText{text: t.Text}, t.Opaque)
+		}
 	}
-	if a.Content != "" || len(a.ToolCalls) == 0 {
+	for i := range a.Found {
+		switch f := &a.Found[i]; f.Kind {
+		case providers.FoundCitation:
+			cited = appendCitation(separate(cited), f, from)
+		case providers.FoundCall:
+			upTo(f.Thoughts)
+			if f.Before > said && f.Before <= len(a.Content) {
+				text := a.Content[said:f.Before]
+				next(message)
+				dst = appendMessage(dst, message, completed, jsonText{text: text}, nil, cited)
+				said, from, cited = f.Before, from+utf8.RuneCountInString(text), nil
+			}
+			if len(dst) > first {
+				dst = append(dst, ',')
+			}
+			dst = appendSearch(dst, f, completed, resultsOf(a.Found[i:], f.ID))
+			w.items++
+		}
+	}
+	upTo(len(a.Thoughts))
+	if said < len(a.Content) || len(a.ToolCalls) == 0 {
 		k := message
 		if a.Refusal {
 			k = refusal
 		}
 		next(k)
-		dst = appendMessage(dst, k, status, jsonText{text: a.Content}, appendList(nil, a.Logprobs))
+		dst = appendMessage(dst, k, status, jsonText{text: a.Content[said:]}, appendList(nil, a.Logprobs), cited)
 	}
 	for i := range a.ToolCalls {
 		c := &a.ToolCalls[i]
@@ -115,7 +149,7 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 // stream for saying its items again: what the writer keeps of them, and what Finish will
 // append.
 func (w *writer) Held() int {
-	return len(w.rest) + 6*len(w.text) + 6*len(w.logprobs) + 3*len(w.output)
+	return len(w.rest) + 6*len(w.text) + 6*len(w.logprobs) + 3*len(w.output) + 6*len(w.cited)
 }
 
 // Delta appends the events of one piece.
@@ -124,8 +158,14 @@ func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte 
 	if d.Thinking != "" {
 		dst = w.think(dst, a, d.Thinking)
 	}
+	if d.Found != nil && d.Found.Kind == providers.FoundResults {
+		dst = w.found(dst, a, d.Found) // it ends the search that is open
+	}
 	if d.Thought != nil {
 		dst = w.thought(dst, a, d.Thought.Opaque)
+	}
+	if d.Found != nil && d.Found.Kind != providers.FoundResults {
+		dst = w.found(dst, a, d.Found)
 	}
 	if d.Content != "" || len(d.Logprobs) > 0 {
 		dst = w.speak(dst, a, d.Content, d.Logprobs)
@@ -245,6 +285,9 @@ func (w *writer) thought(dst []byte, a *dialect.Answer, opaque string) []byte {
 // speak says a piece of the text.
 func (w *writer) speak(dst []byte, a *dialect.Answer, text string, logprobs json.RawMessage) []byte {
 	dst = w.openMessage(dst, a)
+	if w.searches {
+		w.chars += utf8.RuneCountInString(text)
+	}
 	if w.open == refusal {
 		return endEvent(w.say(w.eventOf(dst, "response.refusal.delta"), text))
 	}
@@ -267,10 +310,11 @@ func (w *writer) openMessage(dst []byte, a *dialect.Answer) []byte {
 		k = refusal
 	}
 	dst = w.add(dst, a, k)
+	w.from, w.citations = w.chars, 0
 	dst = append(dst, `,"status":"in_progress","content":[],"role":"assistant"}`...)
 	dst = endEvent(dst)
 	dst = append(w.eventOf(dst, "response.content_part.added"), `,"part":`...)
-	return endEvent(appendPart(dst, k, jsonText{}, nil))
+	return endEvent(appendPart(dst, k, jsonText{}, nil, nil))
 }
 
 // callPiece says a piece of a call.
@@ -359,6 +403,8 @@ func (w *writer) end(dst []byte, a *dialect.Answer, status string) []byte {
 		return w.endReasoning(dst, a, "")
 	case message, refusal:
 		return w.endMessage(dst, a, w.open, status)
+	case search:
+		return w.endSearch(dst, nil)
 	case call:
 		return w.endCall(dst, a, "response.function_call_arguments", "arguments")
 	case customCall:
@@ -395,10 +441,10 @@ func (w *writer) endMessage(dst []byte, a *dialect.Answer, k kind, status string
 		dst = endEvent(append(append(dst, w.logprobs...), ']'))
 	}
 	dst = append(w.eventOf(dst, "response.content_part.done"), `,"part":`...)
-	dst = endEvent(appendPart(dst, k, jsonText{escaped: w.text}, w.logprobs))
+	dst = endEvent(appendPart(dst, k, jsonText{escaped: w.text}, w.logprobs, w.cited))
 	start := w.keep(a)
-	w.output = appendMessage(w.output, k, status, jsonText{escaped: w.text}, w.logprobs)
-	w.logprobs = w.logprobs[:0]
+	w.output = appendMessage(w.output, k, status, jsonText{escaped: w.text}, w.logprobs, w.cited)
+	w.logprobs, w.cited = w.logprobs[:0], nil
 	return w.endItem(dst, start)
 }
 
@@ -584,19 +630,20 @@ func appendReasoning(dst []byte, text jsonText, opaque string) []byte {
 	return append(dst, '}')
 }
 
-func appendMessage(dst []byte, k kind, status string, text jsonText, logprobs []byte) []byte {
+func appendMessage(dst []byte, k kind, status string, text jsonText, logprobs, cited []byte) []byte {
 	dst = dialect.AppendMember(dst, "status", status)
-	dst = appendPart(append(dst, `,"content":[`...), k, text, logprobs)
+	dst = appendPart(append(dst, `,"content":[`...), k, text, logprobs, cited)
 	return append(dst, `],"role":"assistant"}`...)
 }
 
 // appendPart appends the one part of a message.
-func appendPart(dst []byte, k kind, text jsonText, logprobs []byte) []byte {
+func appendPart(dst []byte, k kind, text jsonText, logprobs, cited []byte) []byte {
 	if k == refusal {
 		dst = append(dst, `{"type":"refusal","refusal":`...)
 		return append(text.append(dst), '}')
 	}
-	dst = append(dst, `{"type":"output_text","annotations":[],"logprobs":[`...)
+	dst = append(append(dst, `{"type":"output_text","annotations":[`...), cited...)
+	dst = append(dst, `],"logprobs":[`...)
 	dst = append(append(dst, logprobs...), `],"text":`...)
 	return append(text.append(dst), '}')
 }
