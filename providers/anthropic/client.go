@@ -116,5 +116,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	return newStream(k, answer, leftOut), nil
+	s := newStream(k, answer, leftOut)
+	s.search.on = req.Parameters.FromCaller().Search != nil
+	return s, nil
 }

@@ -18,6 +18,7 @@ var format = upstream.BlockFormat{
 
 	Thinking: `{"type":"thinking","thinking":`, ThinkingEnd: "}", ThinkingMember: "thinking",
 	Redacted: `{"type":"redacted_thinking","data":`, RedactedEnd: "}", RedactedMember: "data",
+	Found: []string{"server_tool_use", "web_search_tool_result"},
 
 	Marks: [...]string{providers.CacheShort: `,"cache_control":{"type":"ephemeral"}`, providers.CacheHour: `,"cache_control":{"type":"ephemeral","ttl":"1h"}`},
 

@@ -32,7 +32,7 @@ func (c *Client) sampling(members map[string]any, p *providers.Parameters, sampl
 	if c.official {
 		samples = append(samples, "attribution")
 	}
-	has := append(samples, "betas", "max_tokens", "stop", "reasoning_effort", "thinking", "response_format", "tools", "parallel_tool_calls", "cache_control")
+	has := append(samples, "betas", "max_tokens", "stop", "reasoning_effort", "thinking", "response_format", "tools", "parallel_tool_calls", "cache_control", "web_search", "user_location")
 	leftOut, _ = p.Lacking(c.Name, has...) // no other parameter must not be left out
 	return leftOut
 }
@@ -109,20 +109,24 @@ var cacheControls = [...]*cacheControl{providers.CacheShort: {Type: "ephemeral"}
 
 // toolChoices are the API's words for the modes of choosing.
 var toolChoices = map[string]string{
-	providers.ToolsAuto: "auto", providers.ToolsNone: "none", providers.ToolsRequired: "any", providers.ToolsNamed: "tool",
+	providers.ToolsAuto: "auto", providers.ToolsNone: "none", providers.ToolsRequired: "any", providers.ToolsNamed: "tool", providers.ToolsSearch: "tool",
 }
 
 // tools sets the tools that the model may call.
 func (c *Client) tools(members map[string]any, p *providers.Parameters) error {
-	if len(p.Tools) == 0 {
+	search := p.FromCaller().Search
+	if len(p.Tools) == 0 && search == nil {
 		return nil
 	}
-	list := make([]tool, len(p.Tools))
-	for i, t := range p.Tools {
+	list := make([]any, 0, len(p.Tools)+1)
+	for _, t := range p.Tools {
 		if t.Parameters == nil {
 			t.Parameters = providers.NoArguments
 		}
-		list[i] = tool{t.Name, t.Description, t.Parameters, t.Strict, cacheControls[t.Cache]}
+		list = append(list, tool{t.Name, t.Description, t.Parameters, t.Strict, cacheControls[t.Cache]})
+	}
+	if search != nil {
+		list = append(list, newSearchTool(search))
 	}
 	members["tools"] = list
 	var choice toolChoice
@@ -133,6 +137,8 @@ func (c *Client) tools(members map[string]any, p *providers.Parameters) error {
 		}
 		if p.ToolChoice.Mode == providers.ToolsNamed {
 			choice.Name = p.ToolChoice.Name
+		} else if p.ToolChoice.Mode == providers.ToolsSearch {
+			choice.Name = webSearch
 		}
 	}
 	if p.ParallelToolCalls != nil && !*p.ParallelToolCalls && choice.Type != "none" {

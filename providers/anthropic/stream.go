@@ -24,6 +24,7 @@ type stream struct {
 	started bool   // a message began
 	said    bool   // text or a tool call was seen
 	reason  string // for a refusal, as the API words it
+	search  searching
 }
 
 func newStream(k upstream.Call, body io.ReadCloser, leftOut []string) *stream {
@@ -37,7 +38,7 @@ func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 func (s *stream) Result() providers.Result {
 	return providers.Result{
 		Model: s.model, FinishReason: s.stop, Usage: s.usage.result(), ToolCalls: s.calls, LeftOut: s.leftOut,
-		Thoughts: s.Lookahead.Thoughts(),
+		Thoughts: s.Lookahead.Thoughts(), Found: s.Lookahead.Found(), Paused: s.search.paused,
 	}
 }
 
@@ -72,6 +73,7 @@ func (s *stream) message(v *fastjson.Value) (providers.Delta, error) {
 		s.Lookahead.Calls.End(i)
 		s.Lookahead.Say(d)
 		s.thought.Break(&format, &s.Lookahead)
+		s.endSearched()
 	}
 	s.stopped(v)
 	if s.stop == "" && s.stopErr == nil {
@@ -101,6 +103,7 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		}
 	case "content_block_start":
 		s.thought.Break(&format, &s.Lookahead) // one before it has no end of its own
+		s.endSearched()
 		return s.block(v.GetInt("index"), v.Get("content_block")), nil
 	case "content_block_stop":
 		index := v.GetInt("index")
@@ -108,6 +111,7 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 			return s.thought.End(&format, &s.Lookahead, s.Lookahead.Place()), nil
 		}
 		s.Lookahead.Calls.End(index)
+		s.endSearched()
 	case "message_delta":
 		s.usage.read(v.Get("usage"))
 		if d := v.Get("delta"); d != nil {
@@ -134,6 +138,9 @@ func (s *stream) start(v *fastjson.Value) {
 // block takes in a block of content, or the beginning of one. The input of a tool call
 // is empty in a stream, and follows as pieces of JSON.
 func (s *stream) block(index int, b *fastjson.Value) providers.Delta {
+	if s.search.on {
+		s.beginSearched(b)
+	}
 	switch string(b.GetStringBytes("type")) {
 	case "text":
 		return s.say(b.GetStringBytes("text"))
@@ -158,7 +165,13 @@ func (s *stream) delta(v *fastjson.Value) providers.Delta {
 		return s.say(d.GetStringBytes("text"))
 	case "input_json_delta":
 		// Others are for tools of the API's own.
-		s.Lookahead.Calls.Arguments(v.GetInt("index"), d.GetStringBytes("partial_json"))
+		if piece := d.GetStringBytes("partial_json"); s.search.call != nil && len(s.search.input)+len(piece) <= upstream.MaxEvent {
+			s.search.input = append(s.search.input, piece...)
+		} else {
+			s.Lookahead.Calls.Arguments(v.GetInt("index"), piece)
+		}
+	case "citations_delta":
+		s.cite(d.Get("citation"))
 	case "thinking_delta", "signature_delta":
 		if s.thought.Open && s.thought.Index == v.GetInt("index") {
 			return s.thought.Take(&format, d, &s.Body)
@@ -172,13 +185,18 @@ func (s *stream) say(text []byte) providers.Delta {
 		return providers.Delta{}
 	}
 	s.said = true
+	s.search.counted(text)
 	return providers.Delta{Content: s.Body.String(text)}
 }
 
 // stopped takes in why the model stopped.
 func (s *stream) stopped(v *fastjson.Value) {
 	if reason := v.GetStringBytes("stop_reason"); len(reason) > 0 {
-		s.stop, s.stopErr = finishReason(s.Call, reason)
+		if s.search.paused = s.search.on && string(reason) == "pause_turn"; s.search.paused {
+			s.stop = providers.FinishLength
+		} else {
+			s.stop, s.stopErr = finishReason(s.Call, reason)
+		}
 	}
 	details := v.Get("stop_details")
 	if details == nil {
