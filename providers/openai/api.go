@@ -68,6 +68,9 @@ func (c *Client) responds(req *providers.Request) bool {
 	if c.api != "" || !c.quirks.Responses {
 		return c.api == APIResponses
 	}
+	if req.Parameters.FromCaller().Search != nil && len(req.Parameters.Stop) == 0 && !speaksChat(req.Extra) {
+		return true // chat completions search with models for that alone
+	}
 	for i := range needs {
 		if needs[i].models.MatchString(req.Model) {
 			return needs[i].need == always || c.toolsNeed(needs[i].need, req)

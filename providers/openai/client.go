@@ -145,7 +145,9 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		return nil, err
 	}
 	if form.responses {
-		return newResponseStream(k, answer, leftOut), nil
+		s := newResponseStream(k, answer, leftOut)
+		s.searches = req.Parameters.FromCaller().Search != nil
+		return s, nil
 	}
 	return newStream(k, answer, leftOut), nil
 }

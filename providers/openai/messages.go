@@ -59,7 +59,7 @@ func (q *Quirks) lacks(role string, p *providers.Part) string {
 				return c.Kind.String() + " in the result of a tool"
 			}
 		}
-	case providers.PartThinking:
+	case providers.PartThinking, providers.PartFound:
 		lacks = role != "assistant"
 	default:
 		lacks = true

@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
-
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
@@ -16,14 +14,25 @@ import (
 func (c *Client) responsesMembers(req *providers.Request) (map[string]any, []string, error) {
 	p := &req.Parameters
 	members := map[string]any{"model": req.Model, "store": false}
-	has := append(c.caller(members, req), "temperature", "max_tokens", "top_p", "parallel_tool_calls", "response_format", "tools")
+	has := append(c.caller(members, req), "temperature", "max_tokens", "top_p", "parallel_tool_calls", "response_format", "tools", "web_search", "user_location", "search_context_size")
 	has = append(has, c.reasoning(members, req)...)
 	leftOut, err := p.Lacking(c.Name, has...)
 	if err != nil {
 		return nil, nil, err
 	}
+	var include []string
 	if reasons(req.Model) {
-		members["include"] = []string{"reasoning.encrypted_content"}
+		include = append(include, "reasoning.encrypted_content")
+	}
+	search := p.FromCaller().Search
+	if search != nil {
+		members["max_tool_calls"] = search.MaxUses
+		if search.Sources {
+			include = append(include, "web_search_call.action.sources")
+		}
+	}
+	if include != nil {
+		members["include"] = include
 	}
 	upstream.Set(members, "temperature", p.Temperature)
 	upstream.Set(members, "top_p", p.TopP)
@@ -101,11 +110,19 @@ func (c *Client) responsesFormat(members map[string]any, f *providers.ResponseFo
 
 // responsesTools sets the tools that the model may call.
 func (c *Client) responsesTools(members map[string]any, p *providers.Parameters) error {
-	if len(p.Tools) == 0 {
+	var list []any
+	search := p.FromCaller().Search
+	if search != nil {
+		list = append(list, newSearchTool(search))
+	}
+	if len(p.Tools) > 0 {
+		list = append(list, toolsMark)
+		upstream.Set(members, "parallel_tool_calls", p.ParallelToolCalls)
+	}
+	if list == nil {
 		return nil
 	}
-	members["tools"] = json.RawMessage("[" + string(toolsMark) + "]")
-	upstream.Set(members, "parallel_tool_calls", p.ParallelToolCalls)
+	members["tools"] = list
 	if p.ToolChoice == nil {
 		return nil
 	}
@@ -114,6 +131,9 @@ func (c *Client) responsesTools(members map[string]any, p *providers.Parameters)
 		members["tool_choice"] = choice.Mode
 	case providers.ToolsNamed:
 		members["tool_choice"] = map[string]string{"type": "function", "name": choice.Name}
+	case providers.ToolsSearch:
+		only := []any{map[string]string{"type": search.TypeOf(providers.APIResponses, webSearch)}}
+		members["tool_choice"] = map[string]any{"type": "allowed_tools", "mode": "required", "tools": only}
 	default:
 		return c.Unsendable("the tool choice has the unknown mode %q", choice.Mode)
 	}

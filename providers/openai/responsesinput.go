@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/valyala/fastjson"
+
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -55,11 +57,13 @@ func (q *Quirks) appendTurn(body []byte, parts []providers.Part) []byte {
 		case providers.PartThinking:
 			body = appendReasoning(body, p)
 			return nil
+		case providers.PartFound:
+			body = append(append(body, p.Raw...), ',')
 		case providers.PartText:
 			if p.Text == "" {
 				return nil
 			}
-			body = p.Text.Append(append(body, `{"role":"assistant","content":`...))
+			body = appendSaid(append(body, `{"role":"assistant","content":`...), p)
 			if calls && q.Responses {
 				body = append(body, `,"phase":"commentary"`...)
 			}
@@ -79,9 +83,12 @@ func (q *Quirks) appendTurn(body []byte, parts []providers.Part) []byte {
 // reasoningPrefix begins the opaque data of a thought: its item without the summary.
 const reasoningPrefix = `{"type":"reasoning",`
 
-// appendReasoning appends the item that a thought was, nothing for a thought of another
-// service.
+// appendReasoning appends the item that a thought or a search was, nothing for one of
+// another service.
 func appendReasoning(body []byte, p *providers.Part) []byte {
+	if fastjson.GetString([]byte(p.Opaque), "type") == searchCall {
+		return append(append(body, p.Opaque...), ',')
+	}
 	if !strings.HasPrefix(p.Opaque, reasoningPrefix) || !json.Valid([]byte(p.Opaque)) {
 		return body
 	}

@@ -22,11 +22,13 @@ func (s *responseStream) item(at int, v *fastjson.Value) error {
 	case "message":
 		for _, part := range v.GetArray("content") {
 			if pieces {
-				break
+				s.cite(part)
+				continue
 			}
 			switch kind := string(part.GetStringBytes("type")); kind {
 			case "output_text":
 				s.Lookahead.Say(providers.Delta{Content: s.text(part.GetStringBytes("text"))})
+				s.cite(part)
 			case "refusal":
 				if err := s.refuse(); err != nil {
 					return err
@@ -46,8 +48,8 @@ func (s *responseStream) item(at int, v *fastjson.Value) error {
 			s.Lookahead.Calls.Value(at, v.Get("arguments"))
 		}
 		s.Lookahead.Calls.End(at)
-	case "web_search_call":
-		s.result.Usage.WebSearches++
+	case searchCall:
+		s.searched(v)
 	case "file_search_call":
 		s.result.Usage.FileSearches++
 	case "code_interpreter_call":

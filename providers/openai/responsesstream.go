@@ -4,6 +4,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
 
@@ -22,6 +23,9 @@ type responseStream struct {
 	pieces  []int // the numbers of the items of which pieces were said
 	content bool  // content was seen
 	refusal bool  // the model refused to go on
+
+	searches bool // searches are part of the answer
+	chars    int  // Unicode code points of the answer so far, if so
 }
 
 func newResponseStream(k upstream.Call, body io.ReadCloser, leftOut []string) *responseStream {
@@ -37,7 +41,7 @@ func (s *responseStream) Next() (providers.Delta, error) { return s.Lookahead.Ne
 // Result is the answer as far as it is known.
 func (s *responseStream) Result() providers.Result {
 	r := s.result
-	r.Thoughts = s.Lookahead.Thoughts()
+	r.Thoughts, r.Found = s.Lookahead.Thoughts(), s.Lookahead.Found()
 	return r
 }
 
@@ -130,6 +134,9 @@ func (s *responseStream) said(item int) {
 // text returns a text of the answer.
 func (s *responseStream) text(text []byte) string {
 	s.content = s.content || len(text) > 0
+	if s.searches {
+		s.chars += utf8.RuneCount(text)
+	}
 	return s.Body.String(text)
 }
 

@@ -420,7 +420,7 @@ func (p *parser) textOrImage(at *openai.Path, o *fastjson.Object, kind string, i
 		}
 		err := p.only(at, o, names...)
 		if err == nil {
-			part.Text, err = openai.String(at.Member("text"), o.Get("text"))
+			part.Text, err = openai.Literal(p.Wire, at.Member("text"), o.Get("text"))
 		}
 		t.parts = append(t.parts, part)
 		return err
