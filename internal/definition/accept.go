@@ -31,6 +31,8 @@ type Accept struct {
 	// RefuseHosted refuses tools that the service of an API runs itself. They are ignored
 	// otherwise.
 	RefuseHosted bool
+	// WebSearch accepts the tool by which OpenAI and Anthropic search the web.
+	WebSearch bool
 	// Betas are the previews of Anthropic's API that callers may ask for.
 	Betas []string
 	// MaxBodySize bounds a request's body in bytes; 0: see BodyLimit.
@@ -145,7 +147,7 @@ func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 	switch name {
 	case "prompt_cache_key", "prompt_cache_retention": // change neither the answer nor its price
 		return ""
-	case "betas": // only accepted ones are given
+	case "betas", "web_search", "user_location", "search_context_size": // only accepted ones are given
 		return ""
 	}
 	if name == "attribution" {
@@ -257,15 +259,29 @@ func (e *Endpoint) decodeAccept(n *document.Node, errs *document.Errors) {
 	}
 }
 
-// decodeTools reads which tools callers may bring: true, or { hosted: refuse }.
+// hosted are the tools of a service that definitions can accept.
+var hosted = []string{"web_search"}
+
+// decodeTools reads which tools callers may bring: true, { hosted: refuse } or
+// { hosted: [web_search] }.
 func (a *Accept) decodeTools(n *document.Node, errs *document.Errors) {
 	if n.Shape != document.Mapping {
 		a.Tools, _ = n.ReadBool(errs, "tools")
 		return
 	}
 	a.Tools = n.CheckMembers(errs, "tools", "hosted")
-	if m := n.Get("hosted"); m != nil {
+	m := n.Get("hosted")
+	switch {
+	case m == nil:
+	case m.Shape != document.Sequence:
 		a.RefuseHosted = refuses(m, "hosted", errs)
+	case len(m.Items) == 0:
+		errs.Add(m, "hosted is an empty list: write hosted: ignore, or name the tools that callers may use: %s", strings.Join(hosted, ", "))
+	default:
+		for _, item := range m.Items {
+			_, known := item.ReadWord(errs, "a tool of hosted", hosted...)
+			a.WebSearch = a.WebSearch || known
+		}
 	}
 }
 
@@ -559,6 +575,9 @@ func (a *Accept) content() any {
 	}
 	if a.RefuseHosted {
 		c["tools"] = content{"hosted": "refuse"}
+	}
+	if a.WebSearch {
+		c["tools"] = content{"hosted": hosted}
 	}
 	if len(a.parameters) > 0 {
 		parameters := make(content, len(a.parameters))

@@ -87,11 +87,12 @@ func TestAcceptMembers(t *testing.T) {
 		"{ history: false, max_body_size: 67108864 }":                                        {MaxBodySize: 64 << 20},
 		"{ tools: { hosted: refuse } }":                                                      {Tools: true, RefuseHosted: true},
 		"{ tools: { hosted: ignore } }":                                                      {Tools: true},
+		"{ tools: { hosted: [web_search] } }":                                                {Tools: true, WebSearch: true},
 		"{ unknown: refuse }":                                                                {RefuseUnknown: true},
 		"{ unknown: ignore }":                                                                {},
 	} {
 		a, errs := accepting(t, text)
-		if a.History != want.History || a.Tools != want.Tools || a.System != want.System || a.Variants != want.Variants || a.MaxBodySize != want.MaxBodySize || a.RefuseUnknown != want.RefuseUnknown || a.RefuseHosted != want.RefuseHosted || errs.Len() > 0 {
+		if a.History != want.History || a.Tools != want.Tools || a.System != want.System || a.Variants != want.Variants || a.MaxBodySize != want.MaxBodySize || a.RefuseUnknown != want.RefuseUnknown || a.RefuseHosted != want.RefuseHosted || a.WebSearch != want.WebSearch || errs.Len() > 0 {
 			t.Errorf("%s: %+v, %v", text, a, errs.Err())
 		}
 	}
@@ -124,7 +125,10 @@ func TestAcceptMistakes(t *testing.T) {
 		"{ parameters: { reasoning_effort: hig } }": `e.yaml:1:43: reasoning_effort must be one of none, minimal, low, medium, high, xhigh, max, this is "hig": did you mean "high"?`,
 		"{ parameters: { reasoning_effort: [] } }":  "e.yaml:1:43: what is accepted of reasoning_effort must be true, or one of none, minimal, low, medium, high, xhigh, max at least",
 		"{ unknown: refused }":                      `e.yaml:1:20: unknown must be one of ignore, refuse, this is "refused": did you mean "refuse"?`,
-		"{ tools: { hosted: [web_search] } }":       `e.yaml:1:28: hosted must be one of ignore, refuse, this is a list`,
+		"{ tools: { hosted: [mcp] } }":              `e.yaml:1:29: a tool of hosted must be web_search, this is "mcp"`,
+		"{ tools: { hosted: [web_serch] } }":        `e.yaml:1:29: a tool of hosted must be web_search, this is "web_serch": did you mean "web_search"?`,
+		"{ tools: { hosted: [] } }":                 `e.yaml:1:28: hosted is an empty list: write hosted: ignore, or name the tools that callers may use: web_search`,
+		"{ tools: { hosted: refused } }":            `e.yaml:1:28: hosted must be one of ignore, refuse, this is "refused": did you mean "refuse"?`,
 		"{ tools: { hosts: refuse } }":              `e.yaml:1:20: unknown member "hosts" in tools (known: hosted)`,
 		"{ tools: [web_search] }":                   `e.yaml:1:18: tools must be true or false, this is a list`,
 		"{ unknown: true }":                         `e.yaml:1:20: unknown must be one of ignore, refuse, this is "true"`,
