@@ -114,7 +114,7 @@ var maxLines = map[string]int{
 	"internal/dialect/responses":   2450,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             10980,
+	"internal/gateway":             10990,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http"
 	"slices"
@@ -68,7 +69,7 @@ func askParts(text func(string), parts []providers.Part) {
 		text(p.Kind.String())
 		for _, s := range [...]string{
 			p.Text.Plain(), p.Media.URL, p.Media.Data, p.Media.Type, p.Media.Name, p.Media.Detail,
-			p.Call.ID, p.Call.Name, p.Call.Arguments, p.Call.Opaque, p.Result.Call, p.Result.Name, p.Opaque,
+			p.Call.ID, p.Call.Name, p.Call.Arguments, p.Call.Opaque, p.Result.Call, p.Result.Name, p.Opaque, p.Raw,
 		} {
 			text(s)
 		}
@@ -85,7 +86,15 @@ func askGiven(text func(string), request *dialect.Call) {
 		var one providers.Parameters
 		if given.Name != "tools" {
 			setParameter(&one, p, given.Name)
-			one.Caller = nil // of it, previews alone change an answer
+			one.Caller = nil // of it, previews and searches alone change an answer
+			if given.Name == "web_search" {
+				s := *p.Caller.Search
+				for _, raw := range [...]json.RawMessage{s.Allowed, s.Blocked, s.Location} {
+					text(string(raw))
+				}
+				s.Allowed, s.Blocked, s.Location = nil, nil, nil
+				text(fmt.Sprint(s, p.Caller.Searched))
+			}
 			if given.Name == "betas" {
 				text(strings.Join(p.Caller.Betas, ","))
 			}
@@ -259,10 +268,11 @@ func (i *invocation) tell(result *invoke.Result) {
 	}
 }
 
-// isOpaque reports whether an answer has opaque data of a provider. Such data is useful
-// to one conversation only, and would pin other conversations to the target that made it.
+// isOpaque reports whether an answer has opaque data of a provider, or searches. Such data
+// is useful to one conversation only, and would pin other conversations to the target that
+// made it.
 func isOpaque(r *providers.Result) bool {
-	return slices.ContainsFunc(r.Thoughts, func(t providers.Thought) bool { return t.Opaque != "" }) ||
+	return len(r.Found) > 0 || slices.ContainsFunc(r.Thoughts, func(t providers.Thought) bool { return t.Opaque != "" }) ||
 		slices.ContainsFunc(r.ToolCalls, func(c providers.ToolCall) bool { return c.Opaque != "" })
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/messages"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/responses"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -63,6 +64,7 @@ func (in *incoming) checkBrought(endpoint *definition.Endpoint, request *dialect
 		caller.Betas = append(caller.Betas, name)
 		request.Parameters.Caller = &caller
 	}
+	acceptSearch(accept.WebSearch, request)
 	kept := request.Given[:0]
 	for _, given := range request.Given {
 		switch problem := accept.Check(given.Name, &request.Parameters); {
@@ -143,7 +145,8 @@ func merged(targets []invoke.Target, request *dialect.Call) ([]invoke.Target, *w
 		for i := range targets {
 			tools := targets[i].Parameters.Tools
 			switch {
-			case choice == nil || choice.Mode == providers.ToolsNone || choice.Mode == providers.ToolsAuto:
+			case choice == nil || choice.Mode == providers.ToolsNone || choice.Mode == providers.ToolsAuto || choice.Mode == providers.ToolsSearch:
+			case choice.Mode == providers.ToolsRequired && targets[i].Parameters.FromCaller().Search != nil:
 			case len(tools) == 0:
 				return nil, notAccepted(given.Param, "wants a tool to be called, but there are none. Send tools with it")
 			case choice.Mode == providers.ToolsNamed && !hasTool(tools, choice.Name):
@@ -187,6 +190,37 @@ func dropMarks(targets []invoke.Target, request *dialect.Call) {
 	}
 }
 
+// acceptSearch gives the request's web search its effect, which was ignored so far, or
+// removes it.
+func acceptSearch(accepted bool, request *dialect.Call) {
+	of := request.Search
+	if of == nil {
+		return
+	}
+	if !accepted {
+		request.Turns = providers.Unsearched(request.Turns)
+		return
+	}
+	effective := make(map[string]bool, len(of.Paths)+len(of.History))
+	for _, path := range slices.Concat(of.Paths, of.History) {
+		effective[path] = true
+	}
+	before := len(request.Ignored)
+	request.Ignored = slices.DeleteFunc(request.Ignored, func(path string) bool { return effective[path] })
+	request.MoreIgnored -= min(len(effective)-(before-len(request.Ignored)), request.MoreIgnored)
+	caller := request.Parameters.FromCaller()
+	caller.Search = of.Tool
+	if len(of.History) > 0 {
+		caller.Searched = of.API
+	}
+	request.Parameters.Caller = &caller
+	request.Given = append(request.Given, of.Given...)
+	if of.Choice != nil {
+		request.Parameters.ToolChoice = of.Choice
+		request.Given = append(request.Given, dialect.Given{Name: "tool_choice", Param: "tool_choice"})
+	}
+}
+
 func hasTool(tools []providers.Tool, name string) bool {
 	return slices.ContainsFunc(tools, func(t providers.Tool) bool { return t.Name == name })
 }
@@ -222,7 +256,8 @@ func setParameter(to, from *providers.Parameters, name string) {
 		to.ParallelToolCalls = from.ParallelToolCalls
 	case "logprobs":
 		to.Logprobs = from.Logprobs
-	case "prompt_cache_key", "prompt_cache_retention", "service_tier", "betas", "attribution": // in Caller
+	case "prompt_cache_key", "prompt_cache_retention", "service_tier", "betas", "attribution",
+		"web_search", "user_location", "search_context_size": // in Caller
 	default:
 		panic("a parameter without a place: " + name)
 	}
@@ -370,6 +405,8 @@ func blamed(failure *invoke.Error, request *dialect.Call, targets []invoke.Targe
 	for _, given := range request.Given {
 		tools := len(request.Parameters.Tools)
 		switch {
+		case given.Name == "web_search" && failure.Member == "tools" && len(targets[0].Parameters.Tools) == 0:
+			return given.Param
 		case given.Name != failure.Member:
 		case given.Name != "tools" || failure.Lacks != "":
 			return given.Param
@@ -434,8 +471,40 @@ func (i *invocation) sealedThoughts(thoughts []providers.Thought) []providers.Th
 	return thoughts
 }
 
+// ownSearch reports whether callers of the route's API send what a search left back as it is.
+func (i *invocation) ownSearch(f *providers.Found) bool {
+	switch i.route.dialect {
+	case messages.Dialect:
+		return f.API == providers.APIMessages
+	case responses.Dialect:
+		return f.API == providers.APIResponses
+	}
+	return false
+}
+
+// searched returns the thoughts of an answer, among them what searches left for a history of
+// another API than theirs, and what they found.
+func (i *invocation) searched(thoughts []providers.Thought, found []providers.Found) ([]providers.Thought, []providers.Found) {
+	found = slices.Clone(found)
+	more := 0
+	for n := range found {
+		f := &found[n]
+		if f.Thoughts += more; f.Opaque != "" && !i.ownSearch(f) {
+			// Thoughts that are too large are not kept.
+			f.Thoughts = min(f.Thoughts, len(thoughts))
+			thoughts = slices.Insert(slices.Clip(thoughts), f.Thoughts, providers.Thought{Opaque: f.Opaque})
+			more++
+			f.Thoughts++
+		}
+	}
+	return thoughts, found
+}
+
 // seal seals the opaque data of a piece of the answer, and gives calls their ids.
 func (i *invocation) seal(d *providers.Delta) {
+	if f := d.Found; f != nil && f.Opaque != "" && !i.ownSearch(f) {
+		d.Thought = &providers.Thought{Opaque: f.Opaque}
+	}
 	if d.Thought != nil && d.Thought.Opaque != "" {
 		d.Thought = &providers.Thought{Text: d.Thought.Text, Opaque: i.workspace.sealer().Seal(i.origin, d.Thought.Opaque)}
 	}
@@ -509,6 +578,9 @@ func leftOut(request *dialect.Call, messages []providers.Message, names []string
 	}
 	if slices.Contains(names, "cache_control") {
 		paths = append(paths, request.Marks...)
+	}
+	if slices.Contains(names, "web_search_results") {
+		paths = append(paths, request.Search.History...)
 	}
 	for _, given := range request.Given {
 		if slices.Contains(names, given.Name) {

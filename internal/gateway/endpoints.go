@@ -318,7 +318,7 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	result, err := i.invoke(ctx, func(d providers.Delta) error {
 		i.keepContent(d.Content)
 		i.sharing.add(d.Content)
-		i.sharing.lost = i.sharing.lost || len(d.Logprobs) > 0
+		i.sharing.lost = i.sharing.lost || len(d.Logprobs) > 0 || d.Found != nil
 		i.seal(&d)
 		i.sharing.lead.Writing()
 		defer i.sharing.lead.Written()
@@ -399,10 +399,14 @@ func (i *invocation) served(target, attempts int, lacking []string) {
 // complete adds a result to the caller's answer, except its content.
 func (i *invocation) complete(result *invoke.Result) {
 	i.answer.FinishReason, i.answer.Usage, i.answer.Estimated = result.FinishReason, result.Usage, result.Estimated
-	i.answer.Refusal, i.answer.Logprobs = result.Refusal, result.Logprobs
+	i.answer.Refusal, i.answer.Logprobs, i.answer.Paused = result.Refusal, result.Logprobs, result.Paused
 	i.answer.ToolCalls = i.sealedCalls(result.ToolCalls)
 	if i.thinks {
-		i.answer.Thoughts = i.sealedThoughts(result.Thoughts)
+		thoughts := result.Thoughts
+		if len(result.Found) > 0 {
+			thoughts, i.answer.Found = i.searched(thoughts, result.Found)
+		}
+		i.answer.Thoughts = i.sealedThoughts(thoughts)
 	}
 	i.keepToolCalls(i.answer.ToolCalls)
 }

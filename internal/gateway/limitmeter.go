@@ -229,7 +229,11 @@ func mostAt(prices *price.Table, t *invoke.Target, prompt int64) limit.Amounts {
 	answer, _ := mostAnswer(t, p)
 	a := limit.Amounts{limit.Tokens: prompt + answer}
 	if p != nil {
-		a[limit.Money] = nanodollars(math.Ceil(p.MaxCostIn(t.Bounds.Tier, prompt, answer) * limit.Dollar))
+		most := p.MaxCostIn(t.Bounds.Tier, prompt, answer)
+		if search := t.Parameters.FromCaller().Search; search != nil && t.Searches() {
+			most += p.Cost(&providers.Usage{WebSearches: search.MaxUses})
+		}
+		a[limit.Money] = nanodollars(math.Ceil(most * limit.Dollar))
 	}
 	return a
 }

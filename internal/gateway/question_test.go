@@ -32,6 +32,7 @@ var notAsked = map[string]string{
 	"MoreIgnored":   "what has no effect changes no answer",
 	"Unknown":       "what has no effect changes no answer",
 	"Hosted":        "what has no effect changes no answer",
+	"Search":        "what the endpoint accepts of it is among the parameters",
 	"ToolParams":    "paths are for errors",
 	"Compacts":      "the last message asks for the summary",
 	"Summaries":     "they are messages by then",
@@ -61,7 +62,7 @@ func TestQuestionOfEachMember(t *testing.T) {
 		fillMember(reflect.ValueOf(&a.Call.Parameters).Elem(), 3)
 		for _, name := range []string{
 			"temperature", "max_tokens", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed", "stop",
-			"reasoning_effort", "response_format", "tools", "tool_choice", "parallel_tool_calls", "logprobs", "betas",
+			"reasoning_effort", "response_format", "tools", "tool_choice", "parallel_tool_calls", "logprobs", "betas", "web_search",
 		} {
 			a.Call.Given = append(a.Call.Given, dialect.Given{Name: name, Param: "parameters." + name})
 		}

@@ -65,7 +65,7 @@ func appendParts(dst []byte, parts []providers.Part) []byte {
 			dst = append(dst, `,"content":`...)
 			dst = appendParts(dst, p.Result.Content)
 		}
-		dst = append(appendSize(dst, "opaque_bytes", len(p.Opaque)), '}')
+		dst = append(appendSize(dst, "opaque_bytes", len(p.Opaque)+len(p.Raw)), '}')
 	}
 	return append(dst, ']')
 }
