@@ -36,6 +36,8 @@ const (
 	agentsTask = "Read one.txt and two.txt, and write both into out.txt."
 	// agentsEnd is the last that its model says.
 	agentsEnd = "Both files are in out.txt now."
+	// agentsLook is what its model says before it reads a picture.
+	agentsLook = "I look."
 	// agentsPatience is how long an agent may take on a machine that is busy.
 	agentsPatience = 5 * time.Minute
 )
@@ -92,7 +94,7 @@ func looking(script func(work string) []scriptStep) func(work string) []scriptSt
 		for name := range steps[0].calls[0].arguments {
 			call.arguments[name] = filepath.Join(work, "pixel.png")
 		}
-		return slices.Insert(steps, 1, scriptStep{say: "I look.", calls: []scriptCall{call}})
+		return slices.Insert(steps, 1, scriptStep{say: agentsLook, calls: []scriptCall{call}})
 	}
 }
 
@@ -107,7 +109,7 @@ var agents = []agent{
 		script:  looking(files("Read", "Write", "file_path")),
 	}, {
 		name: "codex", section: "Codex", program: "@openai/codex-" + nodePlatform + "/vendor/*/bin/codex",
-		command: `codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox "$TASK"`,
+		command: `codex exec ` + codexArguments + ` "$TASK"`,
 		doors:   map[string][]string{"responses": nil},
 		script: func(string) []scriptStep {
 			return script(func(file string) scriptCall {
@@ -158,6 +160,9 @@ func library(name, module, script string, doors ...string) agent {
 // nodePlatform is the end of the names of packages that have a program of this system.
 var nodePlatform = runtime.GOOS + "-" + strings.ReplaceAll(runtime.GOARCH, "amd64", "x64")
 
+// codexArguments have Codex work in a folder without Git, and ask nobody.
+const codexArguments = "--skip-git-repo-check --dangerously-bypass-approvals-and-sandbox"
+
 // opencodeThinks is the option that asks for thoughts, of one of its packages.
 const opencodeThinks = `"thinking": { "type": "enabled", "budgetTokens": 8192 }`
 
@@ -175,7 +180,7 @@ func (c *agentCell) name() string { return c.agent.name + "/" + c.door + "/" + c
 
 // agentCells returns the cells of the agents that are there. Keys say nothing of what is
 // behind them: agents know models by parts of their names.
-func agentCells(dir string, there []string) (cells []*agentCell) {
+func agentCells(dir string, there []string, agents []agent, talks func(c *agentCell) []*talk) (cells []*agentCell) {
 	for i := range agents {
 		if !slices.Contains(there, agents[i].name) {
 			continue
@@ -184,7 +189,7 @@ func agentCells(dir string, there []string) (cells []*agentCell) {
 			for _, upstream := range slices.Sorted(maps.Keys(agentUpstreams)) {
 				c := &agentCell{agent: &agents[i], door: door, upstream: upstream, key: fmt.Sprint("coder", len(cells))}
 				c.work = filepath.Join(dir, "work", c.key)
-				c.model = &scripted{task: agentsTask, script: c.script(c.work), broken: make(chan struct{})}
+				c.model = &scripted{talks: talks(c), broken: make(chan struct{})}
 				cells = append(cells, c)
 			}
 		}
@@ -195,6 +200,15 @@ func agentCells(dir string, there []string) (cells []*agentCell) {
 // TestAgents runs coding agents against one gateway, side by side, with a model that
 // follows a script behind it, through each API of the gateway and of the upstreams.
 func TestAgents(t *testing.T) {
+	runAgents(t, agents, "", func(c *agentCell) []*talk {
+		return []*talk{{task: agentsTask, script: c.script(c.work)}}
+	})
+}
+
+// runAgents runs those of the agents that are installed against a gateway whose endpoints
+// have more lines than those of the page, each with the conversations of its model.
+func runAgents(t *testing.T, agents []agent, endpoint string, talks func(c *agentCell) []*talk) {
+	t.Helper()
 	program := nodeProgram(t)
 	text, err := os.ReadFile("../../docs/apis.md")
 	if err != nil {
@@ -202,7 +216,7 @@ func TestAgents(t *testing.T) {
 	}
 	page := string(text)
 	dir := t.TempDir()
-	cells := agentCells(dir, agentPrograms(t, dir, program))
+	cells := agentCells(dir, agentPrograms(t, dir, program, agents), agents, talks)
 	if len(cells) == 0 {
 		t.Skip("no agent is installed (set " + agentsRequired + "=all to fail instead)")
 	}
@@ -240,6 +254,9 @@ func TestAgents(t *testing.T) {
 		for _, file := range definitions {
 			text := strings.Replace(file[2], "prompt: coder", "prompt: "+c.key, 1)
 			text = strings.Replace(text, "    provider: openai\n    model: gpt-6-luna\n", target, 1)
+			if file[1] == "endpoints/" {
+				text += endpoint
+			}
 			writeFile(t, filepath.Join(dir, "definitions", file[1], c.key+".yaml"), text)
 		}
 	}
@@ -332,16 +349,22 @@ func (c *agentCell) judge(t *testing.T, output []byte, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	written, _ := os.ReadFile(filepath.Join(c.work, "out.txt"))
-	loop := len(s.mistakes) == 0 && s.ended && failure == nil && string(written) == "Both.\n" && bytes.Contains(output, []byte(agentsEnd))
+	loop := len(s.mistakes) == 0 && s.ended() && failure == nil && string(written) == "Both.\n" && bytes.Contains(output, []byte(agentsEnd))
+	own := s.talks[0]
 	holds := map[string]bool{"loop": loop}
 	if loop && c.door != "chat" {
-		// In chat completions no agent sends back what it does not know.
-		holds["signatures"] = slices.Equal(s.signed, s.returned)
+		// In chat completions no agent sends back what it does not know. One that makes a
+		// summary after the last calls has no need to.
+		signed := own.signed
+		if len(own.script[len(own.script)-1].calls) > 0 && len(signed) > 0 {
+			signed = signed[:len(signed)-1]
+		}
+		holds["signatures"] = slices.Equal(signed, own.returned)
 	}
 	if loop && c.section != "" {
 		holds["thinking"] = s.thinks
 	}
-	if loop && len(s.script) > 3 {
+	if loop && slices.ContainsFunc(own.script, func(s scriptStep) bool { return s.say == agentsLook }) {
 		holds["image"] = s.sees
 	}
 	// The others cache by themselves.
@@ -354,7 +377,7 @@ func (c *agentCell) judge(t *testing.T, output []byte, failure error) {
 		}
 	}
 	if t.Failed() || !loop {
-		t.Logf("%v, wrote %q, signed %q, returned %q, tools %q\nmistakes: %q\n%s", failure, written, s.signed, s.returned, s.tools, s.mistakes, output)
+		t.Logf("%v, wrote %q, signed %q, returned %q, tools %q\nmistakes: %q\n%s", failure, written, own.signed, own.returned, s.tools, s.mistakes, output)
 	}
 }
 
@@ -369,7 +392,7 @@ var agentsQuiet = []string{
 
 // agentPrograms puts the agents that are installed into a folder for PATH, and returns
 // their names.
-func agentPrograms(t *testing.T, dir, node string) (names []string) {
+func agentPrograms(t *testing.T, dir, node string, agents []agent) (names []string) {
 	t.Helper()
 	project, err := filepath.Abs(agentsProject)
 	if err != nil {

@@ -15,33 +15,52 @@ import (
 )
 
 // A scripted model stands in for the upstream of one agent. It speaks the four APIs that
-// providers have, asks for the calls of its script, and holds that each request has the
+// providers have, asks for the calls of its scripts, and holds that each request has the
 // conversation so far: every call once, with its result.
 type scripted struct {
-	task   string // what only the agent's own conversation has
-	script []scriptStep
-	// refuse says why a request is one that the real API would refuse, or is nil.
-	refuse func(asked *conversation) string
-
-	// broken is closed when the conversation is not what the script says.
+	talks []*talk
+	// broken is closed when a conversation is not what its script says.
 	broken chan struct{}
 
 	mu       sync.Mutex
 	mistakes []string
-	answered int // how many steps of the script the agent has had
-	ended    bool
-	thinks   bool     // the request asked for thoughts
-	caches   bool     // the request says what to cache
-	sees     bool     // the request has an image
+	thinks   bool // a request asked for thoughts
+	caches   bool // a request says what to cache
+	sees     bool // a request has an image
+	tools    []string
+}
+
+// talk is a conversation that an agent, or one that it starts, has with its model.
+type talk struct {
+	task   string // what only this conversation has, or it and those before it
+	script []scriptStep
+
+	answered int      // how many steps of the script the agent has had
+	failed   int      // how often the next one has failed
 	signed   []string // the signatures that answers had, in their order
 	returned []string // those of the last request
-	tools    []string
+}
+
+// ended reports whether the agent has had all of the scripts.
+func (s *scripted) ended() bool {
+	return !slices.ContainsFunc(s.talks, func(t *talk) bool { return t.answered < len(t.script) })
 }
 
 // scriptStep is an answer of the model.
 type scriptStep struct {
 	say   string
 	calls []scriptCall
+	// used is how many tokens the model says it has read, or 0 for a few.
+	used int
+	// fails are the answers to the first requests for the step. One that says nothing has
+	// no other: the agent has to go on in another conversation.
+	fails []failure
+}
+
+// failure is an answer that is none: with a status, or within a stream if that is 200.
+type failure struct {
+	status int
+	body   string
 }
 
 type scriptCall struct {
@@ -96,19 +115,16 @@ func (m scriptedModels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(path, ":streamGenerateContent") {
 		asked.stream = true
 	}
-	if model.refuse != nil {
-		if why := model.refuse(asked); why != "" {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprintf(w, `{"error":{"message":%q,"type":"invalid_request_error"}}`, why)
-			return
-		}
-	}
-	answer := model.answer(asked)
-	if asked.stream {
+	answer, fails := model.answer(asked)
+	if asked.stream && (fails == nil || fails.status == http.StatusOK) {
 		w.Header().Set("Content-Type", "text/event-stream")
 	} else {
 		w.Header().Set("Content-Type", "application/json")
+	}
+	if fails != nil {
+		w.WriteHeader(fails.status)
+		io.WriteString(w, fails.body)
+		return
 	}
 	dialect.write(w, answer, asked.stream)
 }
@@ -140,61 +156,83 @@ type scriptAnswer struct {
 	scriptStep
 }
 
+// read returns how many tokens the model has read.
+func (a *scriptAnswer) read() int { return max(a.used, 100) }
+
 // id returns the id of the answer's call, as an API has them.
 func (a *scriptAnswer) id(prefix string, call int) string {
 	return fmt.Sprintf("%s_%02d%02dabcdefgh", prefix, a.number, call)
 }
 
-// answer returns the script's next step. A conversation that is not the agent's own, as
-// the one that finds a title, has a short answer.
-func (s *scripted) answer(asked *conversation) *scriptAnswer {
+// find returns the talk that a conversation is, the last of those that it may be, with its
+// index.
+func (s *scripted) find(asked *conversation) (int, *talk) {
+	for i, t := range slices.Backward(s.talks) {
+		// The call for a title offers no tools; that for a summary has calls.
+		offers := len(asked.calls) > 0 || asked.tools[t.script[0].calls[0].tool] != nil
+		if offers && slices.ContainsFunc(asked.users, func(text string) bool { return strings.Contains(text, t.task) }) {
+			return i, t
+		}
+	}
+	return 0, nil
+}
+
+// answer returns the next step of the script, or how it fails. A conversation that is none
+// of the agent's own, as the one that finds a title, has a short answer.
+func (s *scripted) answer(asked *conversation) (*scriptAnswer, *failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first := s.script[0].calls[0].tool
-	if asked.tools[first] == nil || !slices.ContainsFunc(asked.users, func(text string) bool { return strings.Contains(text, s.task) }) {
+	index, t := s.find(asked)
+	if t == nil {
 		if len(asked.tools) > 1 {
 			s.tools = slices.Sorted(maps.Keys(asked.tools))
 		}
-		return &scriptAnswer{number: 99, scriptStep: scriptStep{say: "Two files"}}
+		return &scriptAnswer{number: 99, scriptStep: scriptStep{say: "Two files"}}, nil
 	}
 	s.tools = slices.Sorted(maps.Keys(asked.tools))
 	s.thinks, s.caches, s.sees = s.thinks || asked.thinks, s.caches || asked.caches, s.sees || asked.sees
-	s.returned = asked.signatures
+	t.returned = asked.signatures
 	step, held := 0, asked.calls
-	for ; step < len(s.script) && len(held) > 0; step++ {
-		want := s.script[step].calls
+	for ; step < len(t.script) && len(held) > 0; step++ {
+		want := t.script[step].calls
 		if len(held) < len(want) {
 			break
 		}
 		for i, call := range want {
 			if why := call.holds(&held[i]); why != "" {
-				return s.mistake("call %d of step %d: %s", i+1, step+1, why)
+				return s.mistake("call %d of step %d: %s", i+1, step+1, why), nil
 			}
 		}
 		held = held[len(want):]
 	}
 	if len(held) > 0 {
-		return s.mistake("after %d steps of the script the conversation has more calls: %v", step, held)
+		return s.mistake("after %d steps of the script the conversation has more calls: %v", step, held), nil
 	}
 	// An agent that has lost the last calls asks for them again, and may do so forever.
-	if step < s.answered {
-		return s.mistake("step %d is asked for again: the conversation does not have what it was answered", step+1)
+	if step < t.answered {
+		return s.mistake("step %d is asked for again: the conversation does not have what it was answered", step+1), nil
 	}
-	s.answered = step + 1
-	s.ended = s.answered == len(s.script)
-	answer := &scriptAnswer{number: step, scriptStep: s.script[step]}
+	if fails := t.script[step].fails; t.failed < len(fails) {
+		t.failed++
+		if t.failed == len(fails) && t.script[step].say == "" {
+			t.answered = step + 1
+		}
+		return nil, &fails[t.failed-1]
+	}
+	t.answered, t.failed = step+1, 0
+	answer := &scriptAnswer{number: 10*index + step, scriptStep: t.script[step]}
 	for _, call := range answer.calls {
 		if asked.tools[call.tool] == nil {
-			return s.mistake("the agent offers no tool %s, but: %s", call.tool, s.tools)
+			return s.mistake("the agent offers no tool %s, but: %s", call.tool, s.tools), nil
 		}
 	}
 	if asked.signs {
-		answer.sign = fmt.Sprintf("c2lnbmF0dXJl%04d", step)
+		answer.sign = fmt.Sprintf("c2lnbmF0dXJl%04d", answer.number)
 		if len(answer.calls) > 0 {
-			s.signed = append(s.signed, answer.sign)
+			t.signed = append(t.signed, answer.sign)
 		}
 	}
-	return answer
+	return answer, nil
 }
 
 func (s *scripted) mistake(format string, arguments ...any) *scriptAnswer {
@@ -407,7 +445,7 @@ func writeChat(w io.Writer, a *scriptAnswer, stream bool) {
 		arguments, _ := json.Marshal(call.arguments)
 		calls = append(calls, m{"index": i, "id": a.id("call", i), "type": "function", "function": m{"name": call.tool, "arguments": string(arguments)}})
 	}
-	usage := m{"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+	usage := m{"prompt_tokens": a.read(), "completion_tokens": 10, "total_tokens": a.read() + 10}
 	head := func(choice m) m {
 		return m{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted", "choices": []any{choice}}
 	}
@@ -451,7 +489,7 @@ func writeMessages(w io.Writer, a *scriptAnswer, stream bool) {
 	}
 	message := m{
 		"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": blocks,
-		"stop_reason": reason, "stop_sequence": nil, "usage": m{"input_tokens": 100, "output_tokens": 10},
+		"stop_reason": reason, "stop_sequence": nil, "usage": m{"input_tokens": a.read(), "output_tokens": 10},
 	}
 	if !stream {
 		whole(w, message)
@@ -500,7 +538,7 @@ func writeGemini(w io.Writer, a *scriptAnswer, stream bool) {
 		}
 		return m{
 			"candidates": []any{candidate}, "modelVersion": "scripted", "responseId": "r1",
-			"usageMetadata": m{"promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 110},
+			"usageMetadata": m{"promptTokenCount": a.read(), "candidatesTokenCount": 10, "totalTokenCount": a.read() + 10},
 		}
 	}
 	if !stream {
@@ -528,7 +566,7 @@ func writeResponses(w io.Writer, a *scriptAnswer, stream bool) {
 	}
 	response := m{
 		"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "scripted", "output": items,
-		"usage": m{"input_tokens": 100, "output_tokens": 10, "total_tokens": 110, "input_tokens_details": m{"cached_tokens": 0}, "output_tokens_details": m{"reasoning_tokens": 0}},
+		"usage": m{"input_tokens": a.read(), "output_tokens": 10, "total_tokens": a.read() + 10, "input_tokens_details": m{"cached_tokens": 0}, "output_tokens_details": m{"reasoning_tokens": 0}},
 	}
 	if !stream {
 		whole(w, response)

@@ -1,0 +1,88 @@
+//go:build !race
+
+package main
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// agentNamed returns the agent of the list.
+func agentNamed(name string) agent {
+	return agents[slices.IndexFunc(agents, func(a agent) bool { return a.name == name })]
+}
+
+// tooLong is how providers say that a conversation is too long.
+var tooLong = map[string]failure{
+	"openai":    {status: http.StatusBadRequest, body: `{"error":{"message":"This model's maximum context length is 200000 tokens. However, your messages resulted in 210000 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`},
+	"responses": {status: http.StatusBadRequest, body: `{"error":{"message":"Your input exceeds the context window of this model.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}`},
+	"anthropic": {status: http.StatusBadRequest, body: `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`},
+	"gemini":    {status: http.StatusBadRequest, body: `{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}`},
+}
+
+// tooLongInStream is how they say it once their answer has begun.
+var tooLongInStream = map[string]failure{
+	"openai":    {status: http.StatusOK, body: "data: " + tooLong["openai"].body + "\n\n"},
+	"responses": {status: http.StatusOK, body: failedResponse("context_length_exceeded", "Your input exceeds the context window of this model.")},
+	"anthropic": {status: http.StatusOK, body: "event: error\ndata: " + tooLong["anthropic"].body + "\n\n"},
+	"gemini":    {status: http.StatusOK, body: "data: " + tooLong["gemini"].body + "\n\n"},
+}
+
+// failedResponse returns a stream of the Responses API that fails.
+func failedResponse(code, message string) string {
+	var stream strings.Builder
+	response := m{"id": "resp_1", "object": "response", "created_at": 1, "status": "in_progress", "model": "scripted", "output": []any{}}
+	sse(&stream, "response.created", m{"type": "response.created", "sequence_number": 0, "response": response})
+	response["status"], response["error"] = "failed", m{"code": code, "message": message}
+	sse(&stream, "response.failed", m{"type": "response.failed", "sequence_number": 1, "response": response})
+	return stream.String()
+}
+
+// TestAgentsCompact has conversations of agents get too long, and holds that an agent has
+// its conversation summarized, and with the summary in its place ends the task. The model
+// refuses the conversation whole or in a stream, or has read about as much as it can.
+func TestAgentsCompact(t *testing.T) {
+	const summary = "Both files are read, and out.txt is still to be written."
+	codex := agentNamed("codex")
+	// Codex ends its turn when it is refused, and makes the summary before the next one.
+	refused := codex
+	refused.command += ` || codex exec ` + codexArguments + ` resume --last "Go on."`
+	// As a client of OpenAI it has the API make the summary.
+	compacting := refused
+	compacting.doors = map[string][]string{"responses": {`name = "Cadenza"`, `name = "OpenAI"`}}
+	for _, way := range []struct {
+		name    string
+		codex   agent
+		asks    string // what the summary's call of Codex has
+		refuses map[string]failure
+	}{
+		{"refused", refused, "CONTEXT CHECKPOINT COMPACTION", tooLong},
+		{"refused in a stream", compacting, "Write a summary of the conversation above", tooLongInStream},
+		{"nearly full", codex, "CONTEXT CHECKPOINT COMPACTION", nil},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			runAgents(t, []agent{agentNamed("claude"), way.codex}, "", func(c *agentCell) []*talk {
+				steps := c.script(c.work)
+				before, after := steps[:len(steps)-2], steps[len(steps)-2:]
+				asks, summarized := way.asks, before
+				if c.agent.name == "claude" {
+					// Claude Code keeps the last calls as they are.
+					asks, summarized, after = "Respond with TEXT ONLY", before[:len(before)-1], steps[len(before)-1:]
+				}
+				if why, ok := way.refuses[c.upstream]; ok {
+					before = append(slices.Clone(before), scriptStep{fails: []failure{why}})
+				} else {
+					before = slices.Clone(before)
+					before[len(before)-1].used = 990_000
+				}
+				return []*talk{
+					{task: agentsTask, script: before},
+					{task: asks, script: append(slices.Clone(summarized), scriptStep{say: "<summary>" + summary + "</summary>"})},
+					{task: summary, script: after},
+				}
+			})
+		})
+	}
+}
