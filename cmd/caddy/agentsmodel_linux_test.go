@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A scripted model stands in for the upstream of one agent. It speaks the four APIs that
@@ -35,10 +36,11 @@ type talk struct {
 	task   string // what only this conversation has, or it and those before it
 	script []scriptStep
 
-	answered int      // how many steps of the script the agent has had
-	failed   int      // how often the next one has failed
-	signed   []string // the signatures that answers had, in their order
-	returned []string // those of the last request
+	answered int       // how many steps of the script the agent has had
+	failed   int       // how often the next one has failed
+	early    time.Time // before this the next request comes too early
+	signed   []string  // the signatures that answers had, in their order
+	returned []string  // those of the last request
 }
 
 // ended reports whether the agent has had all of the scripts.
@@ -60,6 +62,8 @@ type scriptStep struct {
 // failure is an answer that is none: with a status, or within a stream if that is 200.
 type failure struct {
 	status int
+	header string        // of Retry-After
+	wait   time.Duration // that the next request is to be later
 	body   string
 }
 
@@ -122,6 +126,9 @@ func (m scriptedModels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 	}
 	if fails != nil {
+		if fails.header != "" {
+			w.Header().Set("Retry-After", fails.header)
+		}
 		w.WriteHeader(fails.status)
 		io.WriteString(w, fails.body)
 		return
@@ -212,12 +219,17 @@ func (s *scripted) answer(asked *conversation) (*scriptAnswer, *failure) {
 	if step < t.answered {
 		return s.mistake("step %d is asked for again: the conversation does not have what it was answered", step+1), nil
 	}
+	if early := time.Until(t.early); early > 0 {
+		return s.mistake("step %d is asked for %v before the agent was told to", step+1, early), nil
+	}
 	if fails := t.script[step].fails; t.failed < len(fails) {
 		t.failed++
 		if t.failed == len(fails) && t.script[step].say == "" {
 			t.answered = step + 1
 		}
-		return nil, &fails[t.failed-1]
+		why := &fails[t.failed-1]
+		t.early = time.Now().Add(why.wait)
+		return nil, why
 	}
 	t.answered, t.failed = step+1, 0
 	answer := &scriptAnswer{number: 10*index + step, scriptStep: t.script[step]}

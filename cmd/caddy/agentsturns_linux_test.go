@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // agentNamed returns the agent of the list.
@@ -85,4 +86,43 @@ func TestAgentsCompact(t *testing.T) {
 			})
 		})
 	}
+}
+
+// statusOverloaded is Anthropic's own status.
+const statusOverloaded = 529
+
+// busy is how providers say that they have to be asked again: first with a time, then
+// without.
+var busy = map[string][2]failure{
+	"openai": {
+		{status: http.StatusTooManyRequests, header: "1", wait: time.Second, body: `{"error":{"message":"Rate limit reached for gpt-6-luna on requests per min (RPM). Please try again in 1s.","type":"requests","param":null,"code":"rate_limit_exceeded"}}`},
+		{status: http.StatusServiceUnavailable, body: `{"error":{"message":"The server is overloaded.","type":"server_error","param":null,"code":null}}`},
+	},
+	"responses": {
+		{status: http.StatusTooManyRequests, header: "2", wait: 2 * time.Second, body: `{"error":{"message":"Rate limit reached for gpt-6-luna on tokens per min (TPM). Please try again in 2s.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`},
+		{status: http.StatusOK, body: failedResponse("server_error", "The server had an error while processing your request.")},
+	},
+	"anthropic": {
+		{status: statusOverloaded, header: "1", wait: time.Second, body: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`},
+		{status: http.StatusOK, body: "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n"},
+	},
+	"gemini": {
+		{status: http.StatusTooManyRequests, wait: time.Second, body: `{"error":{"code":429,"message":"You exceeded your current quota. Please retry in 1s.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"1s"}]}}`},
+		{status: http.StatusServiceUnavailable, body: `{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`},
+	},
+}
+
+// TestAgentsWait has providers turn the first calls of agents away, behind an endpoint that
+// does not ask twice, and holds that an agent comes again, no earlier than it is told.
+func TestAgentsWait(t *testing.T) {
+	runAgents(t, []agent{agentNamed("claude"), agentNamed("codex")}, "retry: { count: 0 }\n", func(c *agentCell) []*talk {
+		steps := c.script(c.work)
+		for i, why := range busy[c.upstream] {
+			if why.status == statusOverloaded && c.door != "messages" {
+				why.wait = 0 // In OpenAI's APIs it is 502, with no time.
+			}
+			steps[i].fails = []failure{why}
+		}
+		return []*talk{{task: agentsTask, script: steps}}
+	})
 }
