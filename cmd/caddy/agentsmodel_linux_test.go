@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -71,6 +72,8 @@ type scriptCall struct {
 	tool      string
 	arguments map[string]any
 	result    string // what the result contains
+	// argued returns the arguments that follow from the calls before, or is nil.
+	argued func(before []heldCall) map[string]any
 }
 
 // conversation is what a request has, in any API.
@@ -206,6 +209,9 @@ func (s *scripted) answer(asked *conversation) (*scriptAnswer, *failure) {
 			break
 		}
 		for i, call := range want {
+			if call.argued != nil {
+				call.arguments = call.argued(asked.calls[:len(asked.calls)-len(held)])
+			}
 			if why := call.holds(&held[i]); why != "" {
 				return s.mistake("call %d of step %d: %s", i+1, step+1, why), nil
 			}
@@ -233,7 +239,11 @@ func (s *scripted) answer(asked *conversation) (*scriptAnswer, *failure) {
 	}
 	t.answered, t.failed = step+1, 0
 	answer := &scriptAnswer{number: 10*index + step, scriptStep: t.script[step]}
-	for _, call := range answer.calls {
+	answer.calls = slices.Clone(answer.calls)
+	for i, call := range answer.calls {
+		if call.argued != nil {
+			answer.calls[i].arguments = call.argued(asked.calls)
+		}
 		if asked.tools[call.tool] == nil {
 			return s.mistake("the agent offers no tool %s, but: %s", call.tool, s.tools), nil
 		}
@@ -261,7 +271,7 @@ func (c *scriptCall) holds(held *heldCall) string {
 		return fmt.Sprintf("is of %s, not of %s", held.name, c.tool)
 	}
 	for name, value := range c.arguments {
-		if held.arguments[name] != value {
+		if !reflect.DeepEqual(held.arguments[name], value) {
 			return fmt.Sprintf("%s is %v, not %v", name, held.arguments[name], value)
 		}
 	}

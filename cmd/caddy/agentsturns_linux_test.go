@@ -4,6 +4,7 @@ package main
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -124,5 +125,41 @@ func TestAgentsWait(t *testing.T) {
 			steps[i].fails = []failure{why}
 		}
 		return []*talk{{task: agentsTask, script: steps}}
+	})
+}
+
+// agentID is the id of the agent that a tool of Codex has started.
+var agentID = regexp.MustCompile(`"agent_id":"([^"]+)"`)
+
+// TestAgentsStartOthers has agents start two others, which read a file each at the same
+// time, and holds that each of the three has its own conversation.
+func TestAgentsStartOthers(t *testing.T) {
+	files := []string{"one.txt", "two.txt"}
+	runAgents(t, []agent{agentNamed("claude"), agentNamed("codex")}, "", func(c *agentCell) []*talk {
+		steps := c.script(c.work)
+		own := &talk{task: agentsTask}
+		talks := []*talk{own}
+		var starts, waits []scriptCall
+		for i, file := range files {
+			task, end := "Say what is in the file "+file, "The content of "+file+" is known."
+			talks = append(talks, &talk{task: task, script: []scriptStep{
+				{say: "I read it.", calls: steps[0].calls[i : i+1]},
+				{say: end},
+			}})
+			if c.agent.name == "claude" {
+				starts = append(starts, scriptCall{tool: "Agent", result: end, arguments: m{"description": "Read a file", "prompt": task, "run_in_background": false}})
+				continue
+			}
+			starts = append(starts, scriptCall{tool: "multi_agent_v1__spawn_agent", result: "agent_id", arguments: m{"message": task}})
+			waits = append(waits, scriptCall{tool: "multi_agent_v1__wait_agent", result: end, argued: func(before []heldCall) map[string]any {
+				return m{"targets": []any{agentID.FindStringSubmatch(before[i].results[0])[1]}}
+			}})
+		}
+		own.script = []scriptStep{{say: "Others read.", calls: starts}}
+		if len(waits) > 0 {
+			own.script = append(own.script, scriptStep{say: "I wait.", calls: waits})
+		}
+		own.script = append(own.script, steps[len(steps)-2:]...)
+		return talks
 	})
 }
