@@ -167,7 +167,7 @@ func heard(t *testing.T, stream bool, body []byte) (content []any, stop string) 
 	return m.Content, m.Stop
 }
 
-func text(t *testing.T, v any) string {
+func written(t *testing.T, v any) string {
 	t.Helper()
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -184,7 +184,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	var x, y any
 	mustParse(t, []byte(a), &x)
 	mustParse(t, []byte(b), &y)
-	return text(t, x) == text(t, y)
+	return written(t, x) == written(t, y)
 }
 
 // TestSearchThroughMessages has a caller of Anthropic's API search with Anthropic: the tool,
@@ -214,13 +214,13 @@ func TestSearchThroughMessages(t *testing.T) {
 		var shown []string
 		for _, b := range content {
 			if kind := b.(map[string]any)["type"]; kind != "thinking" && kind != "redacted_thinking" {
-				shown = append(shown, text(t, b))
+				shown = append(shown, written(t, b))
 			}
 		}
 		if want := []string{claudeBefore, claudeCall, claudeResults, claudeText, claudeCited, claudeEnd}; !sameJSON(t, "["+strings.Join(shown, ",")+"]", "["+strings.Join(want, ",")+"]") {
 			t.Errorf("stream=%v: the caller got %s", stream, strings.Join(shown, "\n"))
 		}
-		post(`,{"role":"assistant","content":` + text(t, content) + `},` + user)
+		post(`,{"role":"assistant","content":` + written(t, content) + `},` + user)
 		requests := up.Requests()
 		var got struct {
 			Tools    json.RawMessage
@@ -315,8 +315,8 @@ func responded(t *testing.T, stream bool, body []byte) (items []any, status stri
 		}
 		r = e.Response
 	}
-	if text(t, said) != text(t, r.Output) {
-		t.Errorf("the stream said %s, and ends with %s", text(t, said), text(t, r.Output))
+	if written(t, said) != written(t, r.Output) {
+		t.Errorf("the stream said %s, and ends with %s", written(t, said), written(t, r.Output))
 	}
 	return r.Output, r.Status
 }
@@ -352,8 +352,8 @@ func TestSearchThroughResponses(t *testing.T) {
 		a := post("")
 		output, _ := responded(t, stream, a.body)
 		shown := itemsBut(output, "reasoning")
-		if len(shown) != 3 || !sameJSON(t, text(t, shown[:2]), "["+openCall+","+openPage+"]") || !sameJSON(t, text(t, shown[2].(map[string]any)["content"]), `[{"type":"output_text","annotations":[`+openCited+`],"logprobs":[],"text":"né in 1916."}]`) {
-			t.Errorf("stream=%v: the caller got %s", stream, text(t, shown))
+		if len(shown) != 3 || !sameJSON(t, written(t, shown[:2]), "["+openCall+","+openPage+"]") || !sameJSON(t, written(t, shown[2].(map[string]any)["content"]), `[{"type":"output_text","annotations":[`+openCited+`],"logprobs":[],"text":"né in 1916."}]`) {
+			t.Errorf("stream=%v: the caller got %s", stream, written(t, shown))
 		}
 		if stream && (strings.Count(string(a.body), "event: response.web_search_call.") != 6 || !strings.Contains(string(a.body), `"annotation_index":0,"annotation":`+openCited)) {
 			t.Errorf("%s", a.body)
@@ -361,7 +361,7 @@ func TestSearchThroughResponses(t *testing.T) {
 		if u := g.ended(t, a.header.Get("Cadenza-Trace-Id")).Attempts[0]; u.WebSearches != 1 {
 			t.Errorf("%d searches are counted: pages that are opened are none", u.WebSearches)
 		}
-		post("," + strings.TrimSuffix(strings.TrimPrefix(text(t, output), "["), "]") + "," + user)
+		post("," + strings.TrimSuffix(strings.TrimPrefix(written(t, output), "["), "]") + "," + user)
 		requests := up.Requests()
 		var got struct {
 			Tools   json.RawMessage
@@ -375,7 +375,7 @@ func TestSearchThroughResponses(t *testing.T) {
 			t.Errorf("the request is %s", requests[len(requests)-1].Body)
 		}
 		want := `[` + openThought + `,` + openCall + `,` + openAgain + `,` + openPage + `,{"role":"assistant","content":[{"type":"output_text","annotations":[` + openCited + `],"text":"né in 1916."}]}]`
-		if back := text(t, got.Input[2:len(got.Input)-1]); !sameJSON(t, back, want) {
+		if back := written(t, got.Input[2:len(got.Input)-1]); !sameJSON(t, back, want) {
 			t.Errorf("stream=%v: OpenAI got back\n%s, want\n%s", stream, back, want)
 		}
 	}
@@ -414,17 +414,17 @@ func TestSearchOfAnotherAPI(t *testing.T) {
 		output, status := responded(t, stream, a.body)
 		items := itemsBut(output, "reasoning")
 		const search = `{"id":"ws_cdz_srvtoolu_01A","type":"web_search_call","status":"completed","action":{"type":"search","query":"shannon born","queries":["shannon born"],"sources":[{"type":"url","url":"https://e.org/s"}]}}`
-		if len(items) != 3 || status != "completed" || !sameJSON(t, text(t, items[1]), search) || a.header.Get("Cadenza-Ignored") != "tools[0].search_context_size" {
+		if len(items) != 3 || status != "completed" || !sameJSON(t, written(t, items[1]), search) || a.header.Get("Cadenza-Ignored") != "tools[0].search_context_size" {
 			t.Errorf("stream=%v: %q is named, the caller got %s", stream, a.header.Get("Cadenza-Ignored"), a.body)
 		}
 		// The text is one message: its citation counts the characters before it.
-		if got := text(t, items[2].(map[string]any)["content"]); !sameJSON(t, got, `[{"type":"output_text","annotations":[{"type":"url_citation","start_index":7,"end_index":17,"title":"Shannon","url":"https://e.org/s"}],"logprobs":[],"text":"Found: né in 1916."}]`) {
+		if got := written(t, items[2].(map[string]any)["content"]); !sameJSON(t, got, `[{"type":"output_text","annotations":[{"type":"url_citation","start_index":7,"end_index":17,"title":"Shannon","url":"https://e.org/s"}],"logprobs":[],"text":"Found: né in 1916."}]`) {
 			t.Errorf("stream=%v: the message is %s", stream, got)
 		}
 		if body := last(claude); !strings.Contains(body, `"tools":[{"type":"web_search_20250305","name":"web_search","max_uses":10,"blocked_domains":["x.org"]}]`) {
 			t.Errorf("Anthropic got %s", body)
 		}
-		history := strings.TrimSuffix(strings.TrimPrefix(text(t, output), "["), "]")
+		history := strings.TrimSuffix(strings.TrimPrefix(written(t, output), "["), "]")
 		a = post(byClaude, "/v1/responses", asked+user+`,`+history+`,`+user+`]`)
 		// The text alone has no citation, and is one.
 		if body, want := last(claude), `"content":[`+strings.Join([]string{claudeThought, claudeBefore, claudeCall, claudeResults, claudeAgain, `{"type":"text","text":"Found: né in 1916."}`}, ",")+`]`; !strings.Contains(body, want) {
@@ -442,16 +442,16 @@ func TestSearchOfAnotherAPI(t *testing.T) {
 		want := `[{"type":"server_tool_use","id":"srvtoolu_cdz_ws_67","name":"web_search","caller":{"type":"direct"},"input":{"query":"shannon born"}},` +
 			`{"type":"web_search_tool_result","tool_use_id":"srvtoolu_cdz_ws_67","caller":{"type":"direct"},"content":[{"type":"web_search_result","url":"https://e.org/s","title":"","encrypted_content":"","page_age":null}]},` +
 			`{"type":"text","text":"né in 1916.","citations":[{"type":"web_search_result_location","url":"https://e.org/s","title":"Shannon","encrypted_index":"","cited_text":""}]}]`
-		if !sameJSON(t, text(t, blocks), want) || a.header.Get("Cadenza-Ignored") != "" {
-			t.Errorf("stream=%v: %q is named, the caller got %s", stream, a.header.Get("Cadenza-Ignored"), text(t, blocks))
+		if !sameJSON(t, written(t, blocks), want) || a.header.Get("Cadenza-Ignored") != "" {
+			t.Errorf("stream=%v: %q is named, the caller got %s", stream, a.header.Get("Cadenza-Ignored"), written(t, blocks))
 		}
 		if body := last(open); !strings.Contains(body, `"max_tool_calls":2`) || !strings.Contains(body, `"tools":[{"type":"web_search"}]`) || !strings.Contains(body, `"web_search_call.action.sources"`) {
 			t.Errorf("OpenAI got %s", body)
 		}
-		a = post(byOpen, "/v1/messages", tools+user+`,{"role":"assistant","content":`+text(t, content)+`},`+user+`]`)
+		a = post(byOpen, "/v1/messages", tools+user+`,{"role":"assistant","content":`+written(t, content)+`},`+user+`]`)
 		var got struct{ Input []any }
 		mustParse(t, []byte(last(open)), &got)
-		if back, want := text(t, got.Input[2:len(got.Input)-1]), `[`+openThought+`,`+openCall+`,`+openAgain+`,{"role":"assistant","content":"né in 1916."}]`; !sameJSON(t, back, want) || a.header.Get("Cadenza-Ignored") != "" {
+		if back, want := written(t, got.Input[2:len(got.Input)-1]), `[`+openThought+`,`+openCall+`,`+openAgain+`,{"role":"assistant","content":"né in 1916."}]`; !sameJSON(t, back, want) || a.header.Get("Cadenza-Ignored") != "" {
 			t.Errorf("stream=%v: %q is named, OpenAI got back %s", stream, a.header.Get("Cadenza-Ignored"), back)
 		}
 	}
@@ -573,9 +573,9 @@ func TestPausedSearch(t *testing.T) {
 		const asked = `"max_tokens":99,"tools":[{"type":"web_search_20260209","name":"web_search"}],"messages":[` + user
 		content, stop := heard(t, stream, post("/v1/messages", asked+`]`).body)
 		if stop != "pause_turn" || len(content) != 2 {
-			t.Errorf("%s: %s", stop, text(t, content))
+			t.Errorf("%s: %s", stop, written(t, content))
 		}
-		post("/v1/messages", asked+`,{"role":"assistant","content":`+text(t, content)+`}]`)
+		post("/v1/messages", asked+`,{"role":"assistant","content":`+written(t, content)+`}]`)
 		requests := up.Requests()
 		var got struct {
 			Tools    json.RawMessage
@@ -586,8 +586,8 @@ func TestPausedSearch(t *testing.T) {
 			string(got.Tools) != `[{"type":"web_search_20260209","name":"web_search","max_uses":10,"allowed_callers":["direct"]}]` {
 			t.Errorf("Anthropic got %s", requests[len(requests)-1].Body)
 		}
-		if output, status := responded(t, stream, post("/v1/responses", `"tools":[{"type":"web_search"}],"input":"Hi"`).body); status != "incomplete" || !strings.Contains(text(t, output), "shannon born") {
-			t.Errorf("%s: %s", status, text(t, output))
+		if output, status := responded(t, stream, post("/v1/responses", `"tools":[{"type":"web_search"}],"input":"Hi"`).body); status != "incomplete" || !strings.Contains(written(t, output), "shannon born") {
+			t.Errorf("%s: %s", status, written(t, output))
 		}
 		if a := post("/v1/chat/completions", `"web_search_options":{},"messages":[`+user+`]`); !strings.Contains(string(a.body), `"finish_reason":"length"`) {
 			t.Errorf("%s", a.body)

@@ -80,7 +80,7 @@ func TestInPlace(t *testing.T) {
 }
 
 func TestJoined(t *testing.T) {
-	text := func(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
+	text := func(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: providers.Escape(s)} }
 	thought := func(opaque string) providers.Part {
 		return providers.Part{Kind: providers.PartThinking, Opaque: opaque}
 	}
@@ -111,7 +111,7 @@ func TestJoined(t *testing.T) {
 			}
 			if len(m.Parts) > 2 {
 				_ = InPlace(m.Parts, func(p *providers.Part) error {
-					if order += p.Text + p.Opaque; p.Kind == providers.PartToolCall {
+					if order += p.Text.Plain() + p.Opaque; p.Kind == providers.PartToolCall {
 						order += "call"
 					}
 					order += " "
