@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 101_500
-	maxTests   = 112_150
+	maxProduct = 101_700
+	maxTests   = 112_400
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -104,17 +104,17 @@ var maxLines = map[string]int{
 	"internal/buffers":             160,
 	"internal/command":             5760,
 	"internal/configpath":          40,
-	"internal/definition":          8110,
+	"internal/definition":          8120,
 	"internal/dialect":             590,
 	"internal/dialect/chat":        440,
 	"internal/dialect/dialecttest": 300,
 	"internal/dialect/messages":    1580,
 	"internal/dialect/native":      200,
-	"internal/dialect/openai":      1930,
-	"internal/dialect/responses":   2450,
+	"internal/dialect/openai":      1950,
+	"internal/dialect/responses":   2460,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             10990,
+	"internal/gateway":             11010,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
@@ -149,7 +149,7 @@ var maxLines = map[string]int{
 	"providers/httpmodule":         320,
 	"providers/openai":             3080,
 	"providers/providertest":       3360,
-	"providers/upstream":           3870,
+	"providers/upstream":           3890,
 	"rules":                        10800,
 	"secret":                       380,
 	"sinks":                        700,

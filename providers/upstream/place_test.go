@@ -80,7 +80,9 @@ func TestInPlace(t *testing.T) {
 }
 
 func TestJoined(t *testing.T) {
-	text := func(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: providers.Escape(s)} }
+	text := func(s string) providers.Part {
+		return providers.Part{Kind: providers.PartText, Text: providers.Escape(s)}
+	}
 	thought := func(opaque string) providers.Part {
 		return providers.Part{Kind: providers.PartThinking, Opaque: opaque}
 	}
