@@ -27,6 +27,11 @@ func TestText(t *testing.T) {
 			t.Errorf("%s: %v", written, err)
 		}
 	})
+	for text, normal := range map[Text]Text{`a\/\u0041\ud83d\ude42\u005C\u0022`: "a/A🙂\\\\\\\"", `\u000A\b\"`: `\u000A\b\"`, "a": "a"} {
+		if got := text.Normal(); got != normal {
+			t.Errorf("%s became %s, want %s", text, got, normal)
+		}
+	}
 	for text, blank := range map[string]bool{"": true, " \n\t": true, "\u00a0": true, "\\": false, "\n a": false, "é": false, "a": false} {
 		if got := Escape(text).Blank(); got != blank {
 			t.Errorf("%q is blank: %t", text, got)

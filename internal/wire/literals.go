@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
@@ -26,8 +27,8 @@ type literals struct {
 
 // literal is a text in the body, between its quotes.
 type literal struct {
-	start, end int
-	same, read bool // same: it is as jsontext.Escape writes it
+	start, end   int
+	normal, read bool // normal: as jsontext.Text.Normal returns it
 }
 
 // mark begins what stands for a literal. The body is UTF-8, so that no text begins with it.
@@ -77,10 +78,10 @@ func (l *literals) takes(open []byte, name []byte) bool {
 }
 
 // take takes a text of the body out.
-func (l *literals) take(body []byte, start, end int, same bool) {
+func (l *literals) take(body []byte, start, end int, normal bool) {
 	l.text = append(append(l.text, body[l.from:start]...), mark)
 	l.text = strconv.AppendInt(l.text, int64(len(l.list)), 10)
-	l.list = append(l.list, literal{start: start, end: end, same: same})
+	l.list = append(l.list, literal{start: start, end: end, normal: normal})
 	l.from = end
 	l.left++
 }
@@ -102,7 +103,8 @@ func (l *literals) reset() {
 // caller asks Unread.
 func (r *Request) Conversation() (*fastjson.Object, *Error) { return r.object(!r.plain) }
 
-// Literal returns a string of the body as it stands there, see jsontext.Text.
+// Literal returns a string of the body as it stands there, but for escapes of characters
+// that need none, see jsontext.Text.
 func (r *Request) Literal(v *fastjson.Value) jsontext.Text {
 	s := v.GetStringBytes()
 	if len(s) == 0 || s[0] != mark {
@@ -115,8 +117,10 @@ func (r *Request) Literal(v *fastjson.Value) jsontext.Text {
 		r.literals.left--
 	}
 	text := jsontext.Text(view(r.body[l.start:l.end]))
-	if !l.same {
-		return jsontext.Escape(text.Plain())
+	if !l.normal {
+		text = text.Normal()
+		r.size += len(text)
+		buffers.Count(len(text))
 	}
 	return text
 }

@@ -96,9 +96,9 @@ func checkSyntax(b []byte, cut *literals) (values int, err *syntaxError) {
 			}
 			i++
 		case c == '"':
-			from, same := i+1, false
-			if i, same, err = checkString(b, i); err == nil && cut.takes(open[:depth], name) {
-				cut.take(b, from, i-1, same)
+			from, normal := i+1, false
+			if i, normal, err = checkString(b, i); err == nil && cut.takes(open[:depth], name) {
+				cut.take(b, from, i-1, normal)
 			}
 		case c == '-' || c >= '0' && c <= '9':
 			i, err = checkNumber(b, i)
@@ -141,10 +141,10 @@ func checkSyntax(b []byte, cut *literals) (values int, err *syntaxError) {
 }
 
 // checkString checks the string whose opening quote is at i and returns the
-// index after its closing quote. same reports that it has no escapes but those of
-// jsontext.AppendEscaped.
-func checkString(b []byte, i int) (end int, same bool, err *syntaxError) {
-	same = true
+// index after its closing quote. normal reports that only characters that need it are
+// escaped.
+func checkString(b []byte, i int) (end int, normal bool, err *syntaxError) {
+	normal = true
 	long := i + 8
 	for i++; i < len(b); i++ {
 		c := b[i]
@@ -155,31 +155,31 @@ func checkString(b []byte, i int) (end int, same bool, err *syntaxError) {
 				long = i + 8
 			}
 		case c == '"':
-			return i + 1, same, nil
+			return i + 1, normal, nil
 		case c != '\\':
-			return i, same, &syntaxError{offset: i, problem: "control characters must be escaped inside a string"}
+			return i, normal, &syntaxError{offset: i, problem: "control characters must be escaped inside a string"}
 		default:
 			i++
 			if i == len(b) {
-				return i, same, unexpected(b, i, "the rest of an escape")
+				return i, normal, unexpected(b, i, "the rest of an escape")
 			}
 			switch b[i] {
-			case '"', '\\', 'n', 'r', 't':
-			case '/', 'b', 'f':
-				same = false
+			case '"', '\\', 'b', 'f', 'n', 'r', 't':
+			case '/':
+				normal = false
 			case 'u':
-				same = false
 				end, err := checkUnicodeEscape(b, i)
 				if err != nil {
-					return i, same, err
+					return i, normal, err
 				}
+				normal = normal && b[i+1] == '0' && b[i+2] == '0' && b[i+3] < '2' // control characters
 				i = end - 1
 			default:
-				return i, same, &syntaxError{offset: i - 1, problem: "there is no such escape in JSON"}
+				return i, normal, &syntaxError{offset: i - 1, problem: "there is no such escape in JSON"}
 			}
 		}
 	}
-	return i, same, unexpected(b, i, "the closing '\"' of a string")
+	return i, normal, unexpected(b, i, "the closing '\"' of a string")
 }
 
 // skipPlain returns the index of the next byte that ends a string, begins an escape or
