@@ -1,10 +1,12 @@
 package gateway_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -129,7 +131,12 @@ func TestCutAnswersAreShared(t *testing.T) {
 		})
 	}
 	eventually(t, "the question is asked", func() bool { return u.Calls.Load() > 0 })
-	eventually(t, "the others wait for it", func() bool { return g.callsInFlight() == 8 })
+	eventually(t, "the others wait for it", func() bool {
+		// A call in flight may not have asked yet: the goroutines say who waits.
+		stacks := make([]byte, 8<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		return g.callsInFlight() == 8 && bytes.Count(stacks, []byte("cache.(*Answers).wait(")) >= 7
+	})
 	close(release)
 	wait.Wait()
 	if n := u.Calls.Load(); n != 1 {
