@@ -104,7 +104,7 @@ func TestServiceTier(t *testing.T) {
 			t.Fatal(err)
 		}
 		o, r := pt.Read(s), up.Requests()[0]
-		if got, want := short(string(r.Body), ""), "{…"+test.member+"}"; got != want {
+		if got, want := short(r.Body, ""), "{…"+test.member+"}"; got != want {
 			t.Errorf("%+v: sent %s, want %s", test, got, want)
 		}
 		if got := r.Header.Get(header); got != test.header || strings.Join(o.Result.LeftOut, " ") != test.leftOut {
