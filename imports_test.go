@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 101_700
+	maxProduct = 101_800
 	maxTests   = 112_400
 )
 
@@ -121,7 +121,7 @@ var maxLines = map[string]int{
 	"internal/invoke":              4150,
 	"internal/journal":             1140,
 	"internal/journaltest":         100,
-	"internal/jsontext":            250,
+	"internal/jsontext":            300,
 	"internal/kind":                100,
 	"internal/modetest":            80,
 	"internal/limit":               2760,
