@@ -113,21 +113,31 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestMade has memory count when it is made, and not when it comes back.
+// TestMade has memory count when it is made, and not when it comes back. With the race
+// detector a pool loses some of what it keeps.
 func TestMade(t *testing.T) {
-	settled(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	came := false
+	for range 100 {
+		first := Get(Smallest)[:1]
+		Put(first)
+		before := Made()
+		second := Get(Smallest)[:1]
+		made := Made() - before
+		if &first[0] == &second[0] {
+			came = true
+			second = nil
+		}
+		if made != int64(cap(second)) {
+			t.Fatalf("%d bytes were made, want %d", made, cap(second))
+		}
+	}
+	if !came {
+		t.Error("no memory came back")
+	}
 	before := Made()
-	first := Get(Smallest)
-	if n := Made() - before; n != int64(cap(first)) {
-		t.Errorf("%d bytes were made, want %d", n, cap(first))
-	}
-	Put(first)
 	Count(Smallest - 1)
-	if second := Get(Smallest); Made()-before != int64(cap(second)) {
-		t.Errorf("%d bytes were made, want those of the first", Made()-before)
-	}
-	if Count(Largest); Made()-before != int64(cap(first))+Largest {
-		t.Error("another's memory does not count")
+	if Count(Largest); Made()-before != Largest {
+		t.Errorf("another's memory counts as %d bytes, want %d", Made()-before, Largest)
 	}
 }
