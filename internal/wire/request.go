@@ -304,10 +304,13 @@ func (r *Request) parseValue(cut bool) (*fastjson.Value, *Error) {
 	if bad != nil {
 		return nil, invalidJSON(b, bad)
 	}
-	if values > keepValues && r.reserve != nil {
-		if err := r.reserve(sizeOf(values)); err != nil {
-			return nil, err
+	if values > keepValues {
+		if r.reserve != nil {
+			if err := r.reserve(sizeOf(values)); err != nil {
+				return nil, err
+			}
 		}
+		buffers.Count(sizeOf(values))
 	}
 	if l := &r.literals; len(l.list) > 0 {
 		l.text = append(l.text, b[l.from:]...)
