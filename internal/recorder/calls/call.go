@@ -33,7 +33,9 @@ func NewCall(r *trace.Record) *Call {
 	c := &Call{id: r.ID, kept: kept}
 	c.text, c.short = appendRecord(slices.Grow((*kept)[:0], 1<<10), r)
 	c.size = len(c.text)
-	large.Count(c.size)
+	if c.size > largestKept {
+		large.Count(c.size)
+	}
 	return c
 }
 
