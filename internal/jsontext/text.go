@@ -3,6 +3,7 @@ package jsontext
 import (
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
@@ -94,10 +95,17 @@ func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // Blank reports whether the text has white space alone.
 func (t Text) Blank() bool {
-	if t != "" && t[0] > ' ' && t[0] < utf8.RuneSelf && t[0] != '\\' {
-		return false // as most texts begin
+	for t != "" {
+		r, size := utf8.DecodeRuneInString(string(t))
+		if r == '\\' {
+			r, size = t.unescape()
+		}
+		if !unicode.IsSpace(r) {
+			return false
+		}
+		t = t[size:]
 	}
-	return strings.TrimSpace(t.Plain()) == ""
+	return true
 }
 
 // MarshalJSON implements json.Marshaler.

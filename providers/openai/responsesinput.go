@@ -86,10 +86,13 @@ const reasoningPrefix = `{"type":"reasoning",`
 // appendReasoning appends the item that a thought or a search was, nothing for one of
 // another service.
 func appendReasoning(body []byte, p *providers.Part) []byte {
-	if fastjson.GetString([]byte(p.Opaque), "type") == searchCall {
-		return append(append(body, p.Opaque...), ',')
+	if !strings.HasPrefix(p.Opaque, reasoningPrefix) {
+		if fastjson.GetString([]byte(p.Opaque), "type") == searchCall {
+			body = append(append(body, p.Opaque...), ',')
+		}
+		return body
 	}
-	if !strings.HasPrefix(p.Opaque, reasoningPrefix) || !json.Valid([]byte(p.Opaque)) {
+	if !json.Valid([]byte(p.Opaque)) {
 		return body
 	}
 	body = append(append(body, p.Opaque[:len(p.Opaque)-1]...), `,"summary":[`...)

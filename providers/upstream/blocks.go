@@ -267,8 +267,8 @@ func (w *Blocks) answer(at int, p *providers.Part) (err error) {
 	return err
 }
 
-// thought writes a block of a thought, or of a search, as it came. Without its signature a thought is
-// nothing to the model.
+// thought writes a block of a thought, or of a search, as it came. Without its signature
+// a thought is nothing to the model.
 func (w *Blocks) thought(block string) {
 	ours := strings.HasPrefix(block, w.Thinking) || strings.HasPrefix(block, w.Redacted) ||
 		w.Found != nil && slices.Contains(w.Found, fastjson.GetString([]byte(block), "type"))

@@ -73,6 +73,9 @@ func placed(opaque string) (p Place, data string) {
 //
 // The messages @0,0 "ab" and @2,0 "cd" become @0,0 "ab" @2,0 "cd" and one without parts.
 func Joined(messages []providers.Message) []providers.Message {
+	if !slices.ContainsFunc(messages, hasPlace) {
+		return messages // as most are: to know where a text ends, it has to be unescaped
+	}
 	var joined []providers.Message
 	first, said := 0, Place{} // of the answer
 	for i := range messages {
@@ -103,6 +106,13 @@ func Joined(messages []providers.Message) []providers.Message {
 		return messages
 	}
 	return joined
+}
+
+// hasPlace reports whether a message has a thought that was not at its beginning.
+func hasPlace(m providers.Message) bool {
+	return slices.ContainsFunc(m.Parts, func(p providers.Part) bool {
+		return p.Kind == providers.PartThinking && strings.HasPrefix(p.Opaque, "@")
+	})
 }
 
 // goesOn reports whether a message of the assistant goes on with an answer of which so much
@@ -190,6 +200,10 @@ func (w *inOrder) upTo(place Place) {
 			w.found(p)
 		}
 		if p.Kind != providers.PartText {
+			continue
+		}
+		if place.Text == behind && w.offset == 0 {
+			w.hand(p) // no cut is to come
 			continue
 		}
 		text := p.Text.Plain()

@@ -168,3 +168,20 @@ func FuzzInPlace(f *testing.F) {
 		}
 	})
 }
+
+// TestTextsStayAsTheyAre has a history without thoughts, no text of which is unescaped.
+func TestTextsStayAsTheyAre(t *testing.T) {
+	text := providers.Escape("\n  It said: \"yes\".")
+	m := providers.Message{Role: "assistant", Parts: []providers.Part{{Kind: providers.PartText, Text: text}, {Kind: providers.PartToolCall}}}
+	messages := []providers.Message{m, {Role: "assistant", Content: text}, m}
+	if n := testing.AllocsPerRun(10, func() {
+		for _, m := range Joined(messages) {
+			_ = InPlace(m.Parts, func(*providers.Part) error { return nil })
+		}
+		if text.Blank() {
+			t.Error("the text is blank")
+		}
+	}); n > 2 { // a walk for each message with parts
+		t.Errorf("%v allocations", n)
+	}
+}
