@@ -22,7 +22,7 @@ func Escape(text string) Text {
 	if size == len(text) {
 		return Text(text)
 	}
-	return Text(view(AppendEscaped(make([]byte, 0, size), text)))
+	return Text(View(AppendEscaped(make([]byte, 0, size), text)))
 }
 
 // Plain returns the text without escapes. It copies the text only if there are any.
@@ -58,7 +58,7 @@ func (t Text) rewrite(put func(dst []byte, r rune, escape Text) []byte) string {
 		dst = put(dst, r, t[at:at+size])
 		t = t[at+size:]
 	}
-	return view(append(dst, t...))
+	return View(append(dst, t...))
 }
 
 // unescape returns the character of the escape that the text begins with, and the length
@@ -91,7 +91,9 @@ func (t Text) unit() rune {
 	return rune(n)
 }
 
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// View returns the bytes as a string without a copy. It is valid as long as b does not
+// change.
+func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // Blank reports whether the text has white space alone.
 func (t Text) Blank() bool {

@@ -113,29 +113,6 @@ func (t *Template) Whole() (slot int, alone, mixed bool) {
 // Literal returns the length of the text outside of variables, in bytes.
 func (t *Template) Literal() int { return t.fixed }
 
-// Size returns the length of the rendered text in bytes.
-func (t *Template) Size(v *Values) int {
-	n := t.fixed
-	for i := range t.parts {
-		if s := t.parts[i].slot; s >= 0 {
-			n += len(v.text[s])
-		}
-	}
-	return n
-}
-
-// AppendText appends the rendered text.
-func (t *Template) AppendText(dst []byte, v *Values) []byte {
-	for i := range t.parts {
-		p := &t.parts[i]
-		dst = append(dst, p.text...)
-		if p.slot >= 0 {
-			dst = append(dst, v.text[p.slot]...)
-		}
-	}
-	return dst
-}
-
 // Text returns the rendered text.
 func (t *Template) Text(v *Values) jsontext.Text {
 	if len(t.parts) == 1 && t.parts[0].slot < 0 {
@@ -155,7 +132,7 @@ func (t *Template) Text(v *Values) jsontext.Text {
 			dst = jsontext.AppendEscaped(dst, v.text[p.slot])
 		}
 	}
-	return jsontext.Text(dst)
+	return jsontext.Text(jsontext.View(dst))
 }
 
 // Uses calls f with the name of each variable that the template reads.
