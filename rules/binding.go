@@ -3,10 +3,11 @@ package rules
 import (
 	"slices"
 	"time"
-	"unsafe"
 
 	"cel.dev/cel-go/cel"
 	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
 // valueState is the state of a slot.
@@ -353,10 +354,7 @@ func (b *Binding) decision(t *Table) Decision {
 func (t *Table) EvaluateOnce(b *Binding) Decision { return b.decision(t) }
 
 // view returns b.buf from start on as a string.
-func (b *Binding) view(start int) string { return viewOf(b.buf[start:]) }
-
-// viewOf returns the bytes as a string, without a copy.
-func viewOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func (b *Binding) view(start int) string { return jsontext.View(b.buf[start:]) }
 
 // activation shows a binding's fields to CEL programs.
 type activation struct{ binding *Binding }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/valyala/fastjson"
 )
 
@@ -77,11 +78,11 @@ func (b *Binding) bindText(f *field, slot int32, text []byte) string {
 			return b.setBoolean(slot, s == "true")
 		}
 	case numberField:
-		if n, ok := parseNumber(viewOf(text)); ok && f.coerce {
+		if n, ok := parseNumber(jsontext.View(text)); ok && f.coerce {
 			return b.setNumber(f, slot, n)
 		}
 	case dateField:
-		t, ok := parseDay(viewOf(text), b.model.location)
+		t, ok := parseDay(jsontext.View(text), b.model.location)
 		if !ok {
 			t, ok = parseInstant(text)
 		}
@@ -89,7 +90,7 @@ func (b *Binding) bindText(f *field, slot int32, text []byte) string {
 			return b.setDate(slot, dateKey(t))
 		}
 	case stringField:
-		return b.setText(f, slot, viewOf(text))
+		return b.setText(f, slot, jsontext.View(text))
 	}
 	return NoteTypeMismatch
 }
@@ -139,7 +140,7 @@ func (b *Binding) appendElement(f *field, v *fastjson.Value) string {
 		}
 	case kind == fastjson.TypeString:
 		if text, err := v.StringBytes(); err == nil {
-			return b.appendItem(f, viewOf(text))
+			return b.appendItem(f, jsontext.View(text))
 		}
 	}
 	return NoteTypeMismatch

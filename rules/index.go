@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
 const (
@@ -115,7 +117,7 @@ func (c *column) class(v *value) uint32 {
 		for i := range n {
 			end[i] = v.str[len(v.str)-1-i]
 		}
-		return otherClass + uint32(above(c.strs, viewOf(end[:n]))>>c.shift)
+		return otherClass + uint32(above(c.strs, jsontext.View(end[:n]))>>c.shift)
 	}
 	return c.texts.find(v.str, uint64(v.key))
 }

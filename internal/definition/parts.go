@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -174,7 +173,7 @@ func (p *contentPart) check(values *prompt.Values) error {
 	if p.slot < 0 {
 		return nil
 	}
-	_, _, err := p.address(view(values.Text(p.slot)))
+	_, _, err := p.address(jsontext.View(values.Text(p.slot)))
 	return err
 }
 
@@ -190,9 +189,6 @@ func (p *contentPart) address(text string) (m providers.Media, has bool, err err
 	}
 	return m, true, nil
 }
-
-// view returns text that is valid as long as b does not change.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // render returns the part for a model. It copies data once, because the request that
 // it came in does not outlive the call's beginning. has is false where it is empty. The
@@ -266,7 +262,7 @@ const audioFrame = `{"type":"input_audio","input_audio":{"data":"","format":""}}
 // appendAudio appends a sound in OpenAI's shape, which has data in two formats. Other
 // formats have the name of their type, and a URL has the shape of vLLM.
 func appendAudio(dst, address []byte) []byte {
-	m, _ := providers.ParseMedia(view(address))
+	m, _ := providers.ParseMedia(jsontext.View(address))
 	if m.URL != "" {
 		dst = append(dst, `{"type":"audio_url","audio_url":{"url":`...)
 		dst = jsontext.AppendString(dst, m.URL)

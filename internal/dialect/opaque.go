@@ -4,7 +4,8 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"strings"
-	"unsafe"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
 // sealed begins each sealed text: version 1.
@@ -53,7 +54,7 @@ func (s Sealer) Unseal(text string) (origin, opaque string, ok bool) {
 		return "", "", false
 	}
 	// Nothing else has data, which may be megabytes.
-	origin, opaque, ok = strings.Cut(unsafe.String(unsafe.SliceData(data), len(data)), "\x00")
+	origin, opaque, ok = strings.Cut(jsontext.View(data), "\x00")
 	var room [sealLength]byte
 	if !ok || subtle.ConstantTimeCompare(s.proof(room[:0], origin, opaque), []byte(rest[:sealLength])) == 0 {
 		return "", "", false

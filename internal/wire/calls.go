@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
 // MaxKeys is how many keys one request may name.
@@ -150,10 +152,10 @@ func (r *Request) KeyList(name string, v *fastjson.Value, low, high int) ([]stri
 	}
 	start := len(r.keys) // the lists of a request share a buffer
 	for i, element := range elements {
-		if element.Type() != fastjson.TypeString || !LegalKey(view(element.GetStringBytes())) {
+		if element.Type() != fastjson.TypeString || !LegalKey(jsontext.View(element.GetStringBytes())) {
 			return nil, badKey(name+"["+strconv.Itoa(i)+"]", element)
 		}
-		if key := view(element.GetStringBytes()); !slices.Contains(r.keys[start:], key) {
+		if key := jsontext.View(element.GetStringBytes()); !slices.Contains(r.keys[start:], key) {
 			r.keys = append(r.keys, key)
 		}
 	}
@@ -165,7 +167,7 @@ func badKey(param string, v *fastjson.Value) *Error {
 		return Errorf(InvalidRequest, param, "%q must be a string, not %s.", param, Describe(v))
 	}
 	return Errorf(InvalidRequest, param, "%q holds %q, which is not a key: a key is 1 to %d of the characters A-Z a-z 0-9 . _ : / -",
-		param, Clip(view(v.GetStringBytes())), MaxKeyLength)
+		param, Clip(jsontext.View(v.GetStringBytes())), MaxKeyLength)
 }
 
 // Endpoint parses the body of a request for an endpoint's answer.
@@ -217,7 +219,7 @@ func endpointKey(key, keys *fastjson.Value) (string, *Error) {
 	if err != nil {
 		return "", err
 	}
-	if !IsNull(one) && (one.Type() != fastjson.TypeString || view(one.GetStringBytes()) != named) {
+	if !IsNull(one) && (one.Type() != fastjson.TypeString || jsontext.View(one.GetStringBytes()) != named) {
 		return "", Errorf(InvalidRequest, "keys", `"key" and "keys" do not agree. Send "key" alone.`)
 	}
 	return named, nil
@@ -230,7 +232,7 @@ func legalKeyMember(param string, v *fastjson.Value) (string, *Error) {
 	if v.Type() != fastjson.TypeString {
 		return "", badKey(param, v)
 	}
-	text := view(v.GetStringBytes())
+	text := jsontext.View(v.GetStringBytes())
 	if key, variant, named := strings.Cut(text, "@"); !LegalKey(key) || named && !LegalKey(variant) {
 		return "", badKey(param, v)
 	}

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
 // TestLargeBodiesGrowOnce: the bytes that have arrived allow a larger buffer for the
@@ -43,7 +45,7 @@ func TestDroppedBodies(t *testing.T) {
 		if r.DropBody(); r.Body() != nil || r.Size() != size || size < len(body) {
 			t.Errorf("%d bytes are left, of a size of %d", len(r.Body()), r.Size())
 		}
-		return r, view(e.Variables.GetStringBytes("x"))
+		return r, jsontext.View(e.Variables.GetStringBytes("x"))
 	}
 	first, x := parse("x")
 	second, y := parse("y")

@@ -108,15 +108,15 @@ func (r *Request) Conversation() (*fastjson.Object, *Error) { return r.object(!r
 func (r *Request) Literal(v *fastjson.Value) jsontext.Text {
 	s := v.GetStringBytes()
 	if len(s) == 0 || s[0] != mark {
-		return jsontext.Escape(view(s))
+		return jsontext.Escape(jsontext.View(s))
 	}
-	i, _ := strconv.Atoi(view(s[1:]))
+	i, _ := strconv.Atoi(jsontext.View(s[1:]))
 	l := &r.literals.list[i]
 	if !l.read {
 		l.read = true
 		r.literals.left--
 	}
-	text := jsontext.Text(view(r.body[l.start:l.end]))
+	text := jsontext.Text(jsontext.View(r.body[l.start:l.end]))
 	if !l.normal {
 		text = text.Normal()
 		r.size += len(text)

@@ -127,7 +127,7 @@ func numberMember(param string, v *fastjson.Value, low, high float64) (float64, 
 	}
 	var text [32]byte
 	raw := v.MarshalTo(text[:0])
-	n, parseErr := strconv.ParseFloat(view(raw), 64)
+	n, parseErr := strconv.ParseFloat(jsontext.View(raw), 64)
 	if parseErr != nil || !(n >= low && n <= high) {
 		return 0, Errorf(InvalidRequest, param, "%q is %s, but must be between %.0f and %.0f.", param, Clip(string(raw)), low, high)
 	}
@@ -163,8 +163,8 @@ func namedValues(v *fastjson.Value) ([]byte, *Error) {
 
 // appendNamedValue appends a member to an object that is still open.
 func appendNamedValue(dst, name []byte, v *fastjson.Value) ([]byte, *Error) {
-	if !LegalKey(view(name)) {
-		return nil, Errorf(InvalidRequest, "values", `"values" has the name %q, but a name is 1 to %d of the characters A-Z a-z 0-9 . _ : / -`, Clip(view(name)), MaxKeyLength)
+	if !LegalKey(jsontext.View(name)) {
+		return nil, Errorf(InvalidRequest, "values", `"values" has the name %q, but a name is 1 to %d of the characters A-Z a-z 0-9 . _ : / -`, Clip(jsontext.View(name)), MaxKeyLength)
 	}
 	param := "values." + Clip(string(name))
 	if t := v.Type(); t == fastjson.TypeTrue || t == fastjson.TypeFalse {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
 // Ceilings of a request's JSON, in addition to its size in bytes.
@@ -102,9 +104,9 @@ func checkSyntax(b []byte, cut *literals) (values int, err *syntaxError) {
 			}
 		case c == '-' || c >= '0' && c <= '9':
 			i, err = checkNumber(b, i)
-		case strings.HasPrefix(view(b[i:]), "true"), strings.HasPrefix(view(b[i:]), "null"):
+		case strings.HasPrefix(jsontext.View(b[i:]), "true"), strings.HasPrefix(jsontext.View(b[i:]), "null"):
 			i += 4
-		case strings.HasPrefix(view(b[i:]), "false"):
+		case strings.HasPrefix(jsontext.View(b[i:]), "false"):
 			i += 5
 		default:
 			err = unexpected(b, i, "a value")
@@ -274,7 +276,7 @@ func checkNumber(b []byte, i int) (int, *syntaxError) {
 	}
 	// Without an exponent a number needs over 300 digits to leave float64's range.
 	if exponent || i-start > 300 {
-		if _, err := strconv.ParseFloat(view(b[start:i]), 64); err != nil {
+		if _, err := strconv.ParseFloat(jsontext.View(b[start:i]), 64); err != nil {
 			return i, &syntaxError{offset: start, problem: "the number is too large for a 64-bit float"}
 		}
 	}

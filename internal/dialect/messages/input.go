@@ -311,7 +311,7 @@ func (p *parser) toolUse(block int, at *openai.Path, o *fastjson.Object) (err *w
 	if _, err := openai.Object(at.Member("input"), input); err != nil {
 		return err
 	}
-	part.Call.Arguments = openai.View(jsontext.AppendValue(nil, input))
+	part.Call.Arguments = jsontext.View(jsontext.AppendValue(nil, input))
 	t.calls = append(t.calls, openCall{id: part.Call.ID, name: part.Call.Name, block: block})
 	t.parts = append(t.parts, part)
 	return nil

@@ -11,11 +11,11 @@ package openai
 import (
 	"slices"
 	"strconv"
-	"unsafe"
 
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -67,10 +67,7 @@ func (p *Path) Unknown(c *dialect.Call, name []byte) {
 
 // Text returns the text of a string as a view of the request. It is empty for any other
 // value.
-func Text(v *fastjson.Value) string { return View(v.GetStringBytes()) }
-
-// View returns a request's bytes, such as a member's name, as a string without a copy.
-func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func Text(v *fastjson.Value) string { return jsontext.View(v.GetStringBytes()) }
 
 // String reads a string.
 func String(at *Path, v *fastjson.Value) (string, *wire.Error) {

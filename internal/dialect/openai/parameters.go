@@ -6,6 +6,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -34,7 +35,7 @@ func Parameters(at *Path, v *fastjson.Value, c *dialect.Call) *wire.Error {
 			return
 		}
 		var known bool
-		if known, err = Parameter(at, o, View(key), member, c); !known {
+		if known, err = Parameter(at, o, jsontext.View(key), member, c); !known {
 			at.Unknown(c, key)
 		}
 	})

@@ -83,5 +83,5 @@ func SearchUses(at *Path, v *fastjson.Value) (*int64, *wire.Error) {
 func (r *Request) Found(api, path string, v *fastjson.Value) string {
 	of := r.Call.FromSearch(api)
 	of.History = append(of.History, path)
-	return View(jsontext.AppendValue(nil, v))
+	return jsontext.View(jsontext.AppendValue(nil, v))
 }

@@ -313,7 +313,7 @@ func (p *parser) called(at *openai.Path, o *fastjson.Object, with string) (name,
 		if _, err := openai.Object(at.Member(with), o.Get(with)); err != nil {
 			return "", "", err
 		}
-		return "local_shell", openai.View(jsontext.AppendValue(nil, o.Get(with))), nil
+		return "local_shell", jsontext.View(jsontext.AppendValue(nil, o.Get(with))), nil
 	}
 	if name, err = openai.Filled(at.Member("name"), o.Get("name")); err != nil {
 		return "", "", err
@@ -328,7 +328,7 @@ func (p *parser) called(at *openai.Path, o *fastjson.Object, with string) (name,
 		return "", "", err
 	}
 	if with == input {
-		arguments = openai.View(appendInput(nil, arguments))
+		arguments = jsontext.View(appendInput(nil, arguments))
 	}
 	return p.functionOf(namespace, name), arguments, nil
 }
