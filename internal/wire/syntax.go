@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"strconv"
@@ -147,14 +148,15 @@ func checkSyntax(b []byte, cut *literals) (values int, err *syntaxError) {
 // escaped.
 func checkString(b []byte, i int) (end int, normal bool, err *syntaxError) {
 	normal = true
-	long := i + 8
+	long, quote := i+8, i
 	for i++; i < len(b); i++ {
 		c := b[i]
 		switch {
 		case unescaped[c] || c >= utf8.RuneSelf:
 			if i >= long {
-				i = skipPlain(b, i+1) - 1
+				i, quote = skipPlain(b, i+1, quote)
 				long = i + 8
+				i--
 			}
 		case c == '"':
 			return i + 1, normal, nil
@@ -186,18 +188,54 @@ func checkString(b []byte, i int) (end int, normal bool, err *syntaxError) {
 
 // skipPlain returns the index of the next byte that ends a string, begins an escape or
 // is a control character, or one that is less than 8 bytes before the end of b. It
-// reads eight bytes at a time, which pays for texts and inline images.
-func skipPlain(b []byte, i int) int {
+// reads eight bytes at a time, and after 32 bytes without an escape it searches, which
+// pays for texts and inline images. A search for the end of the string finds a quote
+// that may be far behind the next escape: the caller gives its index with the next call.
+func skipPlain(b []byte, i, quote int) (end, nextQuote int) {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for ; i+8 <= len(b); i += 8 {
+	for long := i + 32; i+8 <= len(b); i += 8 {
+		if i == long {
+			if quote < i {
+				quote = i + indexOrEnd(b[i:], '"')
+			}
+			text := b[i:quote]
+			return i + indexControl(text[:indexOrEnd(text, '\\')]), quote
+		}
 		x := binary.LittleEndian.Uint64(b[i:])
-		quote, backslash := x^'"'*ones, x^'\\'*ones
+		quotes, backslashes := x^'"'*ones, x^'\\'*ones
 		// The highest bit of a byte is set if x is below ' ', or an xor is 0. The
 		// borrow of such a byte may set the bit of a higher one, never of a lower.
-		found := ((x-' '*ones)&^x | (quote-ones)&^quote | (backslash-ones)&^backslash) & highs
+		found := ((x-' '*ones)&^x | (quotes-ones)&^quotes | (backslashes-ones)&^backslashes) & highs
 		if found != 0 {
-			return i + bits.TrailingZeros64(found)/8
+			return i + bits.TrailingZeros64(found)/8, quote
 		}
+	}
+	return i, quote
+}
+
+// indexOrEnd returns the index of the first c in b, or len(b).
+func indexOrEnd(b []byte, c byte) int {
+	if i := bytes.IndexByte(b, c); i >= 0 {
+		return i
+	}
+	return len(b)
+}
+
+// indexControl returns the index of the first control character in b, or len(b). It
+// reads 32 bytes at a time.
+func indexControl(b []byte) int {
+	const spaces, highs = 0x2020202020202020, 0x8080808080808080
+	i := 0
+	for ; i+32 <= len(b); i += 32 {
+		c := b[i : i+32 : i+32]
+		w, x := binary.LittleEndian.Uint64(c), binary.LittleEndian.Uint64(c[8:])
+		y, z := binary.LittleEndian.Uint64(c[16:]), binary.LittleEndian.Uint64(c[24:])
+		if ((w-spaces)&^w|(x-spaces)&^x|(y-spaces)&^y|(z-spaces)&^z)&highs != 0 {
+			break
+		}
+	}
+	for i < len(b) && b[i] >= ' ' {
+		i++
 	}
 	return i
 }

@@ -24,6 +24,25 @@ func TestCheckString(t *testing.T) {
 	})
 }
 
+// TestCheckLongString has each byte that ends a plain text at each place of one, before
+// and after an escaped quote, in a body that goes on behind it.
+func TestCheckLongString(t *testing.T) {
+	for _, first := range []string{"", `\"`, strings.Repeat("a", 70) + `\"`} {
+		for _, what := range []string{"\x00", "\x1f", "\n", "\x7f", "\x80", "é", `"`, `\"`, `\n`, `\x`, `\`} {
+			for n := range 150 {
+				text := `["` + first + strings.Repeat("~", n) + what + strings.Repeat("é", 40) + `", "next"]`
+				_, err := checkSyntax([]byte(text), nil)
+				if valid := json.Valid([]byte(text)); (err == nil) != valid {
+					t.Fatalf("%q after %q and %d bytes: %+v, valid: %t", what, first, n, err, valid)
+				}
+				if what < " " && (err == nil || err.offset != len(`["`+first)+n) {
+					t.Fatalf("%q after %q and %d bytes: %+v", what, first, n, err)
+				}
+			}
+		}
+	}
+}
+
 // TestSurrogateAtTheEnd has bodies end within the second half of a surrogate pair.
 func TestSurrogateAtTheEnd(t *testing.T) {
 	const body = `{"keys":["a"],"x":"\ud83d\ude4`
