@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 101_800
-	maxTests   = 112_400
+	maxProduct = 102_150
+	maxTests   = 112_800
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -114,7 +114,7 @@ var maxLines = map[string]int{
 	"internal/dialect/responses":   2460,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             11010,
+	"internal/gateway":             11240,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,

@@ -219,6 +219,21 @@ func (a *App) Start() error {
 	return err
 }
 
+// SignIn returns the visitor of a valid API key with a role: see gateway.Gateway.
+func (a *App) SignIn(key string, now time.Time) (gateway.Visitor, bool) {
+	return a.gateway.SignIn(key, now)
+}
+
+// NewSession returns the sealed text of a visitor's session: see gateway.Gateway.
+func (a *App) NewSession(v gateway.Visitor, until time.Time) (string, bool) {
+	return a.gateway.NewSession(v, until)
+}
+
+// Session returns the visitor of a session: see gateway.Gateway.
+func (a *App) Session(sealed string, now time.Time) (gateway.Visitor, bool) {
+	return a.gateway.Session(sealed, now)
+}
+
 // Stop frees nothing: requests may still be running on this configuration.
 func (*App) Stop() error { return nil }
 

@@ -9,18 +9,21 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// authorities make and verify a workspace's trace ids and the seals of its traces, and
-// make the hashes that stand for values of contexts in them. A hash that was made under
+// authorities make and verify a workspace's trace ids, the seals of its traces and the
+// console's sessions, and make the hashes that stand for values of contexts in traces. A hash that was made under
 // a former key stays as it is.
 type authorities struct {
 	current *trace.Authority
 	hasher  *trace.Hasher // of the same key as current
 	sealer  *trace.Sealer // and this
-	// former verifies ids that were made under the previous key, and formerSealer the
-	// seals. The previous key is the store's key if trace_key is configured, otherwise the
+	// sessions is the key of the console's sessions, derived from the same key.
+	sessions []byte
+	// former verifies ids that were made under the previous key, formerSealer the seals, and
+	// formerSessions the sessions. The previous key is the store's key if trace_key is configured, otherwise the
 	// temporary key that was in use before the store could be read. Nil: no previous key.
-	former       *trace.Authority
-	formerSealer *trace.Sealer
+	former         *trace.Authority
+	formerSealer   *trace.Sealer
+	formerSessions []byte
 }
 
 // makeIDs finds the key of the trace ids: the configured key, or else the store's.
@@ -57,9 +60,11 @@ func (w *Workspace) makeIDs(ctx context.Context) {
 func (w *Workspace) setIDs(key, former []byte) {
 	ids := &authorities{
 		current: made(trace.NewAuthority(key, w.Name)), hasher: made(trace.NewHasher(key, w.Name)), sealer: made(trace.NewSealer(key, w.Name)),
+		sessions: sessionKey(key, w.Name),
 	}
 	if former != nil {
 		ids.former, ids.formerSealer = made(trace.NewAuthority(former, w.Name)), made(trace.NewSealer(former, w.Name))
+		ids.formerSessions = sessionKey(former, w.Name)
 	}
 	w.ids.Store(ids)
 }

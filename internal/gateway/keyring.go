@@ -31,6 +31,7 @@ type principal struct {
 	notAfter  time.Time // zero: never expires
 	revoked   bool
 	bound     *bound // nil: the key is bound to no fields
+	Access
 }
 
 // validAt reports whether the key is neither revoked nor expired.
@@ -53,6 +54,8 @@ type keyring struct {
 	mu      sync.Mutex // of held
 	held    map[*Workspace]*heldKeys
 	current atomic.Pointer[map[digest]*principal]
+	// visitors has the keys with a role that are not revoked, by workspace and name.
+	visitors atomic.Pointer[map[[2]string]*principal]
 }
 
 // heldKeys are the keys of one workspace.
@@ -165,7 +168,7 @@ func (k *keyring) kept(w *Workspace, next *heldKeys, listed []fileKey) []fileKey
 	}
 	for _, p := range k.held[w].file {
 		if !ended[p.digest] {
-			kept = append(kept, fileKey{name: p.name, digest: p.digest, notAfter: p.notAfter, revoked: p.revoked, bound: p.bound})
+			kept = append(kept, fileKey{name: p.name, digest: p.digest, notAfter: p.notAfter, revoked: p.revoked, bound: p.bound, Access: p.Access})
 		}
 	}
 	return kept
@@ -179,13 +182,17 @@ func (k *keyring) usable(w *Workspace, now time.Time) int {
 }
 
 func (k *keyring) swap() {
-	all := make(map[digest]*principal)
-	for _, held := range k.held {
+	all, visitors := make(map[digest]*principal), make(map[[2]string]*principal)
+	for w, held := range k.held {
 		for _, p := range held.keys {
 			all[p.digest] = p
+			if p.Role != RoleNone && !p.revoked {
+				visitors[[2]string{w.Name, p.name}] = p
+			}
 		}
 	}
 	k.current.Store(&all)
+	k.visitors.Store(&visitors)
 }
 
 // has returns the names of a workspace's keys. The map must not be changed.
@@ -220,7 +227,7 @@ func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) 
 	names := make(map[string]bool)
 	for _, p := range w.inline {
 		_, ended := revoked[p.digest]
-		held.add(&principal{digest: p.digest, name: p.name, workspace: w, revoked: ended, bound: p.bound})
+		held.add(&principal{digest: p.digest, name: p.name, workspace: w, revoked: ended, bound: p.bound, Access: p.Access})
 		names[p.name] = true
 	}
 	var problems []string
@@ -240,13 +247,13 @@ func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) 
 		case key.revoked:
 			entries[key.digest] = true
 			if _, inline := held.has[key.digest]; !inline {
-				held.addListed(&principal{digest: key.digest, name: key.name, workspace: w, revoked: true})
+				held.addListed(&principal{digest: key.digest, name: key.name, workspace: w, revoked: true, Access: key.Access})
 			}
 		case names[key.name]:
 			refuse(key, "has the name of another key")
 		default:
 			entries[key.digest], names[key.name] = true, true
-			held.addListed(&principal{digest: key.digest, name: key.name, workspace: w, notAfter: key.notAfter, bound: key.bound})
+			held.addListed(&principal{digest: key.digest, name: key.name, workspace: w, notAfter: key.notAfter, bound: key.bound, Access: key.Access})
 		}
 	}
 	return held, problems
@@ -307,6 +314,15 @@ func (k *keyring) find(key string) *principal {
 		return nil
 	}
 	return p
+}
+
+// visitor returns the key of a workspace by its name, if it has a role and is not revoked.
+func (k *keyring) visitor(workspace, name string) *principal {
+	keys := k.visitors.Load()
+	if keys == nil {
+		return nil
+	}
+	return (*keys)[[2]string{workspace, name}]
 }
 
 // authenticate returns the principal of a valid key of legal form, as

@@ -38,6 +38,9 @@ func (w *Workspace) resolveKeys() error {
 		if err := w.checkBound(bound); err != nil {
 			return fmt.Errorf("api_key %s: %w", key.Name, err)
 		}
+		if err := key.CheckAccess(); err != nil {
+			return fmt.Errorf("api_key %s: %w", key.Name, err)
+		}
 		value, err := key.Key.Resolve()
 		switch {
 		case errors.Is(err, secret.ErrEmpty):
@@ -56,7 +59,7 @@ func (w *Workspace) resolveKeys() error {
 			continue
 		}
 		digests[sum] = key.Name
-		w.inline = append(w.inline, &principal{digest: sum, name: key.Name, workspace: w, bound: bound})
+		w.inline = append(w.inline, &principal{digest: sum, name: key.Name, workspace: w, bound: bound, Access: key.Access})
 	}
 	if err := w.openKeysFile(); err != nil {
 		return err

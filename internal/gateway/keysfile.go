@@ -14,9 +14,9 @@ import (
 // keysFile is a file of API key digests, a JSON list of
 //
 //	{"name": "app", "sha256": "<64 hex digits>", "not_after": "2027-01-31T00:00:00Z", "revoked": true,
-//	 "context": {"environment": "production"}}
+//	 "context": {"environment": "production"}, "role": "viewer", "loopback": true, "app": true}
 //
-// The last three members are optional. One goroutine uses it at a time.
+// The members after sha256 are optional. One goroutine uses it at a time.
 type keysFile struct {
 	path   string
 	seen   [sha256.Size]byte // the digest of the content that was read last
@@ -30,6 +30,7 @@ type fileKey struct {
 	notAfter time.Time // zero: never expires
 	revoked  bool
 	bound    *bound // nil: the key is bound to no fields
+	Access
 }
 
 const (
@@ -97,7 +98,7 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 		errs.Add(n, "a key must be an object with name and sha256, the digest that `caddy cadenza key` prints")
 		return key
 	}
-	n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked", "context")
+	n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked", "context", "role", "loopback", "app")
 	if name := n.Get("name"); name == nil || !name.Quoted || name.Text == "" || len(name.Text) > wire.MaxKeyName {
 		errs.Add(orItself(name, n), "a key needs a name, text of 1 to %d bytes", wire.MaxKeyName)
 	} else {
@@ -119,7 +120,28 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 	if context := n.Get("context"); !context.IsNull() {
 		key.bound = readBound(context, errs)
 	}
+	readAccess(n, &key, errs)
 	return key
+}
+
+// readAccess reads what the key opens.
+func readAccess(n *document.Node, key *fileKey, errs *document.Errors) {
+	if role := n.Get("role"); !role.IsNull() {
+		word, ok := role.ReadWord(errs, "role", roles...)
+		if !ok {
+			return
+		}
+		key.Role = Role(word)
+	}
+	if v := n.Get("loopback"); v != nil {
+		key.Loopback, _ = v.ReadBool(errs, "loopback")
+	}
+	if v := n.Get("app"); v != nil {
+		key.App, _ = v.ReadBool(errs, "app")
+	}
+	if err := key.CheckAccess(); err != nil {
+		errs.Add(n, "the key %q: %v", key.name, err)
+	}
 }
 
 // readDigest reads a digest in hex digits, and reports whether n is a digest.

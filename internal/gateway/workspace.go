@@ -79,6 +79,7 @@ type APIKey struct {
 	// context of a request lacks is filled in, and another value is refused.
 	// Default: no values.
 	Context map[string]string `json:"context,omitempty"`
+	Access
 }
 
 // Workspace is one set of definitions with its API keys, providers and traces.
