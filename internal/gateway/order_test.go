@@ -14,7 +14,7 @@ import (
 // limit, sets no tokens aside for a missing variable, and asks a model last.
 func TestOrderOfWork(t *testing.T) {
 	t.Parallel()
-	const freeKey = "cadenza-free-key-0003"
+	const freeKey, consoleKey = "cadenza-free-key-0003", "cadenza-console-key-4"
 	perKey := &limit.Limit{Name: "few", Ceilings: []limit.Ceiling{yearly(limit.Requests, 1)}}
 	tokens := &limit.Limit{Name: "short", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{yearly(limit.Tokens, 1)}}
 	up := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "Hi") })
@@ -24,7 +24,8 @@ func TestOrderOfWork(t *testing.T) {
 				c.CallLimits = []*limit.Limit{tokens}
 			}
 		}),
-		withWorkspace("free", map[string]string{"test": freeKey}), fakeProvider(up.URL))
+		withWorkspace("free", map[string]string{"console": consoleKey, "test": freeKey}),
+		withAccess(map[string]gw.Access{"console": {Role: gw.RoleAdmin}}), fakeProvider(up.URL))
 	if a := g.post("/v1/endpoints", "{"); a.status != http.StatusBadRequest { // it counts
 		t.Fatal(a)
 	}
@@ -37,7 +38,8 @@ func TestOrderOfWork(t *testing.T) {
 	}{
 		{"not_found", "", func() { path = "/v1/endpoints" }},
 		{"method_not_allowed", "", func() { method = http.MethodPost }},
-		{"invalid_api_key", "", func() { header.Set("Authorization", "Bearer "+testKey) }},
+		{"invalid_api_key", "", func() { header.Set("Authorization", "Bearer "+consoleKey) }},
+		{"key_not_allowed", "", func() { header.Set("Authorization", "Bearer "+testKey) }},
 		{"rate_limited", "", func() { header.Set("Authorization", "Bearer "+otherKey) }},
 		{"invalid_request", "Cadenza-Log", func() { header.Del("Cadenza-Log") }},
 		{"unsupported_encoding", "", func() { header.Del("Content-Encoding") }},

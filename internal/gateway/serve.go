@@ -133,6 +133,9 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	}
 
 	info.identify(key)
+	if !key.forApps() {
+		return outcome{wire.Errorf(wire.KeyNotAllowed, "", `This API key opens the console alone. Add app to its block, or "app": true to its entry in the keys file, to let it call.`), unread}
+	}
 	if err := g.turnedAway(r, to, key); err != nil {
 		return outcome{err, unread}
 	}

@@ -14,6 +14,7 @@ type Code struct {
 const (
 	typeInvalidRequest = "invalid_request_error"
 	typeAuthentication = "authentication_error"
+	typePermission     = "permission_error"
 	typeNotFound       = "not_found_error"
 	typeRateLimit      = "rate_limit_error"
 	typeServer         = "server_error"
@@ -28,7 +29,9 @@ var (
 	// ContextLengthExceeded is an input with more tokens than a model takes.
 	ContextLengthExceeded = Code{"context_length_exceeded", 400, typeInvalidRequest}
 
-	InvalidAPIKey   = Code{"invalid_api_key", 401, typeAuthentication}
+	InvalidAPIKey = Code{"invalid_api_key", 401, typeAuthentication}
+	// KeyNotAllowed is a valid key that does not open the routes of apps.
+	KeyNotAllowed   = Code{"key_not_allowed", 403, typePermission}
 	NotFound        = Code{"not_found", 404, typeNotFound}
 	UnknownKey      = Code{"unknown_key", 404, typeNotFound}
 	UnknownEndpoint = Code{"unknown_endpoint", 404, typeNotFound}
@@ -73,7 +76,7 @@ func (c Code) Foreign() Code {
 
 var codes = []Code{
 	InvalidJSON, InvalidRequest, MissingVariable, NoMetrics, ContextLengthExceeded,
-	InvalidAPIKey,
+	InvalidAPIKey, KeyNotAllowed,
 	NotFound, UnknownKey, UnknownEndpoint, ModelNotFound, UnknownTrace,
 	MethodNotAllowed, Conflict, BodyTooLarge, UnsupportedEncoding, IdempotencyMismatch,
 	NoWebSocket, RateLimited,

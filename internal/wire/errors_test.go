@@ -122,6 +122,7 @@ func TestCodes(t *testing.T) {
 	want := map[int][]string{
 		400: {"invalid_json", "invalid_request", "missing_variable", "no_metrics", "context_length_exceeded"},
 		401: {"invalid_api_key"},
+		403: {"key_not_allowed"},
 		404: {"not_found", "unknown_key", "unknown_endpoint", "model_not_found", "unknown_trace"},
 		405: {"method_not_allowed"}, 409: {"conflict"}, 413: {"body_too_large"},
 		415: {"unsupported_encoding"}, 422: {"idempotency_mismatch"},
@@ -133,7 +134,7 @@ func TestCodes(t *testing.T) {
 		504: {"upstream_timeout"},
 		0:   {"upstream_interrupted"},
 	}
-	types := map[int]string{401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+	types := map[int]string{401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 	got := map[int][]string{}
 	for _, code := range Codes() {
 		got[code.Status] = append(got[code.Status], code.Name)

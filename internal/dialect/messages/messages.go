@@ -355,6 +355,8 @@ func typeOf(status int) string {
 	switch status {
 	case 401:
 		return "authentication_error"
+	case 403:
+		return "permission_error"
 	case 404:
 		return "not_found_error"
 	case 413:

@@ -276,7 +276,7 @@ func TestErrors(t *testing.T) {
 		types[code.Name] = typeOf(code.Status)
 	}
 	for name, want := range map[string]string{
-		"conflict": "invalid_request_error", "body_too_large": "request_too_large", "model_not_found": "not_found_error", "rate_limited": "rate_limit_error", "internal": "api_error",
+		"conflict": "invalid_request_error", "key_not_allowed": "permission_error", "body_too_large": "request_too_large", "model_not_found": "not_found_error", "rate_limited": "rate_limit_error", "internal": "api_error",
 		"upstream_error": "api_error", "upstream_refused": "api_error", "overloaded": "overloaded_error", "upstream_unavailable": "overloaded_error", "upstream_interrupted": "api_error",
 	} {
 		if types[name] != want {
