@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 // that a command or the Bedrock provider imports, and of all tests.
 const (
 	maxProduct = 102_150
-	maxTests   = 112_800
+	maxTests   = 112_900
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -97,7 +97,7 @@ const (
 var maxLines = map[string]int{
 	".":                            40,
 	"cache":                        400,
-	"caddymodule":                  3040,
+	"caddymodule":                  3070,
 	"cmd/caddy":                    40,
 	"cmd/cadenza-reconcile":        1180,
 	"internal/adminapi":            2120,
@@ -114,7 +114,7 @@ var maxLines = map[string]int{
 	"internal/dialect/responses":   2460,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             11240,
+	"internal/gateway":             11250,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,

@@ -75,6 +75,8 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		trace_key     {env.NAME} | {file.PATH}
 //		api_key       <name> {env.NAME} | {file.PATH} {
 //			context   <field>=<value>...
+//			role      viewer | editor | admin [loopback]
+//			app
 //		}
 //		keys          <file>
 //		log           none | metadata | content
@@ -200,6 +202,7 @@ var arguments = map[string]string{
 	"sink":               "<name> [<module>] [<args...>]",
 	"trace_key":          "{env.NAME} or {file.PATH}",
 	"api_key":            "<name> {env.NAME} or <name> {file.PATH}",
+	"role":               "viewer, editor or admin, and loopback behind it if it counts for visitors of this machine alone",
 	"keys":               "<file>",
 	"log":                "none, metadata or content",
 	"redact":             strings.Join(redact.Names(), ", ") + ", or several of them",
@@ -231,29 +234,65 @@ func misplacedOption(d *caddyfile.Dispenser) error {
 	return d.Err(document.Unrecognized("option", option, workspaceOptions))
 }
 
-// unmarshalBound reads the block of an API key, which has the fields of its bound.
-func unmarshalBound(d *caddyfile.Dispenser, key *gateway.APIKey) error {
+// keyOptions are the options of an API key.
+var keyOptions = []string{"context", "role", "app"}
+
+// unmarshalKey reads the block of an API key: the fields of its bound, and what it opens.
+func unmarshalKey(d *caddyfile.Dispenser, key *gateway.APIKey) error {
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		if d.Val() != "context" {
-			return d.Err(document.Unrecognized("option of an API key", d.Val(), []string{"context"}))
-		}
-		fields := d.RemainingArgs()
-		if len(fields) == 0 {
-			return d.Err("context takes <field>=<value>, such as environment=production")
-		}
-		for _, text := range fields {
-			field, value, found := strings.Cut(text, "=")
-			if !found || field == "" || value == "" {
-				return d.Errf("context takes <field>=<value>, such as environment=production, this is %q", text)
+		switch option := d.Val(); option {
+		case "context":
+			if err := unmarshalBound(d, key); err != nil {
+				return err
 			}
-			if _, twice := key.Context[field]; twice {
-				return d.Errf("context %s is configured twice for api_key %s", field, key.Name)
+		case "role":
+			if key.Role != gateway.RoleNone {
+				return d.Errf("role is configured twice for api_key %s", key.Name)
 			}
-			if key.Context == nil {
-				key.Context = make(map[string]string)
+			words := d.RemainingArgs()
+			if len(words) == 0 || len(words) > 2 || words[0] == "" {
+				return argumentsError(d, option)
 			}
-			key.Context[field] = value
+			key.Role, key.Loopback = gateway.Role(words[0]), len(words) == 2
+			if key.Loopback && words[1] != "loopback" {
+				return d.Err(document.Unrecognized("word after the role", words[1], []string{"loopback"}))
+			}
+			if err := (gateway.Access{Role: key.Role}).CheckAccess(); err != nil {
+				return d.Errf("api_key %s: %v", key.Name, err)
+			}
+		case "app":
+			if d.NextArg() {
+				return d.Err("app takes no argument: it is set by its name alone")
+			}
+			key.App = true
+		default:
+			return d.Err(document.Unrecognized("option of an API key", option, keyOptions))
 		}
+	}
+	if err := key.CheckAccess(); err != nil {
+		return d.Errf("api_key %s: %v", key.Name, err)
+	}
+	return nil
+}
+
+// unmarshalBound reads fields that an API key is bound to.
+func unmarshalBound(d *caddyfile.Dispenser, key *gateway.APIKey) error {
+	fields := d.RemainingArgs()
+	if len(fields) == 0 {
+		return d.Err("context takes <field>=<value>, such as environment=production")
+	}
+	for _, text := range fields {
+		field, value, found := strings.Cut(text, "=")
+		if !found || field == "" || value == "" {
+			return d.Errf("context takes <field>=<value>, such as environment=production, this is %q", text)
+		}
+		if _, twice := key.Context[field]; twice {
+			return d.Errf("context %s is configured twice for api_key %s", field, key.Name)
+		}
+		if key.Context == nil {
+			key.Context = make(map[string]string)
+		}
+		key.Context[field] = value
 	}
 	return nil
 }
@@ -279,7 +318,7 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 			}
 			return d.Errf("api_key %s: %v", name, err)
 		}
-		if err := unmarshalBound(d, &key); err != nil {
+		if err := unmarshalKey(d, &key); err != nil {
 			return err
 		}
 		w.APIKeys = append(w.APIKeys, key)

@@ -342,6 +342,18 @@ func TestCommandKey(t *testing.T) {
 	if r := command(t, "key", "--json", "x"); json.Unmarshal([]byte(r.out), &both) != nil || both.Key == "" || !strings.HasPrefix(string(both.Entry), `{"name":"x"`) {
 		t.Errorf("%+v", r)
 	}
+	for arguments, want := range map[string]string{
+		"--role admin":           `,"role":"admin"}`,
+		"--role viewer --app":    `,"role":"viewer","app":true}`,
+		"--role amdin":           `did you mean "admin"?`,
+		"--app":                  "app belongs to a key with a role",
+		"--role editor --json x": `,"role":"editor"}}`,
+	} {
+		r := command(t, append([]string{"key"}, strings.Fields(arguments)...)...)
+		if failed := r.err != nil; failed == strings.HasPrefix(want, ",") || failed && !strings.Contains(r.err.Error(), want) || !failed && !strings.Contains(r.out, want) {
+			t.Errorf("%s: %v, %s, want %s", arguments, r.err, r.out, want)
+		}
+	}
 	if r := command(t, "key", ""); r.err == nil {
 		t.Error("a key without a name was made")
 	}

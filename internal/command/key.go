@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
@@ -21,10 +22,12 @@ const keyPrefix = "cdz_"
 type keyEntry struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"`
+	gateway.Access
 }
 
 func keyCommand() *cobra.Command {
 	var asJSON bool
+	var access gateway.Access
 	cmd := &cobra.Command{
 		Use:   "key [NAME]",
 		Short: "Makes an API key and a keys file that lists it",
@@ -32,8 +35,11 @@ func keyCommand() *cobra.Command {
 Makes a random API key and prints it, this once, and a keys file (the option
 keys of the Caddyfile) that lists it. A file that lists other keys takes the
 line between the brackets behind a comma. The file only holds the key's digest.
-To revoke the key, add "revoked": true to its entry.`,
-		Example: "  caddy cadenza key mobile-app",
+To revoke the key, add "revoked": true to its entry.
+
+With --role the key opens the console: viewer, editor or admin. It calls only
+with --app too.`,
+		Example: "  caddy cadenza key mobile-app\n  caddy cadenza key --role admin ops",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := "app"
 			if len(args) == 1 {
@@ -42,9 +48,12 @@ To revoke the key, add "revoked": true to its entry.`,
 			if name == "" || len(name) > wire.MaxKeyName {
 				return fmt.Errorf("the name of a key has 1 to %d bytes, this one %d", wire.MaxKeyName, len(name))
 			}
+			if err := access.CheckAccess(); err != nil {
+				return err
+			}
 			key := keyPrefix + rand.Text()
 			sum := sha256.Sum256([]byte(key))
-			entry := keyEntry{Name: name, SHA256: hex.EncodeToString(sum[:])}
+			entry := keyEntry{Name: name, SHA256: hex.EncodeToString(sum[:]), Access: access}
 			var out bytes.Buffer
 			encoder := json.NewEncoder(&out)
 			encoder.SetEscapeHTML(false)
@@ -72,6 +81,8 @@ To revoke the key, add "revoked": true to its entry.`,
 			return err
 		},
 	}
+	cmd.Flags().StringVar((*string)(&access.Role), "role", "", "What the key may do in the console: viewer, editor or admin")
+	cmd.Flags().BoolVar(&access.App, "app", false, "The key calls too, beside its role")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write key and entry as JSON")
 	return cmd
 }

@@ -196,9 +196,10 @@ func (r *report) limits(list []gateway.LimitStatus) {
 	}
 }
 
-// keys counts the keys, and names the keys that expire soon or can't be used any more.
+// keys counts the keys, also those that open the console, and names the keys that expire
+// soon or can't be used any more.
 func (r *report) keys(list []gateway.KeyState, file string) {
-	usable := 0
+	usable, roles := 0, 0
 	var ending []string
 	for _, k := range list {
 		switch k.State {
@@ -212,8 +213,14 @@ func (r *report) keys(list []gateway.KeyState, file string) {
 		default:
 			usable++
 		}
+		if k.Role != gateway.RoleNone && k.State != "expired" && k.State != "revoked" {
+			roles++
+		}
 	}
 	text := plural(usable, "usable key")
+	if roles > 0 {
+		text += fmt.Sprintf(", %d with a role", roles)
+	}
 	if file != "" {
 		text += ", file " + file
 	}

@@ -159,6 +159,10 @@ func TestKeptKeysKeepTheirRole(t *testing.T) {
 	if v, _ := g.SignIn(adminKey, time.Now()); v != (Visitor{"a", "ops", RoleAdmin, true}) || !g.keys.find(adminKey).App {
 		t.Errorf("%+v", v)
 	}
+	states := g.keys.states(g.workspaces["a"], time.Now())
+	if len(states) != 2 || states[0] != (KeyState{Name: "old", State: "revoked"}) || states[1] != (KeyState{Name: "ops", State: "valid", Role: RoleAdmin}) {
+		t.Errorf("%+v", states)
+	}
 }
 
 // TestSessionsOfOthers checks that each byte of a session counts, and that a workspace's

@@ -55,6 +55,7 @@ type KeyState struct {
 	// State is valid, expiring (within 30 days), expired or revoked.
 	State    string    `json:"state"`
 	NotAfter time.Time `json:"not_after,omitzero"`
+	Role     Role      `json:"role,omitempty"`
 }
 
 // expiresSoon is how long before its end a key is expiring.
@@ -117,7 +118,7 @@ func (k *keyring) states(w *Workspace, now time.Time) []KeyState {
 		case p.notAfter.Sub(now) < expiresSoon:
 			state = "expiring"
 		}
-		list = append(list, KeyState{p.name, state, p.notAfter.UTC()})
+		list = append(list, KeyState{p.name, state, p.notAfter.UTC(), p.Role})
 	}
 	slices.SortFunc(list, func(a, b KeyState) int { return cmp.Compare(a.Name, b.Name) })
 	return list
