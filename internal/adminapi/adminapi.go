@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 func init() {
@@ -30,35 +32,68 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Routes returns the paths below Caddy's admin address.
-func (*API) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{
-		route("/cadenza/status", serveStatus, http.MethodGet, http.MethodHead),
-		route("/cadenza/definitions", serveDefinitions, http.MethodGet, http.MethodHead),
-		route("/cadenza/revisions", serveRevisions, http.MethodGet, http.MethodHead),
-		route("/cadenza/revisions/", serveRevision, http.MethodGet, http.MethodHead),
-		route("/cadenza/targets", serveTargets, http.MethodGet, http.MethodHead),
-		route("/cadenza/limits", serveLimits, http.MethodGet, http.MethodHead),
-		route("/cadenza/evaluate", serveEvaluate, http.MethodPost),
-		route("/cadenza/traces", serveTraces, http.MethodGet, http.MethodHead, http.MethodDelete),
-		route("/cadenza/traces/", serveTrace, http.MethodGet, http.MethodHead),
-		route("/cadenza/stats", serveStats, http.MethodGet, http.MethodHead),
-		route("/cadenza/costs", serveCosts, http.MethodGet, http.MethodHead),
-		route("/cadenza/refused", serveRefused, http.MethodGet, http.MethodHead),
-		route("/cadenza/export", serveExport, http.MethodGet),
-	}
+// route is a path of the API for some methods.
+type route struct {
+	path    string // below /cadenza/; one that ends in a slash takes what follows
+	methods []string
+	role    gateway.Role // the least that a visitor of the console needs
+	serve   func(http.ResponseWriter, *http.Request) error
 }
 
-// route returns a path that takes the given methods. The error for another method
-// names the first of them.
-func route(path string, serve func(http.ResponseWriter, *http.Request) error, methods ...string) caddy.AdminRoute {
-	return caddy.AdminRoute{Pattern: path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		if !slices.Contains(methods, r.Method) {
-			w.Header().Set("Allow", strings.Join(methods, ", "))
-			return apiError(http.StatusMethodNotAllowed, "this path takes %s", methods[0])
+// reads are the methods of a route that changes nothing.
+var reads = []string{http.MethodGet, http.MethodHead}
+
+// routes are all routes. Caddy's admin API and the console serve the same.
+var routes = []route{
+	{"status", reads, gateway.RoleViewer, serveStatus},
+	{"definitions", reads, gateway.RoleViewer, serveDefinitions},
+	{"revisions", reads, gateway.RoleViewer, serveRevisions},
+	{"revisions/", reads, gateway.RoleViewer, serveRevision},
+	{"targets", reads, gateway.RoleViewer, serveTargets},
+	{"limits", reads, gateway.RoleViewer, serveLimits},
+	{"evaluate", []string{http.MethodPost}, gateway.RoleViewer, serveEvaluate},
+	{"traces", reads, gateway.RoleViewer, serveTraces},
+	{"traces", []string{http.MethodDelete}, gateway.RoleAdmin, serveErase},
+	{"traces/", reads, gateway.RoleViewer, serveTrace},
+	{"stats", reads, gateway.RoleViewer, serveStats},
+	{"costs", reads, gateway.RoleViewer, serveCosts},
+	{"refused", reads, gateway.RoleViewer, serveRefused},
+	{"export", []string{http.MethodGet}, gateway.RoleAdmin, serveExport},
+}
+
+// Routes returns the paths below Caddy's admin address. Who reaches it needs no role.
+func (*API) Routes() []caddy.AdminRoute {
+	var list []caddy.AdminRoute
+	for i := range routes {
+		path := routes[i].path
+		if i > 0 && path == routes[i-1].path {
+			continue
 		}
-		return serve(w, r)
-	})}
+		list = append(list, caddy.AdminRoute{Pattern: "/cadenza/" + path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			return serve(w, r, path, gateway.RoleAdmin)
+		})})
+	}
+	return list
+}
+
+// serve answers a request for a path of routes. The error for another method names the
+// first that the path takes.
+func serve(w http.ResponseWriter, r *http.Request, path string, role gateway.Role) error {
+	var allowed []string
+	for i := range routes {
+		to := &routes[i]
+		switch {
+		case to.path != path:
+		case !slices.Contains(to.methods, r.Method):
+			allowed = append(allowed, to.methods...)
+		case !role.Covers(to.role):
+			return apiError(http.StatusForbidden, "this needs the role %s, the API key has the role %s", to.role, role)
+		default:
+			return to.serve(w, r)
+		}
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return apiError(http.StatusMethodNotAllowed, "this path takes %s", allowed[0])
 }
 
 // apiError returns an error that Caddy's admin API answers with a status and

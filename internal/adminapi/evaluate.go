@@ -53,7 +53,7 @@ func serveEvaluate(w http.ResponseWriter, r *http.Request) error {
 	if q.Variables, err = inspect.ParseObject("variables", body.Variables); err != nil {
 		return apiError(http.StatusBadRequest, "%v", err)
 	}
-	workspace, err := workspaceNamed(body.Workspace)
+	workspace, err := workspaceNamed(r.Context(), body.Workspace)
 	if err != nil {
 		return err
 	}

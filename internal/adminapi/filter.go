@@ -32,7 +32,7 @@ func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 	if err := knownParameters(values, known); err != nil {
 		return nil, err
 	}
-	workspace, err := workspaceNamed(values.Get("workspace"))
+	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
 	if err != nil {
 		return nil, err
 	}

@@ -68,8 +68,9 @@ type Workspace struct {
 // workspaces are the workspaces of a gateway by name.
 type workspaces map[string]*Workspace
 
-// running returns the workspaces of the configuration that runs.
-func running() (workspaces, error) {
+// running returns the workspaces of the configuration that runs. A visitor of the console
+// gets the workspace of its key.
+func running(ctx context.Context) (workspaces, error) {
 	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
 	if errors.Is(err, caddy.ErrNotConfigured) {
 		return nil, apiError(http.StatusNotFound, "cadenza is not part of the running configuration")
@@ -77,7 +78,11 @@ func running() (workspaces, error) {
 	if err != nil {
 		return nil, apiError(http.StatusServiceUnavailable, "%v", err)
 	}
-	return app.(Gateway).Inspect(), nil
+	all := workspaces(app.(Gateway).Inspect())
+	if visitor, ok := ctx.Value(visitorKey{}).(*gateway.Visitor); ok {
+		maps.DeleteFunc(all, func(name string, _ *Workspace) bool { return name != visitor.Workspace })
+	}
+	return all, nil
 }
 
 // names returns the names in ascending order.
@@ -101,7 +106,7 @@ func (all workspaces) named(name string) (*Workspace, error) {
 
 // askedFor returns the workspaces of a request: all, or one with ?workspace=NAME.
 func askedFor(r *http.Request) (workspaces, error) {
-	all, err := running()
+	all, err := running(r.Context())
 	name := r.URL.Query().Get("workspace")
 	if err != nil || name == "" {
 		return all, err
@@ -111,8 +116,8 @@ func askedFor(r *http.Request) (workspaces, error) {
 }
 
 // workspaceNamed finds a workspace of the configuration that runs.
-func workspaceNamed(name string) (*Workspace, error) {
-	all, err := running()
+func workspaceNamed(ctx context.Context, name string) (*Workspace, error) {
+	all, err := running(ctx)
 	if err != nil {
 		return nil, err
 	}

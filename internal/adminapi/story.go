@@ -14,9 +14,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// traceStory is a trace with its metrics and its definition. Metrics may be the
+// TraceStory is a trace with its metrics and its definition. Metrics may be the
 // first of MetricsTotal reports.
-type traceStory struct {
+type TraceStory struct {
 	Trace        *trace.Record       `json:"trace,omitempty"`
 	Verification *trace.Verification `json:"verification,omitempty"`
 	Metrics      []trace.Metrics     `json:"metrics"`
@@ -28,9 +28,9 @@ type traceStory struct {
 	Others []*trace.Record `json:"others,omitempty"`
 }
 
-// decisionStory has all traces of a decision, without their content, and the reports
-// on the decision itself. A traceStory has the reports on a trace.
-type decisionStory struct {
+// DecisionStory has all traces of a decision, without their content, and the reports
+// on the decision itself. A TraceStory has the reports on a trace.
+type DecisionStory struct {
 	Decision     trace.ID        `json:"decision_id"`
 	Traces       []*trace.Record `json:"traces"`
 	Metrics      []trace.Metrics `json:"metrics"`
@@ -55,7 +55,7 @@ func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	if err := knownParameters(values, []string{"workspace"}); err != nil {
 		return err
 	}
-	all, err := running()
+	all, err := running(r.Context())
 	if err != nil {
 		return err
 	}
@@ -121,6 +121,8 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 	if details.Metrics == nil {
 		details.Metrics = []trace.Metrics{}
 	}
+	verification := w.verify(details.Record) // of the whole record
+	withoutContent(ctx, details.Record, details.Metrics)
 	decision := id
 	if record := details.Record; record != nil {
 		decision = record.Decision
@@ -139,10 +141,10 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 		if len(traces) == 0 && len(details.Metrics) == 0 {
 			return nil, nil
 		}
-		return &decisionStory{decision, traces, details.Metrics, details.MetricsTotal}, nil
+		return &DecisionStory{decision, traces, details.Metrics, details.MetricsTotal}, nil
 	}
-	return &traceStory{
-		Trace: details.Record, Verification: w.verify(details.Record), Metrics: details.Metrics, MetricsTotal: details.MetricsTotal,
+	return &TraceStory{
+		Trace: details.Record, Verification: verification, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal,
 		Definition: shownVersion(details.Version), Prompt: shownVersion(details.Prompt),
 		Others: slices.DeleteFunc(traces, func(r *trace.Record) bool { return r.ID == id }),
 	}, nil

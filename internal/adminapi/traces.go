@@ -25,11 +25,7 @@ const listBudget = 60 * time.Millisecond
 
 // serveTraces answers GET /cadenza/traces: the newest traces that pass a filter, the
 // traces with the lowest scores (?sort=score) or the traces written since (?follow).
-// serveErase answers DELETE /cadenza/traces.
 func serveTraces(w http.ResponseWriter, r *http.Request) error {
-	if r.Method == http.MethodDelete {
-		return serveErase(w, r)
-	}
 	q, err := newTraceQuery(r, slices.Concat(filterParameters, []string{"sort", "limit", "before", "follow", "wait"})...)
 	if err != nil {
 		return err

@@ -1,0 +1,106 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// visitorKey is the key of the *gateway.Visitor in a request's context. A request without
+// one came by Caddy's admin address, and may see everything.
+type visitorKey struct{}
+
+// Serve answers a request of a visitor of the console. path is the path of the API without
+// /cadenza/, such as "traces/ID". The visitor sees the workspace of its key alone.
+func Serve(w http.ResponseWriter, r *http.Request, visitor *gateway.Visitor, path string) {
+	to := path
+	if directory, _, found := strings.Cut(path, "/"); found {
+		to = directory + "/"
+	}
+	err := apiError(http.StatusNotFound, "there is no path %s", path)
+	for i := range routes {
+		if routes[i].path == to {
+			// The handlers cut what follows off a path of the admin API.
+			inner := r.WithContext(context.WithValue(r.Context(), visitorKey{}, visitor))
+			inner.URL = &url.URL{Path: "/cadenza/" + path, RawQuery: r.URL.RawQuery}
+			err = serve(w, inner, to, visitor.Role)
+			break
+		}
+	}
+	if err == nil {
+		return
+	}
+	status := http.StatusInternalServerError
+	if answer, ok := errors.AsType[caddy.APIError](err); ok {
+		status = answer.HTTPStatus
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = writeJSON(w, map[string]string{"error": err.Error()})
+}
+
+// AskError is an answer of the API that is an error.
+type AskError struct {
+	Status  int // of HTTP
+	Message string
+}
+
+func (e *AskError) Error() string { return e.Message }
+
+// Ask asks the API for a page of the console, by GET, and decodes the answer. So a page
+// shows what its visitor's role lets the API answer. The error of an answer is an
+// *AskError.
+func Ask(ctx context.Context, visitor *gateway.Visitor, path string, query url.Values, answer any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	w := &answerBuffer{header: make(http.Header), status: http.StatusOK}
+	Serve(w, r, visitor, path)
+	if w.status != http.StatusOK {
+		var refusal struct {
+			Error string `json:"error"`
+		}
+		if err := json.Unmarshal(w.body.Bytes(), &refusal); err != nil {
+			return fmt.Errorf("the answer is no JSON: %w", err)
+		}
+		return &AskError{w.status, refusal.Error}
+	}
+	return json.Unmarshal(w.body.Bytes(), answer)
+}
+
+// answerBuffer keeps an answer.
+type answerBuffer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (b *answerBuffer) Header() http.Header            { return b.header }
+func (b *answerBuffer) WriteHeader(status int)         { b.status = status }
+func (b *answerBuffer) Write(text []byte) (int, error) { return b.body.Write(text) }
+
+// withoutContent takes what only editors may see out of a trace and the reports on it.
+// It does nothing for a request that may see it.
+func withoutContent(ctx context.Context, record *trace.Record, metrics []trace.Metrics) {
+	visitor, ok := ctx.Value(visitorKey{}).(*gateway.Visitor)
+	if !ok || visitor.Role.Covers(gateway.RoleEditor) {
+		return
+	}
+	if record != nil {
+		record.DropContent()
+	}
+	for i := range metrics {
+		metrics[i].LLMResponse = nil
+	}
+}
