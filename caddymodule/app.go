@@ -234,6 +234,9 @@ func (a *App) Session(sealed string, now time.Time) (gateway.Visitor, bool) {
 	return a.gateway.Session(sealed, now)
 }
 
+// ServeConsole has the gateway's first page link to the console: see gateway.Gateway.
+func (a *App) ServeConsole() { a.gateway.ServeConsole() }
+
 // Stop frees nothing: requests may still be running on this configuration.
 func (*App) Stop() error { return nil }
 

@@ -38,7 +38,11 @@ func (h readyHandler) Handle(context.Context, caddy.Event) error {
 	}
 	time.AfterFunc(readyDelay, func() {
 		if h.app.stopping.Err() == nil {
-			h.app.logger.Info("ready: open the address in a browser, or run `caddy cadenza status`", zap.Strings("address", urls))
+			fields := []zap.Field{zap.Strings("address", urls)}
+			if h.app.gateway.HasConsole() {
+				fields = append(fields, zap.String("console", urls[0]+"console/"))
+			}
+			h.app.logger.Info("ready: open the address in a browser, or run `caddy cadenza status`", fields...)
 		}
 	})
 	return nil

@@ -25,12 +25,13 @@ func isVisitAtRoot(r *http.Request) bool {
 
 // writeWelcome answers with a page that names the product and its routes. The page shows
 // nothing of the configuration, because the request has no key.
-func writeWelcome(w http.ResponseWriter, r *http.Request) {
+func (g *Gateway) writeWelcome(w http.ResponseWriter, r *http.Request) {
 	type listed struct{ Method, Path string }
 	page := struct {
-		Origin string
-		Routes []listed
-	}{Origin: "http://" + r.Host}
+		Origin  string
+		Console bool
+		Routes  []listed
+	}{Origin: "http://" + r.Host, Console: g.console.Load()}
 	if r.TLS != nil {
 		page.Origin = "https://" + r.Host
 	}
@@ -47,3 +48,9 @@ func writeWelcome(w http.ResponseWriter, r *http.Request) {
 	h["X-Content-Type-Options"] = []string{"nosniff"}
 	_, _ = w.Write(body.Bytes()) // a browser that left has no use for the error
 }
+
+// ServeConsole has the page link to the console, which a site serves at /console/.
+func (g *Gateway) ServeConsole() { g.console.Store(true) }
+
+// HasConsole reports whether a site serves the console.
+func (g *Gateway) HasConsole() bool { return g.console.Load() }

@@ -1,0 +1,5 @@
+//go:build !cadenza_noconsole
+
+package cadenza
+
+import _ "github.com/cadenza-gateway/cadenza/console"

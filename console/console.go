@@ -1,0 +1,148 @@
+// Package console has the gateway's pages in the browser: what it does now, what it
+// answered and why, what was refused, what is served and what it cost. The pages read the
+// same API as the command line, under the role of the API key that signed in.
+//
+// The build tag cadenza_noconsole leaves the console out.
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
+)
+
+func init() {
+	caddy.RegisterModule(new(Handler))
+	httpcaddyfile.RegisterHandlerDirective("cadenza_console", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		console := new(Handler)
+		return console, console.UnmarshalCaddyfile(h.Dispenser)
+	})
+	httpcaddyfile.RegisterDirectiveOrder("cadenza_console", httpcaddyfile.Before, "respond")
+}
+
+// Handler answers requests below `/console/`, and passes all others on. An API key of the
+// app `cadenza` that has a role signs in. Its workspace is what the pages show.
+//
+// In a Caddyfile it is the directive `cadenza_console`, which is ordered before `respond`:
+//
+//	gateway.example.com {
+//		cadenza_console
+//		cadenza
+//	}
+//
+// Keys and sessions travel over HTTPS alone. Without it, only browsers on the gateway's own
+// machine can sign in, by a loopback address and without a proxy in between. HTTPS that
+// ends at one of the server's `trusted_proxies` counts.
+type Handler struct {
+	// Lets browsers sign in over plain HTTP from anywhere. It is meant for containers
+	// whose port is published on a loopback address. Default: false.
+	InsecureHTTP bool `json:"insecure_http,omitempty"`
+
+	app    app
+	mux    *http.ServeMux
+	logger *zap.Logger
+}
+
+// app is the part of the Caddy app "cadenza" that the console uses.
+type app interface {
+	// SignIn returns the visitor of a valid API key with a role.
+	SignIn(key string, now time.Time) (gateway.Visitor, bool)
+	// NewSession returns a sealed text that names a visitor's key and an end.
+	NewSession(v gateway.Visitor, until time.Time) (string, bool)
+	// Session returns the visitor of a sealed text, with the role that its key has now.
+	Session(sealed string, now time.Time) (gateway.Visitor, bool)
+	// ServeConsole has the gateway's first page link to the console.
+	ServeConsole()
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.cadenza_console", New: func() caddy.Module { return new(Handler) }}
+}
+
+// UnmarshalCaddyfile reads the directive:
+//
+//	cadenza_console {
+//		insecure_http
+//	}
+func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the directive's name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	for d.NextBlock(0) {
+		if d.Val() != "insecure_http" {
+			return d.Errf("there is no option %q of cadenza_console: the option is insecure_http", d.Val())
+		}
+		if d.NextArg() {
+			return d.Err("insecure_http takes no arguments")
+		}
+		h.InsecureHTTP = true
+	}
+	return nil
+}
+
+// Provision finds the app.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	found, err := ctx.App("cadenza")
+	if err != nil {
+		return err
+	}
+	var ok bool
+	if h.app, ok = found.(app); !ok {
+		return fmt.Errorf("the app cadenza is a %T, which has no console", found)
+	}
+	h.app.ServeConsole()
+	h.logger = ctx.Logger()
+	h.mux = h.routes()
+	return nil
+}
+
+// policy is the Content-Security-Policy of everything that the console serves. The pages
+// load scripts and styles from the console alone, and no text is run or put into a page as
+// markup but by the policy "console" of console.js.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types console"
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if r.URL.Path == "/console" {
+		http.Redirect(w, r, "/console/", http.StatusPermanentRedirect)
+		return nil
+	}
+	if len(r.URL.Path) < len(prefix) || r.URL.Path[:len(prefix)] != prefix {
+		return next.ServeHTTP(w, r)
+	}
+	header := w.Header()
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "same-origin")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	if err := sameOrigin.Check(r); err != nil {
+		http.Error(w, "This request came from another site.", http.StatusForbidden)
+		return nil
+	}
+	h.mux.ServeHTTP(w, r)
+	return nil
+}
+
+// prefix begins the paths of the console.
+const prefix = "/console/"
+
+// sameOrigin refuses requests that change something and come from another site.
+var sameOrigin = http.NewCrossOriginProtection()
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+	_ caddyfile.Unmarshaler       = (*Handler)(nil)
+)

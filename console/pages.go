@@ -1,0 +1,302 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
+)
+
+//go:embed templates static
+var files embed.FS
+
+var templates = template.Must(template.New("").Funcs(words).ParseFS(files, "templates/*.html"))
+
+// page is a kind of page.
+type page struct {
+	path     string // below /console/; a path that ends in a slash takes an id
+	title    string
+	group    string // of the navigation; empty: the page is not in it
+	template string
+	build    func(*visit) (any, error)
+}
+
+// pages are all pages, in the order of the navigation.
+var pages = []page{
+	{"", "Now", "Look", "now.html", buildNow},
+	{"traces", "Traces", "Look", "traces.html", buildTraces},
+	{"traces/", "Trace", "", "trace.html", buildTrace},
+	{"refused", "Refused", "Look", "refused.html", buildRefused},
+	{"definitions", "Definitions", "Decide", "definitions.html", buildDefinitions},
+	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions},
+	{"costs", "Costs", "Spend", "costs.html", buildCosts},
+}
+
+// visit is a request for a page.
+type visit struct {
+	ctx     context.Context
+	visitor *gateway.Visitor
+	status  *adminapi.Status
+	now     time.Time
+	query   url.Values
+	id      string // what follows the page's path
+	title   string // in place of the page's own, if it is set
+	command string // the command that shows the same
+}
+
+// ask asks the API in the visitor's name.
+func (v *visit) ask(path string, query url.Values, answer any) error {
+	return adminapi.Ask(v.ctx, v.visitor, path, query, answer)
+}
+
+// workspace returns the state of the visitor's workspace.
+func (v *visit) workspace() adminapi.WorkspaceStatus { return v.status.Workspaces[v.visitor.Workspace] }
+
+// routes returns the paths of the console.
+func (h *Handler) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+prefix+"static/", http.StripPrefix(prefix, http.HandlerFunc(serveStatic)))
+	mux.HandleFunc("GET "+prefix+"sign-in", h.showSignIn)
+	mux.HandleFunc("POST "+prefix+"sign-in", h.signIn)
+	mux.HandleFunc("POST "+prefix+"sign-out", h.signOut)
+	mux.HandleFunc(prefix+"api/", h.serveAPI)
+	mux.HandleFunc("GET "+prefix+"find", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, prefix+"traces/"+url.PathEscape(strings.TrimSpace(r.FormValue("id"))), http.StatusSeeOther)
+	})
+	for i := range pages {
+		p := &pages[i]
+		pattern := "GET " + prefix + p.path
+		switch {
+		case p.path == "":
+			pattern += "{$}"
+		case strings.HasSuffix(p.path, "/"):
+			pattern += "{id}"
+		}
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h.servePage(w, r, p) })
+	}
+	mux.HandleFunc(prefix, func(w http.ResponseWriter, r *http.Request) {
+		h.write(w, http.StatusNotFound, "message.html", message{"There is no such page", "The first page is Now."})
+	})
+	return mux
+}
+
+// serveAPI answers a request below /console/api/ as the admin API answers it below
+// /cadenza/, under the visitor's role.
+func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request) {
+	visitor := h.visitorOf(r)
+	if visitor == nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"error":"sign in first, at /console/sign-in"}` + "\n"))
+		return
+	}
+	adminapi.Serve(w, r, visitor, strings.TrimPrefix(r.URL.Path, prefix+"api/"))
+}
+
+// frame is what surrounds each page.
+type frame struct {
+	Title, Path, Template string
+	Groups                []group
+	Visitor               *gateway.Visitor
+	Status                *adminapi.Status
+	Workspace             adminapi.WorkspaceStatus
+	Host                  string
+	Now                   time.Time
+	Command               string // that shows the same
+	Link                  string // of this page
+	Main                  template.HTML
+}
+
+// group is a part of the navigation.
+type group struct {
+	Name  string
+	Links []navigation
+}
+
+type navigation struct {
+	Title, Path string
+	Here        bool
+	Count       int // what needs the visitor
+}
+
+func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
+	visitor := h.visitorOf(r)
+	if visitor == nil {
+		setCookie(w, r, "") // of a session that ended
+		http.Redirect(w, r, prefix+"sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+		return
+	}
+	v := &visit{ctx: r.Context(), visitor: visitor, now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), title: p.title, status: new(adminapi.Status)}
+	err := v.ask("status", nil, v.status)
+	var body any
+	if err == nil {
+		body, err = p.build(v)
+	}
+	status, name := http.StatusOK, p.template
+	if err != nil {
+		if r.Context().Err() != nil {
+			return // the visitor left
+		}
+		status, name, body = http.StatusInternalServerError, "message", message{"This page can't be shown", err.Error()}
+		if refusal, ok := errors.AsType[*adminapi.AskError](err); ok {
+			status = refusal.Status
+		} else {
+			h.logger.Error("a page failed", zap.String("page", p.path), zap.Error(err))
+		}
+	}
+	var main bytes.Buffer
+	if err := templates.ExecuteTemplate(&main, strings.TrimSuffix(name, ".html")+".main", body); err != nil {
+		h.logger.Error("a page failed", zap.String("page", p.path), zap.Error(err))
+		http.Error(w, "The page failed. The operator finds the reason in the gateway's log.", http.StatusInternalServerError)
+		return
+	}
+	host, _ := os.Hostname()
+	f := frame{
+		Title: v.title, Path: p.path, Visitor: visitor, Status: v.status, Workspace: v.workspace(), Host: host, Now: v.now, Command: v.command,
+		Link: r.URL.RequestURI(), Main: template.HTML(main.String()), //nolint:gosec // the template of the page made it
+	}
+	f.Groups = f.navigate()
+	h.write(w, status, "frame.html", f)
+}
+
+// navigate returns the navigation with the place of this page in it.
+func (f *frame) navigate() []group {
+	var groups []group
+	for i := range pages {
+		p := &pages[i]
+		if p.group == "" {
+			continue
+		}
+		if len(groups) == 0 || groups[len(groups)-1].Name != p.group {
+			groups = append(groups, group{Name: p.group})
+		}
+		link := navigation{Title: p.title, Path: prefix + p.path, Here: p.path == strings.TrimSuffix(f.Path, "/")}
+		if p.path == "" {
+			link.Count = len(f.Workspace.Degraded)
+		}
+		last := &groups[len(groups)-1]
+		last.Links = append(last.Links, link)
+	}
+	return groups
+}
+
+// message is a page that says one thing.
+type message struct{ Title, Text string }
+
+// write writes a template as an answer.
+func (h *Handler) write(w http.ResponseWriter, status int, name string, data any) {
+	var body bytes.Buffer
+	if err := templates.ExecuteTemplate(&body, name, data); err != nil {
+		h.logger.Error("a page failed", zap.String("template", name), zap.Error(err))
+		http.Error(w, "The page failed. The operator finds the reason in the gateway's log.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes()) // a browser that left has no use for the error
+}
+
+// serveStatic serves scripts and styles. They are part of the binary, so browsers may keep
+// them for a while, and ask again by their time.
+func serveStatic(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "private, max-age=300")
+	http.ServeFileFS(w, r, files, r.URL.Path)
+}
+
+// words are the functions of the templates.
+var words = template.FuncMap{
+	"time": func(t time.Time) template.HTML {
+		if t.IsZero() {
+			return ""
+		}
+		at := t.UTC()
+		return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, at.Format("2006-01-02T15:04:05.000Z"), at.Format("2006-01-02 15:04:05"))) //nolint:gosec // of numbers alone
+	},
+	"trouble": targetTrouble,
+	"ago":     ago,
+	"count":   count,
+	"dollars": dollars,
+	"took":    took,
+	"millis":  func(ms float64) string { return took(time.Duration(ms * float64(time.Millisecond))) },
+	"percent": func(part, whole int64) string {
+		if whole == 0 {
+			return ""
+		}
+		return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 1, 64) + " %"
+	},
+	"bytes": func(n int64) string {
+		switch {
+		case n >= 1<<30:
+			return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+		case n >= 1<<20:
+			return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+		}
+		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
+	},
+	"join": strings.Join,
+	"short": func(id fmt.Stringer) string {
+		text := id.String()
+		return text[:min(len(text), 18)]
+	},
+}
+
+// ago returns how long before now a time is, in one or two units.
+func ago(now, t time.Time) string {
+	d := now.Sub(t)
+	switch {
+	case t.IsZero():
+		return ""
+	case d < time.Minute:
+		return strconv.Itoa(max(int(d/time.Second), 0)) + " s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + " min"
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d/time.Hour), int(d%time.Hour/time.Minute))
+	}
+	return fmt.Sprintf("%d d %d h", int(d/(24*time.Hour)), int(d%(24*time.Hour)/time.Hour))
+}
+
+// count returns a number with commas between its thousands.
+func count(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// dollars returns an amount with two decimals, or for less than a dollar three digits.
+func dollars(amount float64) string {
+	switch {
+	case amount == 0:
+		return "$0"
+	case amount >= 1 || amount <= -1:
+		return fmt.Sprintf("$%.2f", amount)
+	}
+	return "$" + strconv.FormatFloat(amount, 'g', 3, 64)
+}
+
+// took returns a duration in milliseconds or, from a second on, in seconds.
+func took(d time.Duration) string {
+	switch {
+	case d == 0:
+		return ""
+	case d < time.Second:
+		return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
+	}
+	return fmt.Sprintf("%.2f s", d.Seconds())
+}

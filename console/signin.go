@@ -1,0 +1,224 @@
+package console
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
+)
+
+// sessionTime is how long a session lasts.
+const sessionTime = 12 * time.Hour
+
+// The names of the cookie. Browsers take one whose name begins with __Host- over HTTPS
+// alone, and never from another host of the same domain.
+const (
+	secureCookie = "__Host-cadenza_console"
+	plainCookie  = "cadenza_console"
+)
+
+// forwarding are the headers of a request that a proxy passed on.
+var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
+
+// overHTTPS reports whether a request came over HTTPS, to this server or to a proxy that
+// the server trusts.
+func overHTTPS(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	return trusted && r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+// onLoopback reports whether the browser runs on this machine and addressed it so. A page
+// of another site could reach a loopback address by a name of its own, but not by one of
+// these hosts.
+func onLoopback(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !peer.Addr().Unmap().IsLoopback() {
+		return false
+	}
+	for _, name := range forwarding {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return addr.Unmap().IsLoopback()
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// mayCarryKeys reports whether a key or a session may travel the way that a request came.
+func (h *Handler) mayCarryKeys(r *http.Request) bool {
+	return overHTTPS(r) || onLoopback(r) || h.InsecureHTTP
+}
+
+// visitorOf returns the visitor of a request's session, or nil.
+func (h *Handler) visitorOf(r *http.Request) *gateway.Visitor {
+	if !h.mayCarryKeys(r) {
+		return nil
+	}
+	cookie, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return nil
+	}
+	visitor, ok := h.app.Session(cookie.Value, time.Now())
+	if !ok || visitor.Loopback && !onLoopback(r) {
+		return nil
+	}
+	return &visitor
+}
+
+func cookieName(r *http.Request) string {
+	if overHTTPS(r) {
+		return secureCookie
+	}
+	return plainCookie
+}
+
+// setCookie gives the browser a session, or takes it away if it is empty.
+func setCookie(w http.ResponseWriter, r *http.Request, session string) {
+	cookie := &http.Cookie{Name: cookieName(r), Value: session, Path: "/", HttpOnly: true, Secure: overHTTPS(r), SameSite: http.SameSiteStrictMode, MaxAge: int(sessionTime / time.Second)}
+	if session == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(w, cookie)
+}
+
+// signInForm is the page with the form.
+type signInForm struct {
+	To      string // the page to open then
+	Problem string
+	Closed  bool // keys may not travel the way that the request came
+}
+
+func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request) {
+	h.writeSignIn(w, http.StatusOK, signInForm{To: localPath(r.URL.Query().Get("to")), Closed: !h.mayCarryKeys(r)})
+}
+
+func (h *Handler) writeSignIn(w http.ResponseWriter, status int, form signInForm) {
+	h.write(w, status, "signin.html", form)
+}
+
+// maxForm bounds a form, in bytes.
+const maxForm = 16 << 10
+
+// signIn answers the form. A wrong key costs its address one of the attempts.
+func (h *Handler) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	form := signInForm{To: localPath(r.FormValue("to")), Closed: !h.mayCarryKeys(r)}
+	if form.Closed {
+		h.writeSignIn(w, http.StatusForbidden, form)
+		return
+	}
+	address := clientAddress(r)
+	if !tries.left(address) {
+		w.Header().Set("Retry-After", "30")
+		form.Problem = "Too many wrong keys came from this address. Try again in half a minute."
+		h.writeSignIn(w, http.StatusTooManyRequests, form)
+		return
+	}
+	visitor, ok := h.app.SignIn(strings.TrimSpace(r.PostFormValue("key")), time.Now())
+	if ok && visitor.Loopback && !onLoopback(r) {
+		h.logger.Warn("sign-in refused: the role counts on this machine alone", zap.String("api_key", visitor.Key), zap.Stringer("from", address))
+		form.Problem = "This key opens the console on the gateway's own machine alone (role … loopback)."
+		h.writeSignIn(w, http.StatusForbidden, form)
+		return
+	}
+	session := ""
+	if ok {
+		session, ok = h.app.NewSession(visitor, time.Now().Add(sessionTime))
+	}
+	if !ok {
+		tries.spend(address)
+		h.logger.Warn("sign-in refused", zap.Stringer("from", address))
+		form.Problem = "This is no valid API key with a role. Ops give a key a role by role viewer, editor or admin in its block."
+		h.writeSignIn(w, http.StatusForbidden, form)
+		return
+	}
+	h.logger.Info("signed in", zap.String("workspace", visitor.Workspace), zap.String("api_key", visitor.Key), zap.String("role", string(visitor.Role)), zap.Stringer("from", address))
+	setCookie(w, r, session)
+	http.Redirect(w, r, form.To, http.StatusSeeOther)
+}
+
+func (h *Handler) signOut(w http.ResponseWriter, r *http.Request) {
+	setCookie(w, r, "")
+	http.Redirect(w, r, prefix+"sign-in", http.StatusSeeOther)
+}
+
+// localPath returns a path of the console with its query, or the first page for anything
+// else: a link to the form must not send a visitor to another site.
+func localPath(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, prefix) || strings.HasPrefix(u.Path, prefix+"sign-") {
+		return prefix
+	}
+	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
+}
+
+// clientAddress returns the address that attempts are counted by: for IPv6 its network,
+// of which a customer has all addresses.
+func clientAddress(r *http.Request) netip.Prefix {
+	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	bits := 32
+	if addr = addr.Unmap().WithZone(""); addr.Is6() {
+		bits = 64
+	}
+	network, _ := addr.Prefix(bits) // never fails: bits fit the address
+	return network
+}
+
+// The attempts that an address has with wrong keys, and how fast it gets new ones.
+const (
+	triesAtOnce = 10
+	triesEach   = 6 * time.Second
+	// maxAddresses bounds the addresses that are counted. Beyond it all begin anew.
+	maxAddresses = 10_000
+)
+
+// attempts counts wrong keys by address. It outlives a reload of the configuration.
+type attempts struct {
+	mu      sync.Mutex
+	limiter map[netip.Prefix]*rate.Limiter
+}
+
+var tries = attempts{limiter: make(map[netip.Prefix]*rate.Limiter)}
+
+// left reports whether an address may try a key.
+func (a *attempts) left(address netip.Prefix) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	limiter := a.limiter[address]
+	return limiter == nil || limiter.Tokens() >= 1
+}
+
+// spend takes one of an address's attempts.
+func (a *attempts) spend(address netip.Prefix) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.limiter[address] == nil {
+		if len(a.limiter) >= maxAddresses {
+			clear(a.limiter)
+		}
+		a.limiter[address] = rate.NewLimiter(rate.Every(triesEach), triesAtOnce)
+	}
+	a.limiter[address].Allow()
+}

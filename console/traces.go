@@ -1,0 +1,195 @@
+package console
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// tracesPage is the list of traces that pass a filter.
+type tracesPage struct {
+	Filters []filterField
+	Sort    string
+	Rows    []tracedRow
+	Next    string // the link to the next rows; empty: there are none
+	// Complete reports whether the search looked at all traces. Otherwise it stopped
+	// after a while, and goes on with Next.
+	Complete bool
+	Problem  string // why the filter is refused
+	Changed  bool   // a filter was given
+	Live     bool   // it is the first page, which new traces come to
+}
+
+// filterField is a field of the filter's form.
+type filterField struct{ Name, Label, Value, Hint string }
+
+// tracedRow is a trace of the list, with its reported score if it has one.
+type tracedRow struct {
+	*trace.Record
+	Score *float64
+}
+
+// UnmarshalJSON reads a trace of the list.
+func (t *tracedRow) UnmarshalJSON(text []byte) error {
+	var reported struct {
+		Score *float64 `json:"score"`
+	}
+	t.Record = new(trace.Record)
+	if err := json.Unmarshal(text, &reported); err != nil {
+		return err
+	}
+	t.Score = reported.Score
+	return json.Unmarshal(text, t.Record)
+}
+
+// filterFields are the fields of the form. The command takes the same as flags.
+var filterFields = []filterField{
+	{"since", "since", "24h", "90m, 7d or 2026-01-31"},
+	{"until", "until", "", "now"},
+	{"kind", "kind", "", "prompt, endpoint, remoteconfig"},
+	{"key", "key", "", "support_chat"},
+	{"api_key", "API key", "", "app"},
+	{"row", "row", "", ""},
+	{"arm", "arm", "", ""},
+	{"provider", "provider", "", "openai"},
+	{"model", "model", "", ""},
+	{"status", "status", "", "ok, error or 502"},
+	{"slower", "took at least", "", "2s"},
+	{"score", "score", "", "..50"},
+	{"conversation_id", "conversation", "", ""},
+	{"metadata", "metadata", "", "user=u-1"},
+}
+
+func buildTraces(v *visit) (any, error) {
+	p := &tracesPage{Sort: v.query.Get("sort"), Live: !v.query.Has("before")}
+	query := url.Values{"limit": {"50"}}
+	command := []string{"caddy cadenza traces"}
+	for _, field := range filterFields {
+		if v.query.Has(field.Name) {
+			field.Value = strings.TrimSpace(v.query.Get(field.Name))
+			p.Changed = true
+		}
+		p.Filters = append(p.Filters, field)
+		if field.Value == "" {
+			continue
+		}
+		name, value := field.Name, field.Value
+		if member, of, found := strings.Cut(value, "="); name == "metadata" && found {
+			name, value = adminapi.MetadataParameter+strings.TrimSpace(member), of
+		}
+		query.Set(name, value)
+		command = append(command, "--"+strings.ReplaceAll(field.Name, "_", "-"), shellWord(field.Value))
+	}
+	for _, name := range []string{"sort", "before"} {
+		if v.query.Get(name) != "" {
+			query.Set(name, v.query.Get(name))
+		}
+	}
+	if p.Sort == "score" {
+		command = append(command, "--sort score")
+	}
+	v.command = strings.Join(command, " ")
+	var answer struct {
+		Traces   []tracedRow `json:"traces"`
+		Next     string      `json:"next"`
+		Complete bool        `json:"complete"`
+	}
+	if err := v.ask("traces", query, &answer); err != nil {
+		refusal, ok := err.(*adminapi.AskError)
+		if !ok || refusal.Status >= 500 {
+			return nil, err
+		}
+		p.Problem = refusal.Message
+		return p, nil
+	}
+	p.Rows, p.Complete = answer.Traces, answer.Complete
+	if answer.Next != "" {
+		next := url.Values{}
+		for name, values := range v.query {
+			next[name] = slices.Clone(values)
+		}
+		next.Set("before", answer.Next)
+		p.Next = prefix + "traces?" + next.Encode()
+	}
+	return p, nil
+}
+
+// shellWord quotes a word for a shell, if that is necessary.
+func shellWord(word string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_-./:=,@+", c)
+	}
+	if !strings.ContainsFunc(word, func(c rune) bool { return !plain(c) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Trouble returns how much the outcome of a trace needs somebody: bad, warn or nothing.
+func (t *tracedRow) Trouble() string { return trouble(t.Record) }
+
+func trouble(r *trace.Record) string {
+	switch {
+	case r.Code != "" || r.State == trace.StateInterrupted || r.Status >= 400:
+		return "bad"
+	case r.FinishReason == "length" || r.FinishReason == "content_filter":
+		return "warn"
+	}
+	return ""
+}
+
+// Outcome returns the status of a trace with its error or with how its answer ended.
+func (t *tracedRow) Outcome() string { return outcome(t.Record) }
+
+func outcome(r *trace.Record) string {
+	text := ""
+	if r.Status != 0 {
+		text = statusText(r.Status)
+	}
+	switch {
+	case r.State != trace.StateEnded:
+		text = r.State.String()
+	case r.Code != "":
+		text += " " + r.Code
+	case trouble(r) == "warn":
+		text += " " + r.FinishReason
+	}
+	if r.Cached {
+		text += " cached"
+	}
+	return strings.TrimSpace(text)
+}
+
+// Why returns in a few words what made a trace take its time or fail.
+func (t *tracedRow) Why() string {
+	retries, waited := 0, time.Duration(0)
+	for i := range t.Attempts {
+		a := &t.Attempts[i]
+		waited += a.Wait
+		if a.Code != "" {
+			retries++
+		}
+	}
+	last := len(t.Attempts) - 1
+	switch {
+	case last >= 0 && t.Code != "" && t.Attempts[last].Code != "":
+		return t.Attempts[last].Code + ": " + t.Attempts[last].Error
+	case retries > 0 && waited > 0:
+		return countOf(retries, "failed attempt") + ", waited " + took(waited)
+	case retries > 0:
+		return countOf(retries, "failed attempt")
+	}
+	return ""
+}
+
+func countOf(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return count(int64(n)) + " " + what + "s"
+}
