@@ -1,0 +1,230 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+)
+
+// consoleRoles are the roles, the least first.
+var consoleRoles = []string{"viewer", "editor", "admin"}
+
+// startConsoleSite starts a gateway with a console and two workspaces, each with a key of each
+// role.
+func startConsoleSite(t *testing.T) *gateway {
+	t.Helper()
+	files := map[string]string{"other/remoteconfigs/secret.yaml": "type: string\ndefault: theirs alone\n"}
+	for name, content := range workspace {
+		files[name] = content
+	}
+	var keys [2]strings.Builder
+	for i := range keys {
+		for _, role := range consoleRoles {
+			name := []string{"our", "their"}[i] + "_" + role
+			t.Setenv(name, consoleKey(name))
+			keys[i].WriteString("api_key " + name + " {env." + name + "} {\nrole " + role + "\n}\n")
+		}
+	}
+	g := startGateway(t, files, options)
+	g.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	text := strings.Replace(g.caddyfile(options+"log content\n"+keys[0].String()+`
+		workspace other {
+			definitions {dir}/other
+			store sqlite {dir}/data/cadenza.db
+			`+keys[1].String()+`
+		}
+	`), "\tcadenza\n}\n", "\tcadenza_console {\n\t\tinsecure_http\n\t}\n\tcadenza\n}\n", 1)
+	if err := g.loadText(text); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func consoleKey(name string) string { return "a-key-that-is-called-" + name }
+
+// signIn returns the headers of requests in the session of a key.
+func (g *gateway) signIn(name string) http.Header {
+	g.t.Helper()
+	response, err := g.send(g.t.Context(), http.MethodPost, "/console/sign-in", url.Values{"key": {consoleKey(name)}}.Encode(), http.Header{"Content-Type": {"application/x-www-form-urlencoded"}})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	for _, cookie := range response.Cookies() {
+		return http.Header{"Cookie": {cookie.Name + "=" + cookie.Value}}
+	}
+	g.t.Fatalf("%s can't sign in: %d", name, response.StatusCode)
+	return nil
+}
+
+// stored waits until a trace is in the store.
+func stored(g *gateway, id string) {
+	g.t.Helper()
+	eventually(g.t, "the trace is stored", func() bool {
+		_, found := g.trace("data/cadenza.db", id)
+		return found
+	})
+}
+
+// TestConsoleRoles asks for each route of the API under each role, in one's own workspace
+// and in another.
+func TestConsoleRoles(t *testing.T) {
+	g := startConsoleSite(t)
+	id := g.post("/v1/remoteconfigs", `{"keys":["checkout"],"context":{"plan":"pro"},"metadata":{"user":"u-1"}}`).ok(t).header.Get("Cadenza-Trace-Id")
+	stored(g, id)
+	type call struct {
+		method, query, body string
+		least               string // role
+	}
+	calls := map[string][]call{
+		"status": {{"GET", "", "", "viewer"}}, "definitions": {{"GET", "", "", "viewer"}}, "revisions": {{"GET", "", "", "viewer"}},
+		"revisions/": {{"GET", "", "", "viewer"}},
+		"targets":    {{"GET", "", "", "viewer"}},
+		"limits":     {{"GET", "subject=x", "", "viewer"}},
+		"evaluate":   {{"POST", "", `{"key":"checkout"}`, "viewer"}},
+		"traces":     {{"GET", "", "", "viewer"}, {"DELETE", "metadata.user=nobody", "", "admin"}},
+		"traces/":    {{"GET", "", "", "viewer"}},
+		"stats":      {{"GET", "", "", "viewer"}},
+		"costs":      {{"GET", "", "", "viewer"}},
+		"refused":    {{"GET", "", "", "viewer"}},
+		"export":     {{"GET", "", "", "admin"}},
+	}
+	sessions := make(map[string]http.Header)
+	for _, role := range consoleRoles {
+		sessions[role] = g.signIn("our_" + role)
+	}
+	var status struct {
+		Workspaces map[string]struct {
+			Definitions struct{ Revision string }
+		}
+	}
+	if err := json.Unmarshal(g.do("GET", "/console/api/status", "", sessions["viewer"]).ok(t).body, &status); err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Workspaces) != 1 {
+		t.Fatalf("a visitor sees %d workspaces", len(status.Workspaces))
+	}
+	for _, route := range new(adminapi.API).Routes() {
+		path := strings.TrimPrefix(route.Pattern, "/cadenza/")
+		if len(calls[path]) == 0 {
+			t.Errorf("no role is tested for %s", path)
+		}
+		for _, c := range calls[path] {
+			asked := "/console/api/" + path
+			switch path {
+			case "traces/":
+				asked += id
+			case "revisions/":
+				asked += status.Workspaces["default"].Definitions.Revision
+			}
+			allowed := false
+			for _, role := range consoleRoles {
+				allowed = allowed || role == c.least
+				want := http.StatusForbidden
+				if allowed {
+					want = http.StatusOK
+				}
+				if a := g.do(c.method, asked+"?"+c.query, c.body, sessions[role]); a.status != want {
+					t.Errorf("%s %s as %s: %d, want %d: %s", c.method, asked, role, a.status, want, a.body)
+				}
+				if !allowed {
+					continue
+				}
+				elsewhere, body := "workspace=other&"+c.query, c.body
+				if body != "" {
+					elsewhere, body = "", `{"workspace":"other","key":"secret"}`
+				}
+				if a := g.do(c.method, asked+"?"+elsewhere, body, sessions[role]); a.status != http.StatusNotFound {
+					t.Errorf("%s %s of another workspace as %s: %d %s", c.method, asked, role, a.status, a.body)
+				}
+			}
+			if a := g.do(c.method, asked+"?"+c.query, c.body, nil); a.status != http.StatusUnauthorized {
+				t.Errorf("%s %s without a session: %d", c.method, asked, a.status)
+			}
+		}
+	}
+	theirs := g.signIn("their_admin")
+	if a := g.do("GET", "/console/api/traces/"+id, "", theirs); a.status != http.StatusNotFound {
+		t.Errorf("our trace by their key: %d", a.status)
+	}
+	if a := g.do("GET", "/console/traces/"+id, "", theirs); a.status != http.StatusNotFound || strings.Contains(string(a.body), "u-1") {
+		t.Errorf("the page of our trace by their key: %d %s", a.status, a.body)
+	}
+	if a := g.do("PUT", "/console/api/traces", "", sessions["admin"]); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET, HEAD, DELETE" {
+		t.Errorf("PUT: %d %v", a.status, a.header)
+	}
+	if a := g.do("GET", "/console/api/nothing", "", sessions["admin"]); a.status != http.StatusNotFound {
+		t.Errorf("an unknown path: %d", a.status)
+	}
+}
+
+// TestConsoleHidesContent has a viewer and an editor look at what a model was asked.
+func TestConsoleHidesContent(t *testing.T) {
+	g := startConsoleSite(t)
+	id := g.post("/v1/prompts", `{"keys":["reply"],"variables":{"question":"Is this private?"}}`).ok(t).header.Get("Cadenza-Trace-Id")
+	stored(g, id)
+	g.post("/v1/metrics", `{"trace_id":"`+id+`","score":20,"llm_response":"This is private, too."}`).ok(t)
+	for _, role := range consoleRoles {
+		session := g.signIn("our_" + role)
+		for _, path := range []string{"/console/traces/", "/console/api/traces/"} {
+			page := string(g.do("GET", path+id, "", session).ok(t).body)
+			for _, text := range []string{"Is this private?", "This is private, too."} {
+				if shown := strings.Contains(page, text); shown != (role != "viewer") {
+					t.Errorf("%s at %s shows %q: %t", role, path, text, shown)
+				}
+			}
+			if !strings.Contains(page, "reply") || !strings.Contains(page, "20") {
+				t.Errorf("%s at %s lacks the trace: %s", role, path, page)
+			}
+		}
+	}
+}
+
+// TestConsolePages opens each page, and pages with a mistake in their address.
+func TestConsolePages(t *testing.T) {
+	g := startConsoleSite(t)
+	configs := g.post("/v1/remoteconfigs", `{"keys":["checkout"],"context":{"plan":"pro"}}`).ok(t)
+	id, decision := configs.header.Get("Cadenza-Trace-Id"), configs.header.Get("Cadenza-Decision-Id")
+	g.post("/v1/endpoints", `{"key":"nothing"}`)
+	session := g.signIn("our_viewer")
+	for _, test := range []struct {
+		path   string
+		status int
+		shows  string
+	}{
+		{"", 200, "caddy cadenza status"},
+		{"traces", 200, id[:18]},
+		{"traces?key=checkout&kind=remoteconfig&since=1h&metadata=&sort=", 200, id[:18]},
+		{"traces?key=nothing", 200, "No trace passes these filters."},
+		{"traces?since=yesterday", 200, "since must be a time"},
+		{"traces?metadata=user%3Du-1", 200, "caddy cadenza traces --since 24h --metadata user=u-1"},
+		{"traces?sort=score", 200, "--sort score"},
+		{"traces/" + id, 200, "caddy cadenza traces " + id},
+		{"traces/" + decision, 200, id[:18]},
+		{"traces/" + id[:13], 200, id},
+		{"traces/01a2220a-abf8-85dc-834a-b077b92a0c8d", 404, "there is no trace"},
+		{"traces/x", 400, "is no trace id"},
+		{"find?id=" + id, 303, ""},
+		{"refused", 200, "unknown_endpoint"},
+		{"refused?since=x", 400, "since must be a time"},
+		{"definitions", 200, "checkout"},
+		{"revisions", 200, "served"},
+		{"costs", 200, "There were no calls"},
+		{"costs?by=nothing", 200, "costs are by"},
+		{"nothing", 404, "There is no such page"},
+	} {
+		var a answer
+		// The writer stores records and counts of refusals a moment later.
+		eventually(t, test.path+" shows "+test.shows, func() bool {
+			a = g.do("GET", "/console/"+test.path, "", session)
+			return a.status == test.status && strings.Contains(string(a.body), test.shows)
+		})
+		if strings.Contains(string(a.body), "ZgotmplZ") {
+			t.Errorf("%s has a value that its template refuses: %s", test.path, a.body)
+		}
+	}
+}
