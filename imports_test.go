@@ -89,8 +89,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 102_150
-	maxTests   = 112_900
+	maxProduct = 103_700
+	maxTests   = 113_500
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -100,7 +100,7 @@ var maxLines = map[string]int{
 	"cache":                        400,
 	"caddymodule":                  3090,
 	"cmd/caddy":                    40,
-	"console":                      1260,
+	"console":                      1420,
 	"cmd/cadenza-reconcile":        1180,
 	"internal/adminapi":            2260,
 	"internal/buffers":             160,
