@@ -51,6 +51,8 @@ type Said<T> = T extends (infer E)[] ? Said<E>[] : T extends object ? { [K in ke
 			case nil, "message":
 				if answer["object"] != "chat.completion.chunk" {
 					wanted = of.whole
+				} else {
+					without(answer, []string{"annotations"}) // the API says them, the types of chunks lack them
 				}
 			}
 			text, err := json.Marshal(answer)

@@ -30,12 +30,12 @@ var recorded = map[string]string{
 
 	"chat chat.completion.chunk":         "id:s object:s created:n model:s choices:a usage?:o0 service_tier:s system_fingerprint:s obfuscation?:s",
 	"chat chat.completion.chunk.choices": "index:n delta:o logprobs:o0 finish_reason:s0",
-	"chat delta":                         "role?:s content?:s0 refusal?:s0 tool_calls?:a",
+	"chat delta":                         "role?:s content?:s0 refusal?:s0 annotations?:a tool_calls?:a",
 	"chat delta.tool_calls":              "index:n id?:s type?:s function:o",
 	"chat delta.tool_calls.function":     "name?:s arguments:s",
 
 	"messages message":        "id:s type:s role:s model:s content:a container?:0 stop_reason:s0 stop_sequence:s0 stop_details:o0 usage:o diagnostics?:0",
-	"messages usage":          "input_tokens:n cache_creation_input_tokens:n cache_read_input_tokens:n cache_creation?:o output_tokens:n output_tokens_details?:o service_tier?:s inference_geo?:s",
+	"messages usage":          "input_tokens:n cache_creation_input_tokens:n cache_read_input_tokens:n cache_creation?:o output_tokens:n output_tokens_details?:o server_tool_use?:o service_tier?:s inference_geo?:s",
 	"messages refusal":        "type:s category:s0 explanation:s0 recommended_model?:s",
 	"messages thinking":       "type:s thinking:s signature:s",
 	"messages text":           "type:s text:s citations?:a",
@@ -53,6 +53,11 @@ var recorded = map[string]string{
 	"messages content_block_stop":  "type:s index:n",
 	"messages signature_delta":     "type:s signature:s",
 	"messages input_json_delta":    "type:s partial_json:s",
+	"messages citations_delta":     "type:s citation:o",
+
+	"messages web_search_tool_result":     "type:s tool_use_id:s content:a caller?:o",
+	"messages web_search_result":          "type:s url:s title:s encrypted_content:s page_age:s0",
+	"messages web_search_result_location": "type:s url:s title:s encrypted_index:s cited_text:s",
 
 	"responses response": "id:s object:s created_at:n status:s access_programs?:0 background:b billing?:o completed_at:n0 error:0 frequency_penalty:n incomplete_details:o0 instructions:s0 " +
 		"max_output_tokens:n0 max_tool_calls:0 model:s moderation?:0 output:a parallel_tool_calls:b presence_penalty:n previous_response_id:0 prompt_cache_key:s0 prompt_cache_retention:s0 " +
@@ -67,6 +72,8 @@ var recorded = map[string]string{
 	"responses function_call":         "id:s type:s status:s arguments:s call_id:s name:s",
 	"responses output_text":           "type:s annotations:a logprobs:a text:s",
 	"responses summary_text":          "type:s text:s",
+	"responses web_search_call":       "id:s type:s status:s action:o",
+	"responses url_citation":          "type:s start_index:n end_index:n url:s title:s",
 
 	"responses response.created":                       "type:s sequence_number:n response:o",
 	"responses response.in_progress":                   "type:s sequence_number:n response:o",
@@ -115,9 +122,9 @@ var differs = map[string]string{
 var streams = map[string]*regexp.Regexp{
 	"messages": regexp.MustCompile(`^message_start (content_block_start (content_block_delta )*content_block_stop )*message_delta message_stop $`),
 	"responses": regexp.MustCompile(`^created in_progress (output_item.added (` +
-		`content_part.added (output_text.delta )*(output_text.done )?content_part.done |content_part.added (refusal.delta )*refusal.done content_part.done |` +
+		`content_part.added (output_text.delta )*(output_text.annotation.added )*(output_text.done )?content_part.done |content_part.added (refusal.delta )*refusal.done content_part.done |` +
 		`(reasoning_summary_part.added (reasoning_summary_text.delta )*reasoning_summary_text.done reasoning_summary_part.done )*|` +
-		`(function_call_arguments.delta )*function_call_arguments.done |(custom_tool_call_input.delta )*custom_tool_call_input.done )` +
+		`(web_search_call.in_progress web_search_call.searching web_search_call.completed )|(function_call_arguments.delta )*function_call_arguments.done |(custom_tool_call_input.delta )*custom_tool_call_input.done )` +
 		`output_item.done )*(completed|incomplete) $`),
 }
 

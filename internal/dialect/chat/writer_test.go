@@ -17,6 +17,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
+var searched, searching = dialecttest.Searched()
+
 // answers are the answers of the golden files.
 var answers = []struct {
 	name   string
@@ -55,6 +57,7 @@ var answers = []struct {
 		},
 		usage: true,
 	},
+	{name: "search", answer: searched, stream: searching},
 }
 
 // streamed returns the events of a stream.

@@ -149,6 +149,32 @@ var Usage = providers.Usage{
 	PromptAudioTokens: 4, PromptImageTokens: 5, ReasoningTokens: 6, CompletionAudioTokens: 7, CompletionImageTokens: 8, WebSearches: 9,
 }
 
+// Searched returns an answer of a model that has searched, whole and as it is streamed: with
+// a search before the text that rests on it, and one after it, as Gemini says them.
+func Searched() (dialect.Answer, []providers.Delta) {
+	const api, text = "generateContent", "Né en 1916. 🙂"
+	page := func(name string) providers.Source {
+		return providers.Source{URL: "https://e.org/" + name, Title: "<" + name + ">"}
+	}
+	a := dialect.Answer{
+		Content: text, Thoughts: []providers.Thought{{Text: "Hm.", Opaque: "cdz1_a"}, {Opaque: "cdz1_b"}}, FinishReason: providers.FinishStop,
+		Usage: providers.Usage{PromptTokens: 100, CompletionTokens: 50, TotalTokens: 150, WebSearches: 2},
+		Found: []providers.Found{
+			{Kind: providers.FoundCall, API: api, ID: "x_1", Query: "shannon né", Thoughts: 1},
+			{Kind: providers.FoundResults, API: api, ID: "x_1", Sources: []providers.Source{page("a"), page("b")}, Thoughts: 1},
+			{Kind: providers.FoundCitation, API: api, To: 11, Sources: []providers.Source{page("a")}, Before: len(text), Thoughts: 1},
+			{Kind: providers.FoundCitation, API: api, From: 3, To: 13, Sources: []providers.Source{page("b")}, Before: len(text), Thoughts: 1},
+			{Kind: providers.FoundCall, API: api, ID: "x_2", Before: len(text), Thoughts: 1},
+			{Kind: providers.FoundResults, API: api, ID: "x_2", Before: len(text), Thoughts: 1},
+		},
+	}
+	found := func(i int) providers.Delta { return providers.Delta{Found: &a.Found[i]} }
+	return a, []providers.Delta{
+		{Thinking: "Hm."}, {Thought: &a.Thoughts[0]}, found(0), found(1), {Content: "Né "}, {Content: "en 1916. 🙂"},
+		found(2), found(3), found(4), found(5), {Thought: &a.Thoughts[1]},
+	}
+}
+
 // Golden compares bytes with a file of testdata. UPDATE=1 writes the file.
 func Golden(t *testing.T, name string, got []byte) {
 	t.Helper()

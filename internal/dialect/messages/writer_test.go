@@ -13,6 +13,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
+var searched, searching = dialecttest.Searched()
+
 // answers are the answers of the golden files.
 var answers = []struct {
 	name   string
@@ -61,6 +63,7 @@ var answers = []struct {
 		name:   "unsaid",
 		answer: dialect.Answer{Content: "Yes.", FinishReason: providers.FinishStop, Thoughts: []providers.Thought{{Text: "Hm.", Opaque: "cdz1_a"}}, ToolCalls: []providers.ToolCall{{ID: "c1", Name: "f", Arguments: " ", Opaque: "cdz1_c"}, {ID: "c2", Name: "f", Arguments: `{"a":`}}},
 	},
+	{name: "search", answer: searched, stream: searching},
 }
 
 // streamed returns the events of a stream.
@@ -101,7 +104,7 @@ func TestGolden(t *testing.T) {
 // container and the parts of the usage that there are none of.
 func TestNulls(t *testing.T) {
 	dialecttest.CheckNulls(t,
-		"delta.stop_details", "delta.stop_details.category", "delta.stop_details.explanation", "delta.stop_sequence",
+		"content[].content[].page_age", "content_block.content[].page_age", "delta.stop_details", "delta.stop_details.category", "delta.stop_details.explanation", "delta.stop_sequence",
 		"message.stop_details", "message.stop_reason", "message.stop_sequence",
 		"stop_details", "stop_details.category", "stop_details.explanation", "stop_sequence")
 }
@@ -154,6 +157,9 @@ func accumulate(t *testing.T, events []byte) map[string]any {
 				block["thinking"] = block["thinking"].(string) + delta["thinking"].(string)
 			case "signature_delta":
 				block["signature"] = delta["signature"]
+			case "citations_delta":
+				list, _ := block["citations"].([]any)
+				block["citations"] = append(list, delta["citation"])
 			case "input_json_delta":
 				inputs[open] += delta["partial_json"].(string)
 			}

@@ -119,7 +119,7 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 		}
 	}
 	upTo(len(a.Thoughts))
-	if said < len(a.Content) || len(a.ToolCalls) == 0 {
+	if said < len(a.Content) || said == 0 && len(a.ToolCalls) == 0 {
 		k := message
 		if a.Refusal {
 			k = refusal

@@ -130,6 +130,23 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestGoldenSearch compares an answer with searches, whose history has more than it.
+func TestGoldenSearch(t *testing.T) {
+	const request = `{"model":"support/chat","tools":[{"type":"web_search"}]}`
+	searched, deltas := dialecttest.Searched()
+	a := dialecttest.Answer(searched)
+	dialecttest.Golden(t, "search.json", append(writerFor(t, request).Answer(nil, a), '\n'))
+	out := streamed(writerFor(t, request), a, deltas, false)
+	dialecttest.Golden(t, "search.sse", out)
+	events, err := read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(writerFor(t, request).Answer(nil, a)), events[len(events)-1].Response.RawJSON()); diff != "" {
+		t.Errorf("-whole +streamed\n%s", diff)
+	}
+}
+
 // TestNulls: these are null in what OpenAI's API answers, too.
 func TestNulls(t *testing.T) {
 	want := []string{"error.param", "param"} // of the event error
