@@ -238,14 +238,15 @@ func (p *parser) hosted(at *openai.Path, v *fastjson.Value, kind string) {
 // that the gateway made of another API's have no index.
 func (p *parser) citations(at *openai.Path, v *fastjson.Value) string {
 	list := v.GetArray()
-	if slices.ContainsFunc(list, func(c *fastjson.Value) bool { return openai.Text(c.Get("type")) != "web_search_result_location" }) {
-		p.Ignore(at.String())
-		return ""
-	}
-	if len(list) == 0 || slices.ContainsFunc(list, func(c *fastjson.Value) bool { return openai.Text(c.Get("encrypted_index")) == "" }) {
+	if len(list) == 0 {
 		return ""
 	}
 	p.Ignore(at.String())
+	if slices.ContainsFunc(list, func(c *fastjson.Value) bool {
+		return openai.Text(c.Get("type")) != "web_search_result_location" || openai.Text(c.Get("encrypted_index")) == ""
+	}) {
+		return ""
+	}
 	return p.Found(providers.APIMessages, at.String(), v)
 }
 

@@ -253,8 +253,12 @@ func TestRoundTrip(t *testing.T) {
 				if diff := cmp.Diff(a.Thoughts, thoughts) + cmp.Diff(want, calls) + cmp.Diff(a.Content, call.Turns[0].Text().Plain()); diff != "" {
 					t.Errorf("-want +got\n%s", diff)
 				}
-				if len(call.Ignored) > 0 {
-					t.Errorf("%v is ignored", call.Ignored)
+				var ignored []string
+				if c.name == "search" {
+					ignored = []string{"messages[0].content[3].citations"} // no API takes those of another one
+				}
+				if diff := cmp.Diff(ignored, call.Ignored); diff != "" {
+					t.Errorf("what is ignored: -want +got\n%s", diff)
 				}
 			}
 		})
