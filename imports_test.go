@@ -147,7 +147,7 @@ var maxLines = map[string]int{
 	"providers/bedrock":            1370,
 	"providers/canned":             460,
 	"providers/canned/script":      900,
-	"providers/gemini":             1830,
+	"providers/gemini":             2100,
 	"providers/httpmodule":         320,
 	"providers/openai":             3080,
 	"providers/providertest":       3360,

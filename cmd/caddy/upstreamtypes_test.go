@@ -43,7 +43,11 @@ type wireType struct {
 	// thoughts and calls are opaque data of thoughts and of calls, in the form of the
 	// provider's package. Each has the signature c2ln.
 	thoughts, calls []string
-	connect         func(t *testing.T, base string) providers.Provider
+	// searched is the opaque data of what a search left, which goes out beside functions;
+	// searches reports that requests of the type Body search.
+	searched string
+	searches bool
+	connect  func(t *testing.T, base string) providers.Provider
 }
 
 // wire converts the types of an SDK to the types of its JSON: enumerations to texts,
@@ -66,6 +70,7 @@ var wireTypes = []wireType{
 	}, {
 		name: "openai_responses", models: []string{"gpt-5.6-sol", "gpt-4.1-mini"},
 		source:   `import type { ResponseCreateParams as Body } from "openai/resources/responses/responses";`,
+		searches: true,
 		thoughts: []string{`{"type":"reasoning","id":"rs_1","encrypted_content":"c2ln"}`},
 		connect: func(t *testing.T, base string) providers.Provider {
 			return connected(t)(openai.New(openai.Config{Key: "sk-test", API: openai.APIResponses, Upstream: upstream.Config{
@@ -92,6 +97,7 @@ var wireTypes = []wireType{
 		source: `import type { MessageCreateParams } from "@anthropic-ai/sdk/resources/messages";
 type Sampling = { temperature?: number; top_p?: number; top_k?: number };
 type Body = MessageCreateParams & Sampling;`,
+		searches: true,
 		thoughts: []string{
 			`{"type":"thinking","thinking":"Let me see.","signature":"c2ln"}`, `{"type":"redacted_thinking","data":"c2ln"}`,
 		},
@@ -102,6 +108,7 @@ type Body = MessageCreateParams & Sampling;`,
 		name: "gemini", models: []string{"gemini-2.5-flash", "gemini-3-pro-preview"},
 		source: `import type { Content, GenerationConfig, Tool, ToolConfig } from "@google/genai";` + wire + `
 type Body = Wire<{ contents: Content[]; systemInstruction?: Content; generationConfig?: GenerationConfig; tools?: Tool[]; toolConfig?: ToolConfig }>;`,
+		searched: `part:{"toolCall":{"id":"h","toolType":"GOOGLE_SEARCH_WEB","args":{}},"thoughtSignature":"c2ln"}`, searches: true,
 		thoughts: []string{"text:c2ln", "thought:c2ln"}, calls: []string{"c2ln"},
 		connect: func(t *testing.T, base string) providers.Provider {
 			return connected(t)(gemini.New(gemini.Config{Key: "test", Upstream: upstream.Config{BaseURL: address(t, base)}}))
@@ -206,6 +213,9 @@ func (w *wireType) histories() map[string][]providers.Message {
 		signed.Opaque = opaque
 		all[fmt.Sprint("signed ", i)] = []providers.Message{asked, assistant(thinking, signed), tool(result("call_1", false, text("Sunny.")))}
 	}
+	if w.searched != "" {
+		all["searched"] = []providers.Message{asked, assistant(providers.Part{Kind: providers.PartThinking, Opaque: w.searched}, call("call_1")), tool(result("call_1", false, text("Sunny.")))}
+	}
 	for i, opaque := range w.thoughts {
 		thought := providers.Part{Kind: providers.PartThinking, Text: "Let me see.", Opaque: opaque}
 		all[fmt.Sprint("signed thought ", i)] = []providers.Message{
@@ -237,13 +247,16 @@ func parameters() map[string]providers.Parameters {
 // toolSets returns tools with each choice of tools.
 func toolSets() map[string]providers.Parameters {
 	tools := pt.Tools()
+	search := &providers.Caller{Search: &providers.WebSearch{MaxUses: 3, ContextSize: "low", Location: json.RawMessage(`{"type":"approximate","city":"Utrecht"}`)}}
 	return map[string]providers.Parameters{
 		"no tools": {}, "tools": {Tools: tools},
 		"one at a time": {Tools: tools, ParallelToolCalls: new(false)}, "parallel": {Tools: tools, ParallelToolCalls: new(true)},
-		"auto":     {Tools: tools, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsAuto}},
-		"none":     {Tools: tools, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsNone}},
-		"required": {Tools: tools, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsRequired}, ParallelToolCalls: new(false)},
-		"named":    {Tools: tools[:1], ToolChoice: &providers.ToolChoice{Mode: providers.ToolsNamed, Name: "get_weather"}},
+		"auto":                {Tools: tools, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsAuto}},
+		"none":                {Tools: tools, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsNone}},
+		"required":            {Tools: tools, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsRequired}, ParallelToolCalls: new(false)},
+		"named":               {Tools: tools[:1], ToolChoice: &providers.ToolChoice{Mode: providers.ToolsNamed, Name: "get_weather"}},
+		"search":              {Caller: search},
+		"search beside tools": {Caller: search, Tools: tools, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsAuto}},
 	}
 }
 
@@ -344,6 +357,12 @@ func (w *wireType) record(t *testing.T) (names []string, source []byte) {
 					request := providers.Request{Model: model, Messages: messages[m], Parameters: settings[s], Stream: len(names)%2 == 0}
 					request.Parameters.Tools, request.Parameters.ToolChoice = tools[c].Tools, tools[c].ToolChoice
 					request.Parameters.ParallelToolCalls = tools[c].ParallelToolCalls
+					if request.Parameters.Caller = tools[c].Caller; request.Parameters.Caller != nil {
+						if !w.searches {
+							continue // it would be of another API
+						}
+						request.FitSearch(p)
+					}
 					body = nil
 					_, err := p.Invoke(t.Context(), &request)
 					if body == nil {

@@ -147,7 +147,7 @@ func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 	switch name {
 	case "prompt_cache_key", "prompt_cache_retention": // change neither the answer nor its price
 		return ""
-	case "betas", "web_search", "user_location", "search_context_size": // only accepted ones are given
+	case "betas", "web_search", "max_uses", "user_location", "search_context_size": // only accepted ones are given
 		return ""
 	}
 	if name == "attribution" {

@@ -257,7 +257,7 @@ func setParameter(to, from *providers.Parameters, name string) {
 	case "logprobs":
 		to.Logprobs = from.Logprobs
 	case "prompt_cache_key", "prompt_cache_retention", "service_tier", "betas", "attribution",
-		"web_search", "user_location", "search_context_size": // in Caller
+		"web_search", "max_uses", "user_location", "search_context_size": // in Caller
 	default:
 		panic("a parameter without a place: " + name)
 	}

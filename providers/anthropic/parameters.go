@@ -32,7 +32,7 @@ func (c *Client) sampling(members map[string]any, p *providers.Parameters, sampl
 	if c.official {
 		samples = append(samples, "attribution")
 	}
-	has := append(samples, "betas", "max_tokens", "stop", "reasoning_effort", "thinking", "response_format", "tools", "parallel_tool_calls", "cache_control", "web_search", "user_location")
+	has := append(samples, "betas", "max_tokens", "stop", "reasoning_effort", "thinking", "response_format", "tools", "parallel_tool_calls", "cache_control", "web_search", "max_uses", "user_location")
 	leftOut, _ = p.Lacking(c.Name, has...) // no other parameter must not be left out
 	return leftOut
 }

@@ -136,7 +136,9 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	return newStream(k, answer, req.Parameters.Logprobs != nil, leftOut), nil
+	s := newStream(k, answer, req.Parameters.Logprobs != nil, leftOut)
+	s.search.on = req.Parameters.FromCaller().Search != nil
+	return s, nil
 }
 
 // target is the URL of a call.

@@ -42,6 +42,7 @@ type writer struct {
 	signature  string            // of the text that comes next
 	detail     bool              // an image said how closely to look at it, which the API does not have
 	named      bool              // a file has a name, which the API does not have
+	combines   bool              // the API takes parts of its own back
 }
 
 // contents writes the member contents. Messages of one role in a row become one turn;
@@ -149,6 +150,8 @@ func (w *writer) answer(at int, p *providers.Part) error {
 		} else if signature, ok := strings.CutPrefix(p.Opaque, ofThought); ok {
 			w.body = append(p.Text.Append(append(w.body, `{"text":`...)), `,"thought":true`...)
 			w.signedWith(signature)
+		} else if part, ok := strings.CutPrefix(p.Opaque, ofPart); ok && w.combines {
+			w.body = append(append(w.body, part...), ',')
 		}
 		return nil
 	case providers.PartToolCall:

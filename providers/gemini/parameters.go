@@ -45,7 +45,7 @@ func (c *Client) generation(req *providers.Request) (members map[string]any, lef
 	}
 	if p.Caller != nil {
 		alone := providers.Parameters{Caller: p.Caller}
-		has := []string{"cache_control"}
+		has := []string{"cache_control", "web_search"}
 		if c.tier(req) != "" {
 			has = append(has, "service_tier")
 		}
@@ -212,10 +212,24 @@ var callingModes = map[string]string{
 	providers.ToolsAuto: "AUTO", providers.ToolsNone: "NONE", providers.ToolsRequired: "ANY", providers.ToolsNamed: "ANY",
 }
 
-// tools sets the tools that the model may call.
+// tools sets the tools that the model may call. A choice of functions beside a search is
+// VALIDATED where it would be AUTO, which the API does not have there.
 func (c *Client) tools(members map[string]any, p *providers.Parameters, leftOut *[]string) error {
+	var tools []map[string]any
+	search, config := searches(p), map[string]any{}
+	if search != nil {
+		tools = append(tools, map[string]any{"googleSearch": searchTool{search.Blocked}})
+		members["tools"] = tools
+		if p.ToolChoice != nil && (p.ToolChoice.Mode == providers.ToolsSearch || len(p.Tools) == 0 && p.ToolChoice.Mode == providers.ToolsRequired) {
+			*leftOut = append(*leftOut, "tool_choice")
+		}
+	}
 	if len(p.Tools) == 0 {
 		return nil
+	}
+	if search != nil {
+		config["includeServerSideToolInvocations"] = true
+		members["toolConfig"] = config
 	}
 	list := make([]declaration, len(p.Tools))
 	strict := false
@@ -229,18 +243,22 @@ func (c *Client) tools(members map[string]any, p *providers.Parameters, leftOut 
 	if p.ParallelToolCalls != nil && !*p.ParallelToolCalls {
 		*leftOut = append(*leftOut, "parallel_tool_calls")
 	}
-	members["tools"] = []map[string]any{{"functionDeclarations": list}}
-	if p.ToolChoice == nil {
+	members["tools"] = append(tools, map[string]any{"functionDeclarations": list})
+	if p.ToolChoice == nil || search != nil && p.ToolChoice.Mode == providers.ToolsSearch {
 		return nil
 	}
 	mode, ok := callingModes[p.ToolChoice.Mode]
 	if !ok {
 		return c.Unsendable("the tool choice has the unknown mode %q", p.ToolChoice.Mode)
 	}
-	config := map[string]any{"mode": mode}
-	if p.ToolChoice.Mode == providers.ToolsNamed {
-		config["allowedFunctionNames"] = []string{p.ToolChoice.Name}
+	if search != nil && p.ToolChoice.Mode == providers.ToolsAuto {
+		mode = "VALIDATED"
 	}
-	members["toolConfig"] = map[string]any{"functionCallingConfig": config}
+	calling := map[string]any{"mode": mode}
+	if p.ToolChoice.Mode == providers.ToolsNamed {
+		calling["allowedFunctionNames"] = []string{p.ToolChoice.Name}
+	}
+	config["functionCallingConfig"] = calling
+	members["toolConfig"] = config
 	return nil
 }

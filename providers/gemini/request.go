@@ -23,7 +23,8 @@ func (c *Client) PrepareRequests(req *providers.Request) (any, error) { return c
 //     Log probabilities are responseLogprobs if the API has them, see logprobs.
 //   - tools are functionDeclarations, the choice among them
 //     functionCallingConfig. The API has no strict tools, and none that are not
-//     called at once: these words are left out.
+//     called at once: these words are left out. A search is googleSearch, which
+//     can't be forced.
 //   - the members of Extra replace the members above; those of its
 //     generationConfig replace one parameter each.
 func (c *Client) form(req *providers.Request) (*upstream.Form, error) {
@@ -55,7 +56,7 @@ func (c *Client) body(req *providers.Request) ([]byte, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w := writer{client: c, generation: generationOf(req.Model), body: f.Begin(req.Messages, partSize)}
+	w := writer{client: c, generation: generationOf(req.Model), combines: combines(&req.Parameters), body: f.Begin(req.Messages, partSize)}
 	if !f.Has("contents") {
 		if err := w.contents(upstream.Joined(req.Messages)); err != nil {
 			return nil, nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
@@ -20,6 +21,7 @@ type stream struct {
 	buffer []byte      // joins the parts of run
 
 	logprobs bool // they were asked for
+	search   searching
 
 	result    providers.Result
 	finish    string // the API's word
@@ -46,7 +48,7 @@ func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 func (s *stream) Result() providers.Result {
 	r := s.result
 	r.FinishReason, _ = finishReason(s.finish, s.calls.count > 0)
-	r.Thoughts = s.Lookahead.Thoughts()
+	r.Thoughts, r.Found = s.Lookahead.Thoughts(), s.Lookahead.Found()
 	return r
 }
 
@@ -86,11 +88,12 @@ func (s *stream) answer(v *fastjson.Value) (providers.Delta, error) {
 			return providers.Delta{}, err
 		}
 	}
+	s.Lookahead.Say(last)
 	if err := s.fault(); err != nil {
 		return providers.Delta{}, err
 	}
 	s.Lookahead.Last()
-	return last, nil
+	return providers.Delta{}, nil
 }
 
 // take takes in a chunk, or a whole answer.
@@ -109,6 +112,9 @@ func (s *stream) take(v *fastjson.Value, whole bool) (providers.Delta, error) {
 		s.blocked = c.blocked
 	}
 	s.candidate = s.candidate || c.candidate != nil
+	if s.search.on {
+		s.search.read(v, &c)
+	}
 	text, called := s.text, false
 	for _, p := range c.parts {
 		tool, err := s.part(p)
@@ -146,9 +152,18 @@ func (s *stream) part(p *fastjson.Value) (called bool, err error) {
 	// Looking for an absent member takes longest, and most parts are a text alone.
 	if o := p.GetObject(); v == nil || o.Len() > 1 {
 		signature, thinks = p.GetStringBytes("thoughtSignature"), p.GetBool("thought")
-		if f := p.Get("functionCall"); f != nil {
+		f := p.Get("functionCall")
+		switch {
+		case s.search.holds(s.text) && (v == nil || thinks):
+			return f != nil, s.search.hold(s.text, jsontext.AppendValue(nil, p))
+		case s.search.holds(s.text) && len(signature) > 0:
+			err, signature = s.search.hold(s.text, append(jsontext.AppendString([]byte(`{"thoughtSignature":`), string(signature)), '}')), nil
+		case f != nil:
 			s.Lookahead.Say(s.flush())
 			return true, s.calls.read(&s.Lookahead.Calls, f, signature)
+		case s.search.on && (p.Exists("toolCall") || p.Exists("toolResponse")):
+			s.own(p)
+			return false, nil
 		}
 	}
 	if v != nil && v.Type() != fastjson.TypeString && v.Type() != fastjson.TypeNull {
@@ -178,8 +193,9 @@ func (s *stream) part(p *fastjson.Value) (called bool, err error) {
 	}
 	if !thinks {
 		s.text += len(text)
+		s.search.said(text)
 	}
-	return false, nil
+	return false, err
 }
 
 // thought returns the thought that a signature ends, in its place.
@@ -223,8 +239,11 @@ func (s *stream) end(err error) error {
 	return io.EOF
 }
 
-// fault judges an answer at the proper end of its body: nil if it is complete.
+// fault ends and judges an answer at the proper end of its body: nil if it is complete.
 func (s *stream) fault() error {
+	if err := s.found(); err != nil {
+		return err
+	}
 	reason, mayBeEmpty := finishReason(s.finish, s.calls.count > 0)
 	empty := s.text == 0 && s.calls.count == 0
 	switch {

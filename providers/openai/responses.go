@@ -14,7 +14,7 @@ import (
 func (c *Client) responsesMembers(req *providers.Request) (map[string]any, []string, error) {
 	p := &req.Parameters
 	members := map[string]any{"model": req.Model, "store": false}
-	has := append(c.caller(members, req), "temperature", "max_tokens", "top_p", "parallel_tool_calls", "response_format", "tools", "web_search", "user_location", "search_context_size")
+	has := append(c.caller(members, req), "temperature", "max_tokens", "top_p", "parallel_tool_calls", "response_format", "tools", "web_search", "max_uses", "user_location", "search_context_size")
 	has = append(has, c.reasoning(members, req)...)
 	leftOut, err := p.Lacking(c.Name, has...)
 	if err != nil {

@@ -49,6 +49,7 @@ func (r *Request) searchMembers(at *Path, o *fastjson.Object, s *providers.WebSe
 			var uses *int64
 			if uses, *err = SearchUses(here, v); *err == nil {
 				s.MaxUses = *uses
+				of.Given = append(of.Given, dialect.Given{Name: name, Param: here.String()})
 			}
 		case "user_location":
 			if inner := v.Get("approximate"); inner != nil { // as chat completions have it

@@ -293,6 +293,7 @@ func (p *parser) boundSearch() {
 	}
 	if of.Tool.Sources = p.sources != ""; p.uses != nil {
 		of.Tool.MaxUses = *p.uses
+		of.Given = append(of.Given, dialect.Given{Name: "max_uses", Param: p.maxSearches})
 	}
 	if p.searches {
 		of.Choice = &providers.ToolChoice{Mode: providers.ToolsSearch}
