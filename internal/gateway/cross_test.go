@@ -55,7 +55,7 @@ func TestMustHoldCross(t *testing.T) {
 			}
 			g := startGateway(t, map[string]string{
 				"definitions/prompts/p.yaml":   "provider: fake\nmodel: " + to.model + "\nmessages: [ { role: system, content: Own. }, { history: true } ]\n",
-				"definitions/endpoints/p.yaml": "prompt: p\nmax_attempts: 1\naccept: { history: true, system: true, tools: true, parameters: [temperature, max_tokens, top_p, top_k, frequency_penalty, presence_penalty, seed, stop, reasoning_effort, response_format, parallel_tool_calls] }\n",
+				"definitions/endpoints/p.yaml": "prompt: p\nmax_attempts: 1\naccept: { history: true, system: true, tools: { hosted: [web_search] }, parameters: [temperature, max_tokens, top_p, top_k, frequency_penalty, presence_penalty, seed, stop, reasoning_effort, response_format, parallel_tool_calls] }\n",
 			}, withProvider("fake", to.connect(t, server.URL)), quiet)
 			for door := range crossDoors {
 				c := &crossing{t: t, r: r, g: g, u: u, to: to, door: door}
@@ -108,6 +108,7 @@ func (c *crossing) exchange(d *drawing) (object, reply) {
 	door := &crossDoors[c.door]
 	body := door.write(d)
 	body[door.key] = "p"
+	d.search(body)
 	d.insert(body)
 	sent := flatten(body)
 	c.u.reply = c.reply(d)
@@ -406,9 +407,11 @@ func (d *drawing) arrived(to *crossTarget, sent []spot, body []byte, header stri
 
 // choices are the words for each choice of a tool.
 var choices = map[any]*regexp.Regexp{
-	"auto": regexp.MustCompile(`"?(auto|AUTO)"`), "none": regexp.MustCompile(`"(none|NONE)"`),
+	"auto": regexp.MustCompile(`"?(auto|AUTO|VALIDATED)"`), "none": regexp.MustCompile(`"(none|NONE)"`),
 	"required": regexp.MustCompile(`"(required|any|ANY)"`), "tool_0": regexp.MustCompile(`"tool_0"`),
 }
+
+var searchRuns, searchNamed = regexp.MustCompile(`"googleSearch"|"type":"web_search`), regexp.MustCompile(`(^|, )(web_search_options|tools\[\d+\])(,|$)`)
 
 var namedMark, toolsNamed = regexp.MustCompile(`cache_control(,|$)`), regexp.MustCompile(`(^| )tools(,|$)`)
 
@@ -440,6 +443,12 @@ func (d *drawing) obeyed(to *crossTarget, text string, body object, ignored stri
 	rest := quote(body)
 	holds(d.set["reasoning_effort"] == nil || d.set["reasoning_effort"] == "none" || regexp.MustCompile(`"effort"|reasoning_effort|[tT]hinking`).MatchString(rest), "the effort", "effort")
 	choice := d.set["tool_choice"]
+	if runs := searchRuns.MatchString(rest); d.searches && choice != "none" && runs == searchNamed.MatchString(ignored) {
+		problems = append(problems, fmt.Sprintf("the search runs: %v, and is named in %q", runs, ignored))
+	}
+	if strings.Contains(rest, "googleSearch") && strings.Contains(rest, "functionDeclarations") != strings.Contains(rest, "includeServerSide") {
+		problems = append(problems, "Gemini has no such tools beside a search")
+	}
 	chosen := body["tool_choice"]
 	if config, ok := body["toolConfig"].(object); ok {
 		delete(config, "tools")

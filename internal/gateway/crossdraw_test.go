@@ -45,6 +45,8 @@ type drawing struct {
 	marks  int  // for the provider's cache
 	failed int  // results of tools
 	detail bool // an image says how closely to look at it
+	// searches reports that the provider may search the web.
+	searches bool
 }
 
 // turn is what one of them says: system, developer, user, assistant, or tool for results.
@@ -362,3 +364,19 @@ func (d *drawing) insert(body object) {
 
 // unheardOf is a member that no API has.
 const unheardOf = "unheard_of"
+
+// search has the provider search the web, for some requests.
+func (d *drawing) search(body object) {
+	if d.searches = d.path != "/v1/endpoints" && d.chance(4); !d.searches {
+		return
+	}
+	tools, _ := body["tools"].([]any)
+	switch d.path {
+	case "/v1/chat/completions":
+		body["web_search_options"] = object{}
+	case "/v1/messages":
+		body["tools"] = append(tools, object{"type": "web_search_20250305", "name": "web_search"})
+	default:
+		body["tools"] = append(tools, object{"type": "web_search"})
+	}
+}

@@ -170,6 +170,7 @@ func TestSearchAnswers(t *testing.T) {
 		{"parts of the API's own", []string{grounded(call+","+response, ""), grounded(text, ""), grounded(function, pages)}, "!part:" + compact(call) + "|!part:" + compact(response) + "|" + said + "|?" + first + " x|=" + first + "|?" + second + " y|=" + second + " A B|#f", 2},
 		{"within the text", []string{grounded(`{"text": "Né "}`, ""), grounded(function+","+call, ""), grounded(`{"text": "🙂 1916. Né là. † 2001"}`, all)}, "Né |🙂 1916. Né là. † 2001|" + cites + "|" + finds + "|#f|!@4,1:part:" + compact(call), 2},
 		{"the API's own after the text", []string{grounded(`{"text": "Né "}`, ""), grounded(call, pages)}, "Né |?" + first + " x|=" + first + "|?" + second + " y|=" + second + " A B|!@4,0:part:" + compact(call), 2},
+		{"a thought right before the API's own", []string{grounded(`{"text": "Hm.","thought": true},`+call, ""), grounded(`{"text": "a"}`, pages)}, "~Hm.|!part:" + compact(call) + "|a|?" + first + " x|=" + first + "|?" + second + " y|=" + second + " A B", 2},
 		{"no queries", []string{grounded(text, pages)}, said + "|?" + first + " |=" + first + " A B", 0},
 		{"no search", []string{grounded(text, suggestions)}, said, 0},
 		{"pages that there are not", []string{grounded(text, pages+`,"groundingSupports": [{"segment": {"startIndex": -7,"endIndex": 4},"groundingChunkIndices": [-1,1,3,2]},{"groundingChunkIndices": [0]},{"segment": {"startIndex": 5,"endIndex": 999,"text": "nowhere"},"groundingChunkIndices": [0]}]`)},
@@ -213,6 +214,12 @@ func TestSearchAnswers(t *testing.T) {
 				t.Errorf("%s: a citation is after %d bytes", test.name, found[i].Before)
 			}
 		}
+	}
+	many := grounded(`{"text": "a"}`, pages+`,"groundingSupports": [{"segment": {"endIndex": 1},"groundingChunkIndices": [0`+strings.Repeat(",0", 1000)+`]}]`)
+	if o, err := client(t, pt.NewUpstream(t).Then(pt.JSON(200, many)).URL).Invoke(t.Context(), &providers.Request{Model: "gemini-3-pro", Messages: hello, Parameters: asks(providers.WebSearch{})}); err != nil {
+		t.Error(err)
+	} else if r := pt.Read(o).Result; len(r.Found) != 1000+2 {
+		t.Errorf("%d of 1,001 citations", len(r.Found)-2)
 	}
 	// What is held has a bound.
 	held := pt.SSE(event(grounded(text, "")))
