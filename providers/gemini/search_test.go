@@ -173,8 +173,8 @@ func TestSearchAnswers(t *testing.T) {
 		{"a thought right before the API's own", []string{grounded(`{"text": "Hm.","thought": true},`+call, ""), grounded(`{"text": "a"}`, pages)}, "~Hm.|!part:" + compact(call) + "|a|?" + first + " x|=" + first + "|?" + second + " y|=" + second + " A B", 2},
 		{"no queries", []string{grounded(text, pages)}, said + "|?" + first + " |=" + first + " A B", 0},
 		{"no search", []string{grounded(text, suggestions)}, said, 0},
-		{"pages that there are not", []string{grounded(text, pages+`,"groundingSupports": [{"segment": {"startIndex": -7,"endIndex": 4},"groundingChunkIndices": [-1,1,3,2]},{"groundingChunkIndices": [0]},{"segment": {"startIndex": 5,"endIndex": 999,"text": "nowhere"},"groundingChunkIndices": [0]}]`)},
-			said + "|[0-3 f.org]|[0-0 e.org]|[3-24 e.org]|?" + first + " |=" + first + " A B", 0},
+		{"pages that there are not", []string{grounded(text, pages+`,"groundingSupports": [{"segment": {"startIndex": -7,"endIndex": 4},"groundingChunkIndices": [-1,1,3,2]},{"groundingChunkIndices": [0]},{"segment": {"startIndex": 5,"endIndex": 999,"text": "nowhere"},"groundingChunkIndices": [0]},{"segment": {"startIndex": 2,"endIndex": 5,"text": "Né"},"groundingChunkIndices": [0]}]`)},
+			said + "|[0-3 f.org]|[0-0 e.org]|[3-24 e.org]|[11-13 e.org]|?" + first + " |=" + first + " A B", 0},
 	} {
 		for _, stream := range []bool{true, false} {
 			reply := pt.SSE()
