@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +16,35 @@ import (
 // agentNamed returns the agent of the list.
 func agentNamed(name string) agent {
 	return agents[slices.IndexFunc(agents, func(a agent) bool { return a.name == name })]
+}
+
+// builtIn is Codex as a client of OpenAI, whose address alone is the gateway's.
+func builtIn() agent {
+	codex := agentNamed("codex")
+	codex.command = codexLogin + " && " + codex.command
+	codex.doors = map[string][]string{"responses": {`model_provider = "cadenza"`, `openai_base_url = "http://localhost:8080/v1"`}}
+	return codex
+}
+
+// codexLogin has Codex keep the key for its built-in provider.
+const codexLogin = "printenv CADENZA_API_KEY | codex login --with-api-key"
+
+// TestAgentsBuiltIn runs Codex with its built-in provider, and holds that it asks for one
+// WebSocket, and by the answer 426 knows to send POST, with nothing sent again.
+func TestAgentsBuiltIn(t *testing.T) {
+	page, err := os.ReadFile("../../docs/apis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(page, []byte("`"+codexLogin+"`")) {
+		t.Errorf("docs/apis.md does not say: %s", codexLogin)
+	}
+	codex := builtIn()
+	codex.command += ` 2>&1 | tee said
+[ "$(grep -c 'failed to connect to Responses WebSocket' said)" = 1 ] && ! grep Reconnecting said`
+	runAgents(t, []agent{codex}, "", func(c *agentCell) []*talk {
+		return []*talk{{task: agentsTask, script: c.script(c.work)}}
+	})
 }
 
 // tooLong is how providers say that a conversation is too long.
@@ -47,7 +78,7 @@ func failedResponse(code, message string) string {
 // refuses the conversation whole or in a stream, or has read about as much as it can.
 func TestAgentsCompact(t *testing.T) {
 	const summary = "Both files are read, and out.txt is still to be written."
-	codex := agentNamed("codex")
+	claude, codex := agentNamed("claude"), agentNamed("codex")
 	// Codex ends its turn when it is refused, and makes the summary before the next one.
 	refused := codex
 	refused.command += ` || codex exec ` + codexArguments + ` resume --last "Go on."`
@@ -56,16 +87,17 @@ func TestAgentsCompact(t *testing.T) {
 	compacting.doors = map[string][]string{"responses": {`name = "Cadenza"`, `name = "OpenAI"`}}
 	for _, way := range []struct {
 		name    string
-		codex   agent
+		agents  []agent
 		asks    string // what the summary's call of Codex has
 		refuses map[string]failure
 	}{
-		{"refused", refused, "CONTEXT CHECKPOINT COMPACTION", tooLong},
-		{"refused in a stream", compacting, "Write a summary of the conversation above", tooLongInStream},
-		{"nearly full", codex, "CONTEXT CHECKPOINT COMPACTION", nil},
+		{"refused", []agent{claude, refused}, "CONTEXT CHECKPOINT COMPACTION", tooLong},
+		{"refused in a stream", []agent{claude, compacting}, "Write a summary of the conversation above", tooLongInStream},
+		{"nearly full", []agent{claude, codex}, "CONTEXT CHECKPOINT COMPACTION", nil},
+		{"nearly full, of the built-in provider", []agent{builtIn()}, "Write a summary of the conversation above", nil},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			runAgents(t, []agent{agentNamed("claude"), way.codex}, "", func(c *agentCell) []*talk {
+			runAgents(t, way.agents, "", func(c *agentCell) []*talk {
 				steps := c.script(c.work)
 				before, after := steps[:len(steps)-2], steps[len(steps)-2:]
 				asks, summarized := way.asks, before
