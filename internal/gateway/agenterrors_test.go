@@ -120,6 +120,15 @@ func TestRateLimitsOfProviders(t *testing.T) {
 		}, map[string]told{
 			"/v1/messages": {529, "overloaded_error", "upstream_error", "1"},
 		}},
+		{"429 inside an answer", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"error":{"message":"Rate limit reached. Please try again in 16.5s.","code":"rate_limit_exceeded"}}`)
+		}, map[string]told{
+			"/v1/endpoints":        {503, "server_error", "upstream_rate_limited", "17"},
+			"/v1/chat/completions": {429, "rate_limit_error", "upstream_rate_limited", "17"},
+			"/v1/responses":        {429, "rate_limit_error", "upstream_rate_limited", "17"},
+			"/v1/messages":         {429, "rate_limit_error", "upstream_rate_limited", "17"},
+		}},
 		{"a fault", func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, map[string]told{
 			"/v1/messages": {502, "api_error", "upstream_error", ""},
 		}},
@@ -173,6 +182,11 @@ func TestErrorsWithinAStream(t *testing.T) {
 			w.Header().Set("Retry-After", "17")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}, http.StatusTooManyRequests, "upstream_rate_limited", "rate_limit_exceeded", "17"},
+		{refuses(http.StatusOK, `{"error":{"message":"Rate limit reached. Please try again in 1.5s.","code":"rate_limit_exceeded"}}`), http.StatusTooManyRequests, "upstream_rate_limited", "rate_limit_exceeded", "2"},
+		{func(_ int64, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "event: error\ndata: {\"error\":{\"message\":\"Rate limit reached. Please try again in 250ms.\",\"code\":\"rate_limit_exceeded\"}}\n\n")
+		}, http.StatusTooManyRequests, "upstream_rate_limited", "rate_limit_exceeded", "1"},
 		{refuses(http.StatusInternalServerError, ""), http.StatusBadGateway, "upstream_error", "", ""},
 	} {
 		u := newUpstream(t, test.answer)

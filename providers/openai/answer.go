@@ -2,7 +2,10 @@ package openai
 
 import (
 	"bytes"
+	"regexp"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/valyala/fastjson"
 
@@ -261,7 +264,7 @@ func describe(k upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 	case member.Type() == fastjson.TypeObject:
 		inner = member
 	default:
-		e.Message = k.Redact(text(member))
+		say(k, e, member)
 		e.Code, e.Type = word(k, v.Get("code")), word(k, v.Get("type"))
 		return true
 	}
@@ -273,11 +276,25 @@ func describe(k upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 	}
 	for _, name := range [...]string{"message", "detail", "error_description", "title"} {
 		if m := inner.Get(name); m != nil && m.Type() != fastjson.TypeNull {
-			e.Message = k.Redact(text(m))
+			say(k, e, m)
 			return true
 		}
 	}
 	return inner != v || e.Code != "" && e.Type != ""
+}
+
+// waits matches what messages say of when to ask again: "try again in 6m0.5s", as OpenAI
+// does, or "retry after 10 seconds", as Azure does.
+var waits = regexp.MustCompile(`(?i)(?:try again in|retry after) ((?:\d+(?:\.\d+)?(?:ms|[hms]))+|\d+ s)`)
+
+// say gives the error its message, and the wait in it: of an error inside an answer no
+// header has one.
+func say(k upstream.Call, e *providers.Error, message *fastjson.Value) {
+	e.Message = k.Redact(text(message))
+	if m := waits.FindStringSubmatch(e.Message); m != nil {
+		// A number that is too large is none.
+		e.RetryAfter, _ = time.ParseDuration(strings.Replace(m[1], " ", "", 1))
+	}
 }
 
 // word reads a code, which may be a string or a number.

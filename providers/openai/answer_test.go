@@ -160,6 +160,10 @@ func TestErrorAnswers(t *testing.T) {
 		{"a member of the request", pt.JSON(400, `{"error":{"message":"m","code":"unsupported_value","param":"temperature"}}`), providers.Error{Status: 400, Code: "unsupported_value", Param: "temperature", Message: "m"}},
 		{"not found", pt.JSON(404, `{"error":{"code":"DeploymentNotFound","message":"no"}}`), providers.Error{Status: 404, Code: "DeploymentNotFound", Message: "no"}},
 		{"hints", pt.Reply{Status: 429, Header: map[string]string{"Retry-After": "3", "Retry-After-Ms": "2500", "X-Should-Retry": "false"}}, providers.Error{Status: 429, RetryAfter: 2500 * time.Millisecond, Advice: providers.DoNotRetry}},
+		{"a time in the text", pt.OpenAIError(429, "tokens", "rate_limit_exceeded", "Rate limit reached for m. Please try again in 6m0.5s. Visit x."), providers.Error{Status: 429, Type: "tokens", Code: "rate_limit_exceeded", Message: "Rate limit reached for m. Please try again in 6m0.5s. Visit x.", RetryAfter: 6*time.Minute + 500*time.Millisecond}},
+		{"a time in the text of an answer", pt.OpenAIError(200, "", "rate_limit_exceeded", "Please retry after 10 seconds."), providers.Error{Kind: providers.Reported, Code: "rate_limit_exceeded", Message: "Please retry after 10 seconds.", RetryAfter: 10 * time.Second}},
+		{"no time in the text", pt.OpenAIError(429, "", "", "Please try again in a while."), providers.Error{Status: 429, Message: "Please try again in a while."}},
+		{"too long a time", pt.OpenAIError(429, "", "", "Try again in 9999999999h."), providers.Error{Status: 429, Message: "Try again in 9999999999h."}},
 		{"the key in the text", pt.OpenAIError(401, "", "invalid_api_key", "Incorrect API key provided: "+testKey+". See https://x.example/?k=1"), providers.Error{Status: 401, Code: "invalid_api_key", Message: "Incorrect API key provided: [redacted]. See https://x.example/?[redacted]"}},
 		{"the key as the code", pt.JSON(401, `{"error":{"code":"`+testKey+`"}}`), providers.Error{Status: 401, Code: "[redacted]"}},
 	})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3/responses"
@@ -187,7 +188,9 @@ func TestErrorsOfResponses(t *testing.T) {
 	responder.CheckErrors(t, slices.Concat(pt.OddErrors, []pt.ErrorAnswer{
 		{"a rejection", pt.OpenAIError(400, "invalid_request_error", "unsupported_parameter", "no"), providers.Error{Status: 400, Type: "invalid_request_error", Code: "unsupported_parameter", Message: "no"}},
 		{"a failure", pt.ResponsesStream(pt.ResponsesEnd{Code: "rate_limit_exceeded"}), providers.Error{Kind: providers.Reported, Code: "rate_limit_exceeded", Message: "It broke."}},
+		{"a failure with a time", responseOf(`"status":"failed","error":{"code":"rate_limit_exceeded","message":"Please try again in 250ms."}`), providers.Error{Kind: providers.Reported, Code: "rate_limit_exceeded", Message: "Please try again in 250ms.", RetryAfter: 250 * time.Millisecond}},
 		{"a failure without words", responseOf(`"status":"failed","error":null`), providers.Error{Kind: providers.Reported, Code: "failed"}},
+		{"an error event with a time", pt.SSE(event("error", `"code":"rate_limit_exceeded","message":"Please try again in 1.5s."`)), providers.Error{Kind: providers.Reported, Code: "rate_limit_exceeded", Type: "error", Message: "Please try again in 1.5s.", RetryAfter: 1500 * time.Millisecond}},
 		{"an error event", pt.SSE(event("error", `"code":"context_length_exceeded","message":"too long `+testKey+`","param":"input"`)), providers.Error{Kind: providers.Reported, Code: "context_length_exceeded", Type: "error", Param: "input", Message: "too long [redacted]"}},
 	}))
 	responder.CheckRedirect(t)
