@@ -66,6 +66,9 @@ type Request struct {
 // Calls. One with Found has nothing else.
 type Delta struct {
 	Content string
+	// Refusal reports that Content, and all that follows it, is the model's own refusal to
+	// go on.
+	Refusal bool
 	// Thinking is a piece of the text of a thought. A delta has Content or Thinking,
 	// never both.
 	Thinking string
@@ -175,9 +178,10 @@ type Result struct {
 	// Paused reports that a search goes on once the answer is sent back. FinishReason is
 	// FinishLength then.
 	Paused bool
-	// Refusal reports that Content is the model's own refusal, if the provider
-	// tells it apart from an answer.
+	// Refusal reports that the content from its byte Refused on is the model's own
+	// refusal, if the provider tells it apart from an answer.
 	Refusal bool
+	Refused int
 	// Logprobs is the list of all of the answer's log probabilities, as in Delta. Only
 	// a whole answer has it.
 	Logprobs json.RawMessage

@@ -209,8 +209,9 @@ type Answer struct {
 	Revision string
 	// Content is the whole text. For Finish of a stream it is empty.
 	Content string
-	// Refusal reports that the text is the model's own refusal.
+	// Refusal reports that the text from its byte Refused on is the model's own refusal.
 	Refusal   bool
+	Refused   int
 	Thoughts  []providers.Thought // Opaque is sealed, see Seal
 	ToolCalls []providers.ToolCall
 	Found     []providers.Found // Opaque is among Thoughts
@@ -226,6 +227,15 @@ type Answer struct {
 	// Extra, unless it is nil, appends further members, each after a comma: our own
 	// API's members of a decision. Other dialects leave them out.
 	Extra func(dst []byte) []byte
+}
+
+// Said returns the text, and the model's own refusal behind it.
+func (a *Answer) Said() (text, refusal string) {
+	at := len(a.Content)
+	if a.Refusal {
+		at = min(a.Refused, at)
+	}
+	return a.Content[:at], a.Content[at:]
 }
 
 // Size returns an upper bound of the bytes that the Answer method of any Writer appends,

@@ -31,6 +31,7 @@ func TestSizeIsABound(t *testing.T) {
 		many.Thoughts[i].Text, many.Thoughts[i].Opaque, many.ToolCalls[i].Opaque = "t", "o", "o"
 	}
 	answers["many"] = many
+	answers["refused"] = dialect.Answer{Content: "ab", Refusal: true, Refused: 1}
 	sealer := dialect.Sealer(func(dst []byte, _, _ string) []byte { return append(dst, "0123456789abcdef"...) })
 	for name, a := range answers {
 		a.TraceID, a.Revision = "0193c1a0-7b00-8223-a456-0123456789ab", "0123456789abcdef"

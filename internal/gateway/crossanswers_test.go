@@ -9,6 +9,7 @@ import (
 // seen is what an answer says to a caller of any API.
 type seen struct {
 	Text     string
+	Refusal  string // where the API tells it apart
 	Thoughts string
 	Secrets  int // signatures and encrypted thoughts, which are sealed
 	Calls    []called
@@ -74,7 +75,7 @@ func readNative(a object) (s seen) {
 func readChat(a object) (s seen) {
 	choice := list(a["choices"])[0]
 	m := choice["message"].(object)
-	s.Text, s.Finish = text(m["content"])+text(m["refusal"]), text(choice["finish_reason"])
+	s.Text, s.Refusal, s.Finish = text(m["content"]), text(m["refusal"]), text(choice["finish_reason"])
 	s.reasoning(m)
 	for _, c := range list(m["tool_calls"]) {
 		f := c["function"].(object)
@@ -112,7 +113,8 @@ func readResponses(a object) (s seen) {
 				s.Thoughts += text(part["text"])
 				continue
 			}
-			s.Text += text(part["text"]) + text(part["refusal"])
+			s.Text += text(part["text"])
+			s.Refusal += text(part["refusal"])
 		}
 		if item["type"] == "function_call" {
 			s.call(item["name"], item["arguments"])

@@ -246,7 +246,7 @@ func (d *drawing) begin(to *crossTarget, answer object, own reply) {
 	calls := 0
 	for _, b := range own.blocks {
 		switch b.kind {
-		case "text":
+		case "text", "refusal":
 			add(b.text, leaf{kind: "assistant"})
 		case "thought":
 			if b.text != "" {

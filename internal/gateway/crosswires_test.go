@@ -118,6 +118,9 @@ func (c *crossing) reply(d *drawing) reply {
 	}
 	// A refusal alone is an error.
 	r.refused = c.to.name == "openai" && r.finish == "stop" && d.chance(8)
+	if refuses := c.to.name == "openai" || c.to.name == "responses"; refuses && r.finish == "stop" && !r.refused && d.chance(8) {
+		r.blocks = append(r.blocks, block{kind: "refusal", text: say()})
+	}
 	return r
 }
 
@@ -133,11 +136,18 @@ func (r *reply) thinks() bool {
 
 // seen is what a caller gets by a door.
 func (r *reply) seen(to *crossTarget, path string) (s seen) {
+	s.Finish = r.finish
 	signed := false
 	for i, b := range r.blocks {
 		switch b.kind {
 		case "text":
 			s.Text += b.text
+		case "refusal":
+			if s.Finish = "content_filter"; path == "/v1/chat/completions" || path == "/v1/responses" {
+				s.Refusal = b.text
+			} else {
+				s.Text += b.text
+			}
 		case "thought":
 			s.Thoughts += b.text
 			s.Secrets++
@@ -150,12 +160,11 @@ func (r *reply) seen(to *crossTarget, path string) (s seen) {
 			}
 		}
 	}
-	s.Finish = r.finish
 	switch path {
 	case "/v1/messages":
-		s.Finish = map[string]string{"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use"}[r.finish]
+		s.Finish = map[string]string{"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use"}[s.Finish]
 	case "/v1/responses":
-		s.Finish = map[string]string{"stop": "stop", "length": "max_output_tokens", "content_filter": "content_filter", "tool_calls": "stop"}[r.finish]
+		s.Finish = map[string]string{"stop": "stop", "length": "max_output_tokens", "content_filter": "content_filter", "tool_calls": "stop"}[s.Finish]
 	}
 	s.Usage = [3]float64{float64(r.usage[0]), float64(r.usage[1]), float64(r.usage[2])}
 	return s
@@ -231,7 +240,10 @@ func (u *crossUpstream) openai(stream bool) (all []string) {
 	chunk(object{"role": "assistant", "content": ""}, nil)
 	var calls []any
 	for _, b := range r.blocks {
-		if b.kind == "text" {
+		if b.kind != "call" {
+			if b.kind == "refusal" {
+				said = b.kind
+			}
 			message[said] = b.text
 			for _, piece := range u.cut(b.text) {
 				chunk(object{said: piece}, nil)
@@ -257,9 +269,13 @@ var usagePattern = regexp.MustCompile(`"usage":\{"input_tokens":.*?"total_tokens
 func (u *crossUpstream) responses(stream bool) []string {
 	r := &u.reply
 	var items []pt.ResponsesItem
+	refusal := ""
 	for _, b := range r.blocks {
+		if b.kind == "refusal" {
+			refusal = b.text
+		}
 		switch b.kind {
-		case "text":
+		case "text", "refusal":
 			items = append(items, pt.ResponsesItem{Words: u.cut(b.text)})
 		case "thought":
 			items = append(items, pt.ResponsesItem{Thought: &providers.Thought{Text: b.text, Opaque: b.id}})
@@ -271,6 +287,15 @@ func (u *crossUpstream) responses(stream bool) []string {
 	answer := pt.ResponsesAnswer(end, items...)
 	if stream {
 		answer = pt.ResponsesStream(end, items...)
+	}
+	if refusal != "" { // of the last item
+		place, part := fmt.Sprintf(`"item_id":"msg_%d"`, len(items)-1), `{"type":"output_text","annotations":[],"logprobs":[],"text":`+pt.Quote(refusal)
+		for i, e := range answer.Body {
+			if e = strings.ReplaceAll(e, part, `{"type":"refusal","refusal":`+pt.Quote(refusal)); strings.Contains(e, place) {
+				e = strings.ReplaceAll(e, "output_text", "refusal")
+			}
+			answer.Body[i] = e
+		}
 	}
 	usage := fmt.Sprintf(`"usage":{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d},"output_tokens":%d,"total_tokens":%d}`, r.usage[0], r.usage[2], r.usage[1], r.usage[0]+r.usage[1])
 	return []string{usagePattern.ReplaceAllLiteralString(answer.Text(), usage)}

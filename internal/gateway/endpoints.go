@@ -399,7 +399,8 @@ func (i *invocation) served(target, attempts int, lacking []string) {
 // complete adds a result to the caller's answer, except its content.
 func (i *invocation) complete(result *invoke.Result) {
 	i.answer.FinishReason, i.answer.Usage, i.answer.Estimated = result.FinishReason, result.Usage, result.Estimated
-	i.answer.Refusal, i.answer.Logprobs, i.answer.Paused = result.Refusal, result.Logprobs, result.Paused
+	i.answer.Refusal, i.answer.Refused = result.Refusal, result.Refused
+	i.answer.Logprobs, i.answer.Paused = result.Logprobs, result.Paused
 	i.answer.ToolCalls = i.sealedCalls(result.ToolCalls)
 	if i.thinks {
 		thoughts := result.Thoughts

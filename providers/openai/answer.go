@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,8 @@ type piece struct {
 	details  []*fastjson.Value // thoughts, or pieces of them, in place of thinking
 	tools    []*fastjson.Value // pieces of tool calls, or whole ones
 	logprobs *fastjson.Value   // of content, a list
-	refusal  bool
+	refusal  []byte
+	refuses  bool // even without a word
 	choice   bool // it holds a part of the answer, even if it is empty
 	finish   providers.FinishReason
 	err      *providers.Error
@@ -81,7 +83,8 @@ func readChoice(k *upstream.Call, p *piece, choice *fastjson.Value, buffer []byt
 		return buffer
 	}
 	p.tools = m[1].GetArray()
-	p.refusal = len(m[2].GetStringBytes()) > 0
+	p.refusal = m[2].GetStringBytes()
+	p.refuses = len(p.refusal) > 0
 	if o := message.GetObject(); o != nil && (o.Len() > 1 || m[3] == nil) {
 		thought := members(message, [4]string{"reasoning_content", "reasoning", reasoningDetails})
 		if p.thinking = thought[0].GetStringBytes(); len(p.thinking) == 0 {
@@ -151,7 +154,8 @@ func readParts(k *upstream.Call, p *piece, parts []*fastjson.Value, buffer []byt
 				buffer = upstream.AppendText(buffer, text.GetStringBytes())
 			}
 		case "refusal":
-			p.refusal = true
+			p.refuses = true
+			p.refusal = append(slices.Clip(p.refusal), part.GetStringBytes("refusal")...)
 		case "thinking", "redacted_thinking", "reasoning", "reference":
 		default:
 			p.err = k.Invalid("a part of the content has the unknown type", strconv.Quote(k.Redact(kind)))

@@ -81,6 +81,7 @@ func TestOddStreamsThatAreComplete(t *testing.T) {
 	a, b, finish, sum := pt.ContentChunk("a"), pt.ContentChunk("b"), pt.FinishChunk("stop"), pt.UsageChunk(9, 2)
 	whole := providers.Result{Model: model, FinishReason: "stop", Usage: usage}
 	noUsage := providers.Result{Model: model, FinishReason: "stop"}
+	refused := providers.Result{Model: model, FinishReason: "content_filter", Refusal: true, Refused: len("a")}
 	thought := noUsage
 	thought.Thoughts = []providers.Thought{{Text: "Hm."}}
 	subject.CheckAnswers(t, "ab", []pt.Answer{
@@ -99,7 +100,11 @@ func TestOddStreamsThatAreComplete(t *testing.T) {
 		{"whole choices in another order", pt.JSON(200, `{"model":"`+model+`","choices":[{"index":1,"message":{"content":"WRONG"},"finish_reason":"length"},{"index":0,"message":{"content":"ab"},"finish_reason":"stop"}]}`), noUsage},
 		{"content in parts", pt.JSON(200, `{"model":"`+model+`","choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},{"type":"text","text":"a"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"b"}]},"finish_reason":"stop"}]}`), thought},
 		{"content in parts, streamed", pt.SSE(strings.Replace(pt.ContentChunk("x"), `"content":"x"`, `"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]}]`, 1), strings.Replace(pt.ContentChunk("x"), `"content":"x"`, `"content":[{"type":"text","text":"a"}]`, 1), b, finish, pt.Done), thought},
-		{"a refusal after content", pt.SSE(a, b, pt.Event(`{"choices":[{"delta":{"refusal":"I can't"},"finish_reason":null}]}`), finish, pt.Done), providers.Result{Model: model, FinishReason: "content_filter"}},
+		{"a refusal after content", pt.SSE(a, pt.Event(`{"choices":[{"delta":{"refusal":"b"},"finish_reason":null}]}`), finish, pt.Done), refused},
+		{"a refusal with the content", pt.SSE(pt.Event(`{"model":"`+model+`","choices":[{"delta":{"content":"a","refusal":"b"},"finish_reason":null}]}`), finish, pt.Done), refused},
+		{"a refusal after content, whole", pt.JSON(200, `{"model":"`+model+`","choices":[{"message":{"content":"a","refusal":"b"},"finish_reason":"stop"}]}`), refused},
+		{"a refusal in parts", pt.JSON(200, `{"model":"`+model+`","choices":[{"message":{"content":[{"type":"text","text":"a"},{"type":"refusal","refusal":"b"}]},"finish_reason":"stop"}]}`), refused},
+		{"a refusal without words", pt.SSE(a, b, pt.Event(`{"choices":[{"delta":{"content":[{"type":"refusal","refusal":""}]},"finish_reason":null}]}`), finish, pt.Done), providers.Result{Model: model, FinishReason: "content_filter"}},
 		{"a filter after content", pt.SSE(a, b, pt.FinishChunk("content_filter"), pt.Done), providers.Result{Model: model, FinishReason: "content_filter"}},
 		{"a limit", pt.SSE(a, b, pt.FinishChunk("length"), pt.Done), providers.Result{Model: model, FinishReason: "length"}},
 		{"usage twice", pt.SSE(a, pt.UsageChunk(9, 1), b, finish, sum, sum, pt.Done), whole},

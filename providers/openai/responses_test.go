@@ -137,6 +137,7 @@ func TestOddResponsesThatAreComplete(t *testing.T) {
 	bare := providers.Result{Model: "m", FinishReason: "stop"}
 	filtered, cut, refused, searched := bare, whole, bare, bare
 	filtered.FinishReason, cut.FinishReason, refused.FinishReason = "content_filter", "length", "content_filter"
+	refused.Refusal, refused.Refused = true, len("a")
 	searched.Usage.WebSearches, searched.Usage.FileSearches, searched.Usage.CodeExecutions = 2, 1, 1
 	message := `{"type":"message","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}`
 	responder.CheckAnswers(t, "ab", []pt.Answer{
@@ -155,7 +156,10 @@ func TestOddResponsesThatAreComplete(t *testing.T) {
 		{"two parts", responseOf(`"status":"completed","output":[` + message + `]`), bare},
 		{"a limit", pt.ResponsesStream(pt.ResponsesEnd{Incomplete: "max_output_tokens"}, words("a", "b")), cut},
 		{"a filter after content", responseOf(`"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[` + message + `]`), filtered},
-		{"a refusal after content", responseOf(`"status":"completed","output":[` + message + `,{"type":"message","content":[{"type":"refusal","refusal":"No."}]}]`), refused},
+		{"a refusal after content", responseOf(`"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}]}]`), refused},
+		{"a refusal after a message", responseOf(`"status":"completed","output":[` + strings.Replace(message, `,{"type":"output_text","text":"b"}`, "", 1) + `,{"type":"message","content":[{"type":"refusal","refusal":"b"}]}]`), refused},
+		{"a refusal after content, streamed", pt.SSE(event("response.output_text.delta", `"output_index":0,"delta":"a"`), event("response.refusal.delta", `"output_index":0,"content_index":1,"delta":"b"`), event("response.completed", `"response":{"status":"completed","model":"m"}`)), refused},
+		{"a refusal without words", pt.SSE(event("response.output_text.delta", `"output_index":0,"delta":"ab"`), event("response.refusal.delta", `"output_index":0,"content_index":1,"delta":""`), event("response.completed", `"response":{"status":"completed","model":"m"}`)), filtered},
 		{"tools of the API", responseOf(`"status":"completed","output":[{"type":"web_search_call"},{"type":"web_search_call"},{"type":"file_search_call"},{"type":"code_interpreter_call"},{"type":"mcp_call"},` + message + `]`), searched},
 		{"absurd usage", responseOf(`"status":"completed","output":[` + message + `],"usage":{"input_tokens":-3,"output_tokens":1e300}`), bare},
 	})

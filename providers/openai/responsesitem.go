@@ -30,9 +30,11 @@ func (s *responseStream) item(at int, v *fastjson.Value) error {
 				s.Lookahead.Say(providers.Delta{Content: s.text(part.GetStringBytes("text"))})
 				s.cite(part)
 			case "refusal":
-				if err := s.refuse(); err != nil {
+				d, err := s.refuse(part.GetStringBytes("refusal"))
+				if err != nil {
 					return err
 				}
+				s.Lookahead.Say(d)
 			default:
 				return s.Invalid("a part of a message has the unknown type", strconv.Quote(s.Redact(kind)))
 			}

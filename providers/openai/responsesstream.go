@@ -42,6 +42,7 @@ func (s *responseStream) Next() (providers.Delta, error) { return s.Lookahead.Ne
 func (s *responseStream) Result() providers.Result {
 	r := s.result
 	r.Thoughts, r.Found = s.Lookahead.Thoughts(), s.Lookahead.Found()
+	r.Refusal, r.Refused = s.Lookahead.Refusal()
 	return r
 }
 
@@ -87,7 +88,7 @@ func (s *responseStream) take(kind string, v *fastjson.Value) (d providers.Delta
 		d.Content = s.text(v.GetStringBytes("delta"))
 	case "response.refusal.delta":
 		s.said(item)
-		err = s.refuse()
+		d, err = s.refuse(v.GetStringBytes("delta"))
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		s.said(item)
 		d.Thinking = s.Body.String(v.GetStringBytes("delta"))
@@ -141,12 +142,12 @@ func (s *responseStream) text(text []byte) string {
 }
 
 // refuse takes in a refusal, which is an error where it is all that the model says.
-func (s *responseStream) refuse() error {
+func (s *responseStream) refuse(text []byte) (providers.Delta, error) {
 	if !s.content && !s.Lookahead.Calls.Any() {
-		return s.Refused("")
+		return providers.Delta{}, s.Refused("")
 	}
 	s.refusal = true
-	return nil
+	return providers.Delta{Content: s.text(text), Refusal: true}, nil
 }
 
 // model reads the model's name.

@@ -52,6 +52,7 @@ func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 func (s *stream) Result() providers.Result {
 	r := s.result
 	r.Thoughts = s.Lookahead.Thoughts()
+	r.Refusal, r.Refused = s.Lookahead.Refusal()
 	if r.Logprobs != nil {
 		r.Logprobs = append(r.Logprobs[:len(r.Logprobs):len(r.Logprobs)], ']')
 	}
@@ -129,14 +130,20 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		d.Logprobs = jsontext.AppendValue(nil, p.logprobs)
 		s.addLogprobs(d.Logprobs)
 	}
-	if len(p.tools) > 0 {
-		readToolCalls(p.tools, &s.Lookahead.Calls)
-	}
-	if p.refusal {
-		if !s.content && !s.Lookahead.Calls.Any() {
+	if p.refuses {
+		if !s.content && len(p.tools) == 0 && !s.Lookahead.Calls.Any() {
 			return providers.Delta{}, s.refused()
 		}
 		s.refusal = true
+	}
+	if len(p.refusal) > 0 {
+		if d.Content != "" {
+			s.Lookahead.Say(d)
+		}
+		d = providers.Delta{Content: s.Body.String(p.refusal), Refusal: true}
+	}
+	if len(p.tools) > 0 {
+		readToolCalls(p.tools, &s.Lookahead.Calls)
 	}
 	says := d.Content != "" || len(p.tools) > 0
 	if s.result.FinishReason != "" && says {

@@ -31,6 +31,8 @@ type Lookahead struct {
 	thoughts thoughts
 	found    []providers.Found
 	bytes    int               // of content so far
+	refusal  bool              // all content that follows is the model's refusal
+	refused  int               // of bytes, those before it
 	said     []providers.Delta // come before the next step
 	ahead    bool              // next and its error are already read
 	next     providers.Delta
@@ -93,6 +95,10 @@ func (l *Lookahead) Thoughts() []providers.Thought { return l.thoughts.all() }
 // Found is what searches added to the answer so far, see providers.Result.
 func (l *Lookahead) Found() []providers.Found { return l.found }
 
+// Refusal reports whether the end of the content is the model's refusal, and how many bytes
+// are before it, see providers.Result.
+func (l *Lookahead) Refusal() (bool, int) { return l.refusal, l.refused }
+
 // step reads a step and makes its texts whole.
 func (l *Lookahead) step(s Steps) (providers.Delta, error) {
 	if len(l.said) == 0 && l.end == nil {
@@ -136,6 +142,10 @@ func (l *Lookahead) take(d *providers.Delta) {
 		d.Thought = l.thoughts.end(d.Thought)
 	}
 	d.Content = l.content.join(d.Content)
+	if d.Refusal && !l.refusal {
+		l.refusal, l.refused = true, l.bytes
+	}
+	d.Refusal = l.refusal
 	l.bytes += len(d.Content)
 	if f := d.Found; f != nil {
 		if f.Raw != "" && (f.Kind == providers.FoundCall || f.Kind == providers.FoundResults) {
@@ -153,7 +163,7 @@ func (l *Lookahead) rest() (providers.Delta, error) {
 		return providers.Delta{Thinking: rest}, nil
 	}
 	if rest := l.content.rest(); rest != "" {
-		return providers.Delta{Content: rest}, nil
+		return providers.Delta{Content: rest, Refusal: l.refusal}, nil
 	}
 	if calls := l.Calls.take(); calls != nil {
 		return providers.Delta{Calls: calls}, nil

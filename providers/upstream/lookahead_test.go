@@ -60,6 +60,8 @@ func TestLookahead(t *testing.T) {
 			[]providers.Delta{{Thinking: "a", More: true}, {Thinking: "😀", More: true}, {Thinking: "\ufffd", More: true}, {Content: "\ufffd", More: true}, {Thinking: "\ufffd", More: true}}, io.EOF},
 		{"log probabilities of half a character", []step{sign, {delta: providers.Delta{Content: first, Logprobs: []byte("[1]")}}, say(second), end},
 			[]providers.Delta{{More: true}, {Logprobs: []byte("[1]"), More: true}, {Content: "😀", More: true}}, io.EOF},
+		{"all behind a refusal", []step{say("a"), {delta: providers.Delta{Content: "b", Refusal: true}}, say("c"), {delta: providers.Delta{Content: first, Refusal: true}}, end},
+			[]providers.Delta{{Content: "a", More: true}, {Content: "b", Refusal: true, More: true}, {Content: "c", Refusal: true, More: true}, {Content: "\ufffd", Refusal: true, More: true}}, io.EOF},
 		{"content before an error", []step{say("a"), broken, {forbid: true}}, []providers.Delta{{Content: "a", More: true}}, io.ErrUnexpectedEOF},
 	} {
 		var l Lookahead

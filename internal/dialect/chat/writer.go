@@ -27,10 +27,10 @@ func (w *writer) Pieces() bool { return true }
 func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	dst = appendHead(dst, "chat.completion", a)
 	dst = append(dst, `{"index":0,"message":{"role":"assistant","content":`...)
-	text := a.Content != "" || len(a.ToolCalls) == 0
-	dst = appendText(dst, a.Content, text && !a.Refusal)
+	text, refusal := a.Said()
+	dst = appendText(dst, text, text != "" || len(a.ToolCalls) == 0 && !a.Refusal)
 	dst = append(dst, `,"refusal":`...)
-	dst = appendText(dst, a.Content, a.Refusal)
+	dst = appendText(dst, refusal, a.Refusal)
 	dst = append(dst, `,"annotations":[`...)
 	n := 0
 	for i := range a.Found {
@@ -55,7 +55,7 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 		dst = append(dst, ']')
 	}
 	dst = append(dst, `},"logprobs":`...)
-	dst = appendLogprobs(dst, a.Logprobs, a.Refusal)
+	dst = appendLogprobs(dst, a.Logprobs, a.Refusal && text == "")
 	dst = appendFinish(dst, a)
 	dst = append(dst, `}],"usage":`...)
 	return append(appendUsage(dst, a), '}')
@@ -161,7 +161,11 @@ func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte 
 		dst = w.end(jsontext.AppendString(dst, d.Thinking), nil)
 	}
 	if d.Content != "" || len(d.Logprobs) > 0 {
-		dst = append(append(dst, w.start...), `"content":`...)
+		member := `"content":`
+		if d.Refusal {
+			member = `"refusal":`
+		}
+		dst = append(append(dst, w.start...), member...)
 		dst = w.end(jsontext.AppendString(dst, d.Content), d.Logprobs)
 	}
 	if d.Found != nil && d.Found.Kind == providers.FoundCitation {

@@ -33,6 +33,7 @@ var answers = []struct {
 		usage:  true,
 	},
 	{name: "empty", answer: dialect.Answer{FinishReason: providers.FinishLength}},
+	{name: "refusal-after-text", answer: dialect.Answer{Content: "So: no. Never.", Refusal: true, Refused: len("So: "), FinishReason: providers.FinishContentFilter}, stream: []providers.Delta{{Content: "So: "}, {Content: "no. ", Refusal: true}, {Content: "Never.", Refusal: true}}},
 	{name: "refusal", answer: dialect.Answer{Content: "I can't.", Refusal: true, FinishReason: providers.FinishStop, Logprobs: json.RawMessage(`[]`)}},
 	{
 		name:   "logprobs",

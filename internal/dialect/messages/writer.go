@@ -36,6 +36,7 @@ const (
 	nothing kind = iota
 	thinking
 	text
+	refusal // a text in a block of its own
 	toolUse
 	serverTool // of a tool of the API's own
 )
@@ -85,6 +86,8 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 			dst = appendFound(dst, f)
 		}
 	}
+	plain, _ := a.Said()
+	upTo(len(a.Thoughts), len(plain))
 	upTo(len(a.Thoughts), len(a.Content))
 	for i := range a.ToolCalls {
 		c := &a.ToolCalls[i]
@@ -123,8 +126,12 @@ func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte 
 		dst = w.found(dst, d.Found)
 	}
 	if d.Content != "" {
-		if w.open != text {
-			dst = endEvent(append(appendText(w.start(dst, text), ""), `}}`...))
+		k := text
+		if d.Refusal {
+			k = refusal
+		}
+		if w.open != k {
+			dst = endEvent(append(appendText(w.start(dst, k), ""), `}}`...))
 		}
 		dst = w.piecesOf(dst, `{"type":"text_delta","text":`, d.Content)
 	}
@@ -147,7 +154,9 @@ func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 		for i := range a.Thoughts {
 			dst = w.Delta(dst, a, providers.Delta{Thinking: a.Thoughts[i].Text, Thought: &a.Thoughts[i]})
 		}
-		dst = w.Delta(dst, a, providers.Delta{Content: a.Content})
+		text, refused := a.Said()
+		dst = w.Delta(dst, a, providers.Delta{Content: text})
+		dst = w.Delta(dst, a, providers.Delta{Content: refused, Refusal: true})
 	}
 	if w.calls == 0 {
 		for i := range a.ToolCalls {

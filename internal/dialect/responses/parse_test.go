@@ -344,15 +344,24 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got, want []providers.Part
-			m := call.Turns[0]
-			if got = m.Parts; got == nil {
-				got = []providers.Part{{Kind: providers.PartText, Text: m.Content}}
+			for _, m := range call.Turns { // a refusal is a message of its own
+				switch {
+				case m.Role != "assistant":
+				case m.Parts == nil:
+					got = append(got, providers.Part{Kind: providers.PartText, Text: m.Content})
+				default:
+					got = append(got, m.Parts...)
+				}
 			}
 			for _, th := range a.Thoughts {
 				want = append(want, providers.Part{Kind: providers.PartThinking, Text: providers.Escape(th.Text), Opaque: th.Opaque})
 			}
-			if a.Content != "" || len(a.ToolCalls) == 0 {
-				want = append(want, providers.Part{Kind: providers.PartText, Text: providers.Escape(a.Content)})
+			text, refusal := a.Said()
+			if text != "" || refusal == "" && len(a.ToolCalls) == 0 {
+				want = append(want, providers.Part{Kind: providers.PartText, Text: providers.Escape(text)})
+			}
+			if refusal != "" {
+				want = append(want, providers.Part{Kind: providers.PartText, Text: providers.Escape(refusal)})
 			}
 			for _, tc := range a.ToolCalls {
 				opaque := tc.Opaque

@@ -91,6 +91,7 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 		w.items++
 	}
 	thoughts, said, from := 0, 0, 0
+	content, refused := a.Said()
 	var cited []byte
 	upTo := func(thought int) {
 		for ; thoughts < min(thought, len(a.Thoughts)); thoughts++ {
@@ -105,8 +106,8 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 			cited = appendCitation(separate(cited), f, from)
 		case providers.FoundCall:
 			upTo(f.Thoughts)
-			if f.Before > said && f.Before <= len(a.Content) {
-				text := a.Content[said:f.Before]
+			if f.Before > said && f.Before <= len(content) {
+				text := content[said:f.Before]
 				next(message)
 				dst = appendMessage(dst, message, completed, jsonText{text: text}, nil, cited)
 				said, from, cited = f.Before, from+utf8.RuneCountInString(text), nil
@@ -119,13 +120,17 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 		}
 	}
 	upTo(len(a.Thoughts))
-	if said < len(a.Content) || said == 0 && len(a.ToolCalls) == 0 {
-		k := message
-		if a.Refusal {
-			k = refusal
+	if said < len(content) || said == 0 && len(a.ToolCalls) == 0 && !a.Refusal {
+		of := status
+		if refused != "" {
+			of = completed
 		}
-		next(k)
-		dst = appendMessage(dst, k, status, jsonText{text: a.Content[said:]}, appendList(nil, a.Logprobs), cited)
+		next(message)
+		dst = appendMessage(dst, message, of, jsonText{text: content[said:]}, appendList(nil, a.Logprobs), cited)
+	}
+	if refused != "" || len(a.ToolCalls) == 0 && a.Refusal {
+		next(refusal)
+		dst = appendMessage(dst, refusal, status, jsonText{text: refused}, nil, nil)
 	}
 	for i := range a.ToolCalls {
 		c := &a.ToolCalls[i]
@@ -168,7 +173,7 @@ func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte 
 		dst = w.found(dst, a, d.Found)
 	}
 	if d.Content != "" || len(d.Logprobs) > 0 {
-		dst = w.speak(dst, a, d.Content, d.Logprobs)
+		dst = w.speak(dst, a, d.Content, d.Logprobs, d.Refusal)
 	}
 	for i := range d.Calls {
 		dst = w.callPiece(dst, a, &d.Calls[i])
@@ -190,7 +195,9 @@ func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 		for i := range a.Thoughts {
 			dst = w.Delta(dst, a, providers.Delta{Thinking: a.Thoughts[i].Text, Thought: &a.Thoughts[i]})
 		}
-		dst = w.Delta(dst, a, providers.Delta{Content: a.Content, Logprobs: a.Logprobs})
+		text, refused := a.Said()
+		dst = w.Delta(dst, a, providers.Delta{Content: text, Logprobs: a.Logprobs})
+		dst = w.Delta(dst, a, providers.Delta{Content: refused, Refusal: true})
 	}
 	if w.calls == 0 {
 		for i := range a.ToolCalls {
@@ -199,10 +206,10 @@ func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 		}
 	}
 	if !w.spoke {
-		dst = w.openMessage(dst, a)
+		dst = w.openMessage(dst, a, a.Refusal)
 	}
 	status := statusOf(a)
-	if w.open == message && a.Refusal {
+	if w.open == message && a.Refusal && a.Refused == 0 {
 		// Its pieces went out as a text, before this was known.
 		dst = w.endMessage(dst, a, refusal, status)
 	}
@@ -283,8 +290,8 @@ func (w *writer) thought(dst []byte, a *dialect.Answer, opaque string) []byte {
 }
 
 // speak says a piece of the text.
-func (w *writer) speak(dst []byte, a *dialect.Answer, text string, logprobs json.RawMessage) []byte {
-	dst = w.openMessage(dst, a)
+func (w *writer) speak(dst []byte, a *dialect.Answer, text string, logprobs json.RawMessage, refuses bool) []byte {
+	dst = w.openMessage(dst, a, refuses || a.Refusal && a.Refused == 0 && w.open != message)
 	if w.searches {
 		w.chars += utf8.RuneCountInString(text)
 	}
@@ -300,14 +307,14 @@ func (w *writer) speak(dst []byte, a *dialect.Answer, text string, logprobs json
 	return endEvent(append(dst, ']'))
 }
 
-// openMessage begins a message unless one is open.
-func (w *writer) openMessage(dst []byte, a *dialect.Answer) []byte {
-	if w.open == message || w.open == refusal {
-		return dst
-	}
+// openMessage begins a message unless such a one is open.
+func (w *writer) openMessage(dst []byte, a *dialect.Answer, refuses bool) []byte {
 	k := message
-	if a.Refusal {
+	if refuses {
 		k = refusal
+	}
+	if w.open == k {
+		return dst
 	}
 	dst = w.add(dst, a, k)
 	w.from, w.citations = w.chars, 0
