@@ -182,6 +182,9 @@ type Result struct {
 	// refusal, if the provider tells it apart from an answer.
 	Refusal bool
 	Refused int
+	// Category and Explanation are why the answer was cut with FinishContentFilter, in
+	// the provider's own words, fit for the log; may be empty.
+	Category, Explanation string
 	// Logprobs is the list of all of the answer's log probabilities, as in Delta. Only
 	// a whole answer has it.
 	Logprobs json.RawMessage

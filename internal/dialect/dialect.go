@@ -210,8 +210,11 @@ type Answer struct {
 	// Content is the whole text. For Finish of a stream it is empty.
 	Content string
 	// Refusal reports that the text from its byte Refused on is the model's own refusal.
-	Refusal   bool
-	Refused   int
+	Refusal bool
+	Refused int
+	// Category and Explanation are as in providers.Result.
+	Category, Explanation string
+
 	Thoughts  []providers.Thought // Opaque is sealed, see Seal
 	ToolCalls []providers.ToolCall
 	Found     []providers.Found // Opaque is among Thoughts
@@ -229,20 +232,20 @@ type Answer struct {
 	Extra func(dst []byte) []byte
 }
 
-// Said returns the text, and the model's own refusal behind it.
+// Said returns the text, and behind it the model's own refusal, or why the provider cut it.
 func (a *Answer) Said() (text, refusal string) {
 	at := len(a.Content)
 	if a.Refusal {
 		at = min(a.Refused, at)
 	}
-	return a.Content[:at], a.Content[at:]
+	return a.Content[:at], a.Content[at:] + a.Explanation
 }
 
 // Size returns an upper bound of the bytes that the Answer method of any Writer appends,
 // without those of a.Extra and those that a Keeper holds.
 func (a *Answer) Size() int {
 	const rest, part = 1024, 256 // the most that surrounds the texts
-	size := rest + jsontext.EscapedLen(a.Key) + jsontext.EscapedLen(a.Content) + len(a.Logprobs)
+	size := rest + jsontext.EscapedLen(a.Key) + jsontext.EscapedLen(a.Content) + len(a.Logprobs) + jsontext.EscapedLen(a.Category) + jsontext.EscapedLen(a.Explanation)
 	for i := range a.Thoughts {
 		t := &a.Thoughts[i]
 		size += part + 2*jsontext.EscapedLen(t.Text) + jsontext.EscapedLen(t.Opaque)

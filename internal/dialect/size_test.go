@@ -24,6 +24,7 @@ func TestSizeIsABound(t *testing.T) {
 		answers["content of "+name] = dialect.Answer{Content: large, Key: large}
 		answers["thoughts of "+name] = dialect.Answer{Thoughts: []providers.Thought{{Text: large, Opaque: large}, {Opaque: large}}}
 		answers["a call of "+name] = dialect.Answer{ToolCalls: []providers.ToolCall{{ID: large, Name: large, Arguments: large, Opaque: large}}}
+		answers["explanation of "+name] = dialect.Answer{Content: "a", Category: large, Explanation: large}
 		answers["logprobs of "+name] = dialect.Answer{Logprobs: json.RawMessage("[" + large + "]")}
 	}
 	many := dialect.Answer{Thoughts: make([]providers.Thought, 500), ToolCalls: make([]providers.ToolCall, 500)}

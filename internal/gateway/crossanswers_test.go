@@ -100,6 +100,9 @@ func readMessages(a object) (s seen) {
 		}
 	}
 	s.Finish = text(a["stop_reason"])
+	if details, ok := a["stop_details"].(object); ok {
+		s.Refusal = text(details["explanation"])
+	}
 	cached := count(a, "usage", "cache_read_input_tokens")
 	s.Usage = [3]float64{count(a, "usage", "input_tokens") + cached, count(a, "usage", "output_tokens"), cached}
 	return s

@@ -81,6 +81,7 @@ type reply struct {
 	blocks  []block
 	finish  string // stop, length, content_filter or tool_calls
 	refused bool
+	why     string // of a refusal, in the provider's own words
 	usage   [3]int // the prompt's, the answer's, and of the former the cached tokens
 	ids     bool   // the format that may leave out the ids of calls has them
 }
@@ -115,6 +116,9 @@ func (c *crossing) reply(d *drawing) reply {
 	// JSON that was cut is an error.
 	if r.finish == "stop" && d.set["response_format"] == nil && d.chance(4) {
 		r.finish = []string{"length", "content_filter"}[c.r.IntN(2)]
+	}
+	if c.to.name == "anthropic" && r.finish == "content_filter" && d.chance(2) {
+		r.why = "Because of " + c.mark() + "."
 	}
 	// A refusal alone is an error.
 	r.refused = c.to.name == "openai" && r.finish == "stop" && d.chance(8)
@@ -159,6 +163,9 @@ func (r *reply) seen(to *crossTarget, path string) (s seen) {
 				s.Secrets++
 			}
 		}
+	}
+	if s.Refusal += r.why; path == "/v1/endpoints" {
+		s.Text, s.Refusal = s.Text+s.Refusal, ""
 	}
 	switch path {
 	case "/v1/messages":
@@ -338,10 +345,14 @@ func (u *crossUpstream) anthropic(stream bool) []string {
 		all = append(all, event(object{"type": "content_block_stop", "index": i}))
 	}
 	reason := map[string]string{"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use"}[r.finish]
-	if !stream {
-		return []string{quote(object{"id": "m", "type": "message", "role": "assistant", "model": "m", "content": content, "stop_reason": reason, "usage": usage})}
+	var details any
+	if r.why != "" {
+		details = object{"type": "refusal", "category": nil, "explanation": r.why}
 	}
-	return append(all, event(object{"type": "message_delta", "delta": object{"stop_reason": reason}, "usage": usage}), event(object{"type": "message_stop"}))
+	if !stream {
+		return []string{quote(object{"id": "m", "type": "message", "role": "assistant", "model": "m", "content": content, "stop_reason": reason, "stop_details": details, "usage": usage})}
+	}
+	return append(all, event(object{"type": "message_delta", "delta": object{"stop_reason": reason, "stop_details": details}, "usage": usage}), event(object{"type": "message_stop"}))
 }
 
 func (u *crossUpstream) gemini(stream bool) (all []string) {

@@ -400,6 +400,7 @@ func (i *invocation) served(target, attempts int, lacking []string) {
 func (i *invocation) complete(result *invoke.Result) {
 	i.answer.FinishReason, i.answer.Usage, i.answer.Estimated = result.FinishReason, result.Usage, result.Estimated
 	i.answer.Refusal, i.answer.Refused = result.Refusal, result.Refused
+	i.answer.Category, i.answer.Explanation = result.Category, result.Explanation
 	i.answer.Logprobs, i.answer.Paused = result.Logprobs, result.Paused
 	i.answer.ToolCalls = i.sealedCalls(result.ToolCalls)
 	if i.thinks {

@@ -85,6 +85,8 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		r.FinishReason = providers.FinishReason(reason)
 		return r
 	}
+	explained := finished("content_filter")
+	explained.Category, explained.Explanation = "cyber", "It could enable harm."
 	text := joined(wholeStream("a", "b"))
 	counted := whole
 	counted.Usage = providers.Usage{PromptTokens: 159, CompletionTokens: 2, TotalTokens: 161, CachedTokens: 100, CacheWriteTokens: 50}
@@ -121,6 +123,9 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"stop sequence", sse(opening(), deltas("a", "b"), closing("stop_sequence", 2)), whole},
 		{"max tokens", sse(opening(), deltas("a", "b"), closing("max_tokens", 2)), finished("length")},
 		{"context window full", sse(opening(), deltas("a", "b"), closing("model_context_window_exceeded", 2)), finished("length")},
+		{"explained refusal after text", sse(opening(), deltas("a", "b"), []string{refused}, []string{messageStop}), explained},
+		{"JSON explained refusal after text", pt.JSON(200, `{"type":"message","model":"`+explained.Model+`","content":[{"type":"text","text":"ab"}],"stop_reason":"refusal","stop_details":{"type":"refusal","category":"cyber","explanation":"It could enable harm."},"usage":{"input_tokens":9,"output_tokens":2}}`), explained},
+		{"details of another end", sse(opening(), deltas("a", "b"), []string{strings.Replace(refused, `"stop_reason":"refusal"`, `"stop_reason":"end_turn"`, 1)}, []string{messageStop}), whole},
 		{"refusal after text", sse(opening(), deltas("a", "b"), closing("refusal", 2)), finished("content_filter")},
 		{"tool call", sse(opening(), deltas("a", "b"), []string{blockStop, toolStart, toolDelta, toolRest}, closing("tool_use", 2)), called},
 		{"wrong content type", pt.Reply{Header: map[string]string{"Content-Type": "text/html"}, Body: []string{text}}, whole},
@@ -197,11 +202,14 @@ func TestErrorAnswers(t *testing.T) {
 	subject.CheckErrors(t, pt.OddErrors)
 }
 
-func TestErrorsInsideAnswers(t *testing.T) {
-	refusal := `event: message_delta
-data: {"type":"message_delta","delta":{"stop_reason":"refusal","stop_sequence":null,"stop_details":{"type":"refusal","category":"cyber","explanation":"It could enable harm."}},"usage":{"output_tokens":1}}
+// refused is the end of an answer that the model refuses to go on with.
+const refused = `event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"refusal","stop_sequence":null,"stop_details":{"type":"refusal","category":"cyber","explanation":"It could enable harm."}},"usage":{"output_tokens":2}}
 
 `
+
+func TestErrorsInsideAnswers(t *testing.T) {
+	refusal := strings.Replace(refused, `"output_tokens":2`, `"output_tokens":1`, 1)
 	subject.CheckErrors(t, []pt.ErrorAnswer{
 		{"overloaded", sse(opening(), []string{errorEvent("overloaded_error", "Overloaded")}), providers.Error{Kind: providers.Reported, Code: "overloaded_error", Message: "Overloaded"}},
 		{"with the key", sse(opening(), []string{errorEvent("api_error", testKey)}), providers.Error{Kind: providers.Reported, Code: "api_error", Message: "[redacted]"}},

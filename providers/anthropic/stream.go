@@ -21,10 +21,11 @@ type stream struct {
 	thought upstream.BlockThought
 	calls   []providers.ToolCall // of a complete answer
 	leftOut []string
-	started bool   // a message began
-	said    bool   // text or a tool call was seen
-	reason  string // for a refusal, as the API words it
+	started bool // a message began
+	said    bool // text or a tool call was seen
 	search  searching
+
+	category, explanation string // for a refusal, as the API words it
 }
 
 func newStream(k upstream.Call, body io.ReadCloser, leftOut []string) *stream {
@@ -39,6 +40,7 @@ func (s *stream) Result() providers.Result {
 	return providers.Result{
 		Model: s.model, FinishReason: s.stop, Usage: s.usage.result(), ToolCalls: s.calls, LeftOut: s.leftOut,
 		Thoughts: s.Lookahead.Thoughts(), Found: s.Lookahead.Found(), Paused: s.search.paused,
+		Category: s.category, Explanation: s.explanation,
 	}
 }
 
@@ -198,13 +200,8 @@ func (s *stream) stopped(v *fastjson.Value) {
 			s.stop, s.stopErr = finishReason(s.Call, reason)
 		}
 	}
-	details := v.Get("stop_details")
-	if details == nil {
-		return
-	}
-	s.reason = s.Text(details.Get("category"))
-	if why := s.Text(details.Get("explanation")); why != "" {
-		s.reason = strings.TrimPrefix(s.reason+": "+why, ": ")
+	if details := v.Get("stop_details"); details != nil && s.stop == providers.FinishContentFilter {
+		s.category, s.explanation = s.Text(details.Get("category")), s.Text(details.Get("explanation"))
 	}
 }
 
@@ -223,7 +220,7 @@ func (s *stream) fault() error {
 		return s.Invalid("an answer of tool calls without a tool call")
 	case s.stop == providers.FinishContentFilter && !s.said:
 		e := s.Refused("refusal")
-		e.Message = s.reason
+		e.Message = strings.Trim(s.category+": "+s.explanation, ": ")
 		return e
 	case s.stop == "" && !s.said:
 		return s.Invalid("the end marker without an answer")

@@ -30,7 +30,7 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	text, refusal := a.Said()
 	dst = appendText(dst, text, text != "" || len(a.ToolCalls) == 0 && !a.Refusal)
 	dst = append(dst, `,"refusal":`...)
-	dst = appendText(dst, refusal, a.Refusal)
+	dst = appendText(dst, refusal, a.Refusal || refusal != "")
 	dst = append(dst, `,"annotations":[`...)
 	n := 0
 	for i := range a.Found {
@@ -235,6 +235,9 @@ func (w *writer) Heartbeat(dst []byte, _ *dialect.Answer) []byte {
 // details, and others join the details of all chunks.
 func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 	dst = w.begin(dst, a, len(a.ToolCalls) == 0)
+	if a.Explanation != "" {
+		dst = w.Delta(dst, a, providers.Delta{Content: a.Explanation, Refusal: true})
+	}
 	if openai.HasOpaque(a) {
 		dst = w.end(openai.AppendDetails(append(dst, w.start...), a), nil)
 	}

@@ -34,6 +34,7 @@ var answers = []struct {
 	},
 	{name: "empty", answer: dialect.Answer{FinishReason: providers.FinishLength}},
 	{name: "refusal-after-text", answer: dialect.Answer{Content: "So: no. Never.", Refusal: true, Refused: len("So: "), FinishReason: providers.FinishContentFilter}, stream: []providers.Delta{{Content: "So: "}, {Content: "no. ", Refusal: true}, {Content: "Never.", Refusal: true}}},
+	{name: "explained-refusal", answer: dialect.Answer{Content: "So", Category: "cyber", Explanation: "It's \"harm\".", FinishReason: providers.FinishContentFilter}, stream: []providers.Delta{{Content: "So"}}},
 	{name: "refusal", answer: dialect.Answer{Content: "I can't.", Refusal: true, FinishReason: providers.FinishStop, Logprobs: json.RawMessage(`[]`)}},
 	{
 		name:   "logprobs",

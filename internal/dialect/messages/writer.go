@@ -313,7 +313,15 @@ func appendReason(dst []byte, a *dialect.Answer) []byte {
 	reason := "end_turn"
 	switch {
 	case a.Refusal || a.FinishReason == providers.FinishContentFilter:
-		return append(dst, `"stop_reason":"refusal","stop_sequence":null,"stop_details":{"type":"refusal","category":null,"explanation":null}`...)
+		dst = append(dst, `"stop_reason":"refusal","stop_sequence":null,"stop_details":{"type":"refusal"`...)
+		for _, m := range [...][2]string{{"category", a.Category}, {"explanation", a.Explanation}} {
+			if m[1] == "" {
+				dst = append(append(append(dst, `,"`...), m[0]...), `":null`...)
+			} else {
+				dst = dialect.AppendMember(dst, m[0], m[1])
+			}
+		}
+		return append(dst, '}')
 	case a.Paused:
 		reason = "pause_turn"
 	case a.FinishReason == providers.FinishLength:

@@ -31,6 +31,7 @@ var answers = []struct {
 	{name: "length", answer: dialect.Answer{Content: "So", FinishReason: providers.FinishLength}, stream: []providers.Delta{{Content: "So"}}},
 	{name: "filtered", answer: dialect.Answer{Content: "So", FinishReason: providers.FinishContentFilter}, stream: []providers.Delta{{Content: "So"}}},
 	{name: "refusal-after-text", answer: dialect.Answer{Content: "So: no. Never.", Refusal: true, Refused: len("So: "), FinishReason: providers.FinishContentFilter}, stream: []providers.Delta{{Content: "So: "}, {Content: "no. ", Refusal: true}, {Content: "Never.", Refusal: true}}},
+	{name: "explained-refusal", answer: dialect.Answer{Content: "So", Category: "cyber", Explanation: "It's \"harm\".", FinishReason: providers.FinishContentFilter}, stream: []providers.Delta{{Content: "So"}}},
 	{name: "refusal", answer: dialect.Answer{Content: "I can't.", Refusal: true, FinishReason: providers.FinishStop}, stream: []providers.Delta{{Content: "I "}, {Content: "can't."}}},
 	{
 		name:   "tools",

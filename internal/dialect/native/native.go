@@ -88,6 +88,9 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	dst = jsontext.AppendString(dst, a.TraceID)
 	dst = append(dst, `,"content":`...)
 	dst = jsontext.AppendString(dst, a.Content)
+	if a.Explanation != "" {
+		dst = append(jsontext.AppendEscaped(dst[:len(dst)-1], a.Explanation), '"')
+	}
 	dst = append(dst, `,"is_final":true`...)
 	dst = appendToolCalls(dst, a.ToolCalls)
 	dst = openai.AppendReasoning(dst, a)
@@ -118,6 +121,7 @@ func (w *writer) Heartbeat(dst []byte, a *dialect.Answer) []byte {
 // Finish appends an event with the tool calls, if there are any, an event with
 // is_final that has the thoughts and says how the answer ended, and [DONE].
 func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
+	dst = w.Delta(dst, a, providers.Delta{Content: a.Explanation})
 	if len(a.ToolCalls) > 0 {
 		dst = append(w.begin(dst, a), `","is_final":false`...)
 		dst = w.end(appendToolCalls(dst, a.ToolCalls), a)

@@ -198,6 +198,8 @@ func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 		text, refused := a.Said()
 		dst = w.Delta(dst, a, providers.Delta{Content: text, Logprobs: a.Logprobs})
 		dst = w.Delta(dst, a, providers.Delta{Content: refused, Refusal: true})
+	} else if a.Explanation != "" {
+		dst = w.Delta(dst, a, providers.Delta{Content: a.Explanation, Refusal: true})
 	}
 	if w.calls == 0 {
 		for i := range a.ToolCalls {
