@@ -89,8 +89,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 103_700
-	maxTests   = 113_500
+	maxProduct = 104_200
+	maxTests   = 114_900
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
