@@ -90,7 +90,7 @@ var mayImport = map[string][]string{
 // that a command or the Bedrock provider imports, and of all tests.
 const (
 	maxProduct = 104_200
-	maxTests   = 114_900
+	maxTests   = 115_300
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -116,7 +116,7 @@ var maxLines = map[string]int{
 	"internal/dialect/responses":   2475,
 	"internal/document":            2060,
 	"internal/document/format":     300,
-	"internal/gateway":             11250,
+	"internal/gateway":             11300,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
