@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 104_200
+	maxProduct = 104_300
 	maxTests   = 115_300
 )
 
@@ -100,9 +100,9 @@ var maxLines = map[string]int{
 	"cache":                        400,
 	"caddymodule":                  3090,
 	"cmd/caddy":                    40,
-	"console":                      1420,
+	"console":                      1580,
 	"cmd/cadenza-reconcile":        1180,
-	"internal/adminapi":            2260,
+	"internal/adminapi":            2310,
 	"internal/buffers":             160,
 	"internal/command":             5760,
 	"internal/configpath":          40,

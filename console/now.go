@@ -22,6 +22,12 @@ type nowPage struct {
 	Pending   int64 // records that the statistics do not count yet
 }
 
+// Nearly reports whether a limit is nearly used up.
+func (p *nowPage) Nearly() bool { return len(p.Limits) > 0 && p.Limits[0].Percent >= nearlyUsed }
+
+// nearlyUsed is the percentage from which a limit needs somebody.
+const nearlyUsed = 80
+
 // limitRow is the fullest subject of a limit.
 type limitRow struct {
 	Name, By string

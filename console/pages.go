@@ -18,6 +18,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 //go:embed templates static
@@ -41,6 +42,7 @@ var pages = []page{
 	{"traces/", "Trace", "", "trace.html", buildTrace},
 	{"refused", "Refused", "Look", "refused.html", buildRefused},
 	{"definitions", "Definitions", "Decide", "definitions.html", buildDefinitions},
+	{"try", "Try it", "Decide", "try.html", buildTry},
 	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions},
 	{"costs", "Costs", "Spend", "costs.html", buildCosts},
 }
@@ -248,9 +250,10 @@ var words = template.FuncMap{
 		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
 	},
 	"join": strings.Join,
-	"short": func(id fmt.Stringer) string {
+	// The first digits of an id are its time: traces of a moment differ in the last.
+	"short": func(id trace.ID) string {
 		text := id.String()
-		return text[:min(len(text), 18)]
+		return text[:8] + "…" + text[len(text)-6:]
 	},
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -54,7 +55,7 @@ func startGateway(t *testing.T, files map[string]string, upstream func(http.Resp
 	for name, content := range files {
 		gatewaytest.Write(t, g.dir, name, content)
 	}
-	g.writeKeys(roles)
+	g.writeKeys(roles, nil)
 	g.load("")
 	t.Cleanup(func() {
 		g.stop()
@@ -65,16 +66,18 @@ func startGateway(t *testing.T, files map[string]string, upstream func(http.Resp
 	return g
 }
 
-// writeKeys writes the keys file, which the gateway reads once a second.
-func (g *gateway) writeKeys(roles map[string]string) {
+// writeKeys writes the keys file, which the gateway reads once a second: the keys with
+// their roles, and when some of them end.
+func (g *gateway) writeKeys(roles map[string]string, ends map[string]time.Time) {
 	type key struct {
-		Name   string `json:"name"`
-		SHA256 string `json:"sha256"`
-		Role   string `json:"role,omitempty"`
+		Name     string    `json:"name"`
+		SHA256   string    `json:"sha256"`
+		Role     string    `json:"role,omitempty"`
+		NotAfter time.Time `json:"not_after,omitzero"`
 	}
 	var list []key
 	for name, role := range roles {
-		list = append(list, key{name, fmt.Sprintf("%x", sha256.Sum256([]byte(keyOf(name)))), role})
+		list = append(list, key{name, fmt.Sprintf("%x", sha256.Sum256([]byte(keyOf(name)))), role, ends[name]})
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
@@ -105,6 +108,7 @@ func (g *gateway) load(options string) {
 			api_key {env.CADENZA_TEST_KEY}
 		}
 		provider canned
+		price gpt-6-luna 0.10 0.50
 		limit customers {
 			by metadata.customer
 			requests 12/1d

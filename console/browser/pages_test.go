@@ -127,6 +127,7 @@ func TestPages(t *testing.T) {
 		{"refused", "refused", b},
 		{"definitions", "definitions", b},
 		{"revisions", "revisions", b},
+		{"try", "try?field.plan=pro&field.locale=nl-BE", b},
 		{"costs", "costs", b},
 	} {
 		t.Run(p.name, func(t *testing.T) {

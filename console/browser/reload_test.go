@@ -36,7 +36,7 @@ func TestReloadAndRestart(t *testing.T) {
 	}
 	b.takeExpected("ERR_CONNECTION", "ERR_EMPTY_RESPONSE")
 
-	g.writeKeys(map[string]string{"ops": "", "eve": "editor", "app": ""})
+	g.writeKeys(map[string]string{"ops": "", "eve": "editor", "app": ""}, nil)
 	b.eventually("the session has ended", `fetch("/console/api/status").then((r) => { document.title = r.status; }), document.title == "401"`)
 	b.visit("traces")
 	if path := b.path(); !strings.HasPrefix(path, "/console/sign-in?") {

@@ -4,12 +4,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // TestSignIn holds who may see what: a wrong key and a key without a role see the form,
-// a viewer no content, an editor no export, and nobody anything after signing out.
+// a viewer no content, an editor no export, and nobody anything after signing out or once
+// the key has expired.
 func TestSignIn(t *testing.T) {
 	needBrowser(t)
 	g := startGateway(t, definitions, shop)
@@ -87,4 +89,15 @@ func TestSignIn(t *testing.T) {
 			b.takeExpected("status of 403")
 		})
 	}
+	t.Run("expiry", func(t *testing.T) {
+		b := g.signedIn("vic")
+		g.writeKeys(roles, map[string]time.Time{"vic": time.Now().Add(2 * time.Second).UTC().Truncate(time.Second)})
+		b.eventually("the session has ended with its key", `fetch("/console/api/status").then((r) => { document.title = r.status; }), document.title == "401"`)
+		b.visit("costs")
+		b.signIn(keyOf("vic"))
+		if alert := value[string](b, `document.querySelector("[role=alert]")?.innerText ?? ""`); !strings.Contains(alert, "no valid API key") {
+			t.Errorf("the key has expired, and the form says %q", alert)
+		}
+		b.takeExpected("status of 401", "status of 403")
+	})
 }

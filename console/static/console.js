@@ -29,10 +29,8 @@ const trusted = window.trustedTypes?.createPolicy("console", { createHTML: (text
 /** refresh reads the page again and puts its live part in place of the shown one. */
 async function refresh(live) {
   const answer = await fetch(location.href, { redirect: "manual" });
-  if (!answer.ok) {
-    document.body.classList.add("stale");
-    return live;
-  }
+  if (answer.type === "opaqueredirect") location.reload(); // the session has ended
+  if (!answer.ok) throw new Error(`the gateway answers ${answer.status}`);
   const page = new DOMParser().parseFromString(trusted.createHTML(await answer.text()), "text/html");
   const next = page.querySelector("[data-live]");
   if (!next) return live;
@@ -43,20 +41,26 @@ async function refresh(live) {
   document.querySelector(".top .at").replaceWith(document.importNode(top, true));
   const shown = document.importNode(next, true);
   live.replaceWith(shown);
-  document.body.classList.remove("stale");
+  stale(false);
   return shown;
+}
+
+/** stale says whether the shown figures are those of before. */
+function stale(is) {
+  document.body.classList.toggle("stale", is);
+  document.querySelector(".offline").textContent = is ? "The gateway does not answer: these are its last figures." : "";
 }
 
 function follow(live) {
   setInterval(async () => {
     const inUse = live.contains(document.activeElement) || String(getSelection());
     if (document.visibilityState !== "visible" || inUse) return;
-    live = await refresh(live).catch(() => { document.body.classList.add("stale"); return live; });
+    live = await refresh(live).catch(() => { stale(true); return live; });
   }, every);
 }
 
 /** places are the pages that g and a letter open. */
-const places = { n: "", t: "traces", r: "refused", d: "definitions", c: "costs" };
+const places = { n: "", t: "traces", r: "refused", d: "definitions", y: "try", c: "costs" };
 
 let before = "";
 

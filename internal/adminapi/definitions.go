@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 )
 
@@ -18,10 +19,47 @@ type LoadedWorkspace struct {
 	Revision    string            `json:"revision"`
 	Loaded      time.Time         `json:"loaded"`
 	Definitions []inspect.Summary `json:"definitions"`
-	Warnings    []inspect.Finding `json:"warnings"`
+	// Fields are the fields of the data model, in the order of its file.
+	Fields   []DataField       `json:"fields"`
+	Warnings []inspect.Finding `json:"warnings"`
 	// Errors are the present mistakes of the directory. While it has any, the last
 	// good definitions are served.
 	Errors []inspect.Finding `json:"errors"`
+}
+
+// DataField is a field of the data model that a context may have.
+type DataField struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	// Path is the member of the context that has the value, with dots between its parts;
+	// empty: it has the field's name.
+	Path string `json:"path,omitempty"`
+	// Values are all values that the field may have; empty: any.
+	Values []string `json:"values,omitempty"`
+}
+
+// dataFields reads the fields of a valid data model.
+func dataFields(model *document.Node) []DataField {
+	list := []DataField{}
+	fields := model.Get("fields")
+	if fields == nil {
+		return list
+	}
+	for _, m := range fields.Members {
+		f := DataField{Name: m.Key.Text}
+		for name, into := range map[string]*string{"type": &f.Type, "path": &f.Path} {
+			if n := m.Value.Get(name); n != nil {
+				*into = n.Text
+			}
+		}
+		if values := m.Value.Get("values"); values != nil {
+			for _, value := range values.Items {
+				f.Values = append(f.Values, value.Text)
+			}
+		}
+		list = append(list, f)
+	}
+	return list
 }
 
 // serveDefinitions answers GET /cadenza/definitions: the definitions that each workspace
@@ -45,7 +83,7 @@ func (w *Workspace) loaded() LoadedWorkspace {
 	s := w.Definitions.Snapshot()
 	return LoadedWorkspace{
 		Directory: w.Definitions.Dir(), Revision: s.Revision, Loaded: s.Loaded.UTC(),
-		Definitions: inspect.Summaries(s), Warnings: inspect.Findings(s.Warnings), Errors: w.mistakes(),
+		Definitions: inspect.Summaries(s), Fields: dataFields(s.DataModel), Warnings: inspect.Findings(s.Warnings), Errors: w.mistakes(),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -57,11 +58,25 @@ type AskError struct {
 
 func (e *AskError) Error() string { return e.Message }
 
-// Ask asks the API for a page of the console, by GET, and decodes the answer. So a page
-// shows what its visitor's role lets the API answer. The error of an answer is an
-// *AskError.
+// Ask asks the API for a page of the console, and decodes the answer. So a page shows what
+// its visitor's role lets the API answer. The error of an answer is an *AskError.
 func Ask(ctx context.Context, visitor *gateway.Visitor, path string, query url.Values, answer any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/?"+query.Encode(), http.NoBody)
+	return ask(ctx, visitor, http.MethodGet, path, query, nil, answer)
+}
+
+// Evaluate asks the API to evaluate definitions, as Ask does. body is what POST
+// /cadenza/evaluate takes.
+func Evaluate(ctx context.Context, visitor *gateway.Visitor, body any) (*inspect.Answer, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	answer := new(inspect.Answer)
+	return answer, ask(ctx, visitor, http.MethodPost, "evaluate", nil, text, answer)
+}
+
+func ask(ctx context.Context, visitor *gateway.Visitor, method, path string, query url.Values, body []byte, answer any) error {
+	r, err := http.NewRequestWithContext(ctx, method, "/?"+query.Encode(), bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
