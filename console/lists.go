@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 	"time"
@@ -64,7 +65,7 @@ func buildCosts(v *visit) (any, error) {
 	p := &costsPage{By: v.spanOf("by", "model"), Parts: costParts, Since: v.spanOf("since", month.Format(time.DateOnly))}
 	v.command = "caddy cadenza costs --by " + shellWord(p.By) + " --since " + shellWord(p.Since)
 	err := v.ask("costs", url.Values{"by": {p.By}, "since": {p.Since}}, &p.Costs)
-	if refusal, ok := err.(*adminapi.AskError); ok && refusal.Status < 500 {
+	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
 		p.Problem, err = refusal.Message, nil
 	}
 	return p, err

@@ -89,7 +89,7 @@ func (h *Handler) routes() *http.ServeMux {
 		}
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h.servePage(w, r, p) })
 	}
-	mux.HandleFunc(prefix, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc(prefix, func(w http.ResponseWriter, _ *http.Request) {
 		h.write(w, http.StatusNotFound, "message.html", message{"There is no such page", "The first page is Now."})
 	})
 	return mux

@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func buildTraces(v *visit) (any, error) {
 		Complete bool        `json:"complete"`
 	}
 	if err := v.ask("traces", query, &answer); err != nil {
-		refusal, ok := err.(*adminapi.AskError)
+		refusal, ok := errors.AsType[*adminapi.AskError](err)
 		if !ok || refusal.Status >= 500 {
 			return nil, err
 		}
