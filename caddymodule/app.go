@@ -117,6 +117,7 @@ type App struct {
 	gateway  *gateway.Gateway
 	emitter  *emitter
 	guarded  []*caddyhttp.Server // the servers whose connections are counted
+	consoles []*caddyhttp.Server // the servers with a console
 	// connections is the largest number of their open connections.
 	connections int
 }
@@ -234,8 +235,8 @@ func (a *App) Session(sealed string, now time.Time) (gateway.Visitor, bool) {
 	return a.gateway.Session(sealed, now)
 }
 
-// ServeConsole has the gateway's first page link to the console: see gateway.Gateway.
-func (a *App) ServeConsole() { a.gateway.ServeConsole() }
+// ServeConsole has the log's line about the start name a console of a server.
+func (a *App) ServeConsole(server *caddyhttp.Server) { a.consoles = append(a.consoles, server) }
 
 // Stop frees nothing: requests may still be running on this configuration.
 func (*App) Stop() error { return nil }

@@ -184,6 +184,21 @@ func TestConsoleHidesContent(t *testing.T) {
 	}
 }
 
+// TestConsoleLinks opens the page at the root of a site with a console, and without.
+func TestConsoleLinks(t *testing.T) {
+	browser := http.Header{"Accept": {"text/html"}}
+	g := startConsoleSite(t)
+	if page := g.do("GET", "/", "", browser).ok(t).body; !strings.Contains(string(page), `href="/console/"`) {
+		t.Errorf("no link to the console: %s", page)
+	}
+	if err := g.load(options); err != nil {
+		t.Fatal(err)
+	}
+	if page := g.do("GET", "/", "", browser).ok(t).body; strings.Contains(string(page), "/console/") {
+		t.Errorf("a link to no console: %s", page)
+	}
+}
+
 // TestConsolePages opens each page, and pages with a mistake in their address.
 func TestConsolePages(t *testing.T) {
 	g := startConsoleSite(t)

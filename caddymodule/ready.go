@@ -25,27 +25,32 @@ func (h readyHandler) Handle(context.Context, caddy.Event) error {
 	if cadenzaRuns() { // the former configuration
 		return nil
 	}
-	var urls []string
-	for _, server := range h.app.guarded {
-		for _, listen := range server.Listen {
-			if url := urlOf(server, listen); !slices.Contains(urls, url) {
-				urls = append(urls, url)
-			}
-		}
-	}
+	urls := urlsOf(h.app.guarded)
 	if len(urls) == 0 {
 		return nil // no site has a handler of this package
 	}
 	time.AfterFunc(readyDelay, func() {
 		if h.app.stopping.Err() == nil {
 			fields := []zap.Field{zap.Strings("address", urls)}
-			if h.app.gateway.HasConsole() {
-				fields = append(fields, zap.String("console", urls[0]+"console/"))
+			if consoles := urlsOf(h.app.consoles); len(consoles) > 0 {
+				fields = append(fields, zap.String("console", consoles[0]+"console/"))
 			}
 			h.app.logger.Info("ready: open the address in a browser, or run `caddy cadenza status`", fields...)
 		}
 	})
 	return nil
+}
+
+// urlsOf returns the URLs of servers' listening addresses, each once.
+func urlsOf(servers []*caddyhttp.Server) (urls []string) {
+	for _, server := range servers {
+		for _, listen := range server.Listen {
+			if url := urlOf(server, listen); !slices.Contains(urls, url) {
+				urls = append(urls, url)
+			}
+		}
+	}
+	return urls
 }
 
 // urlOf returns the URL of a server's listening address for a user of this machine.

@@ -59,8 +59,8 @@ type app interface {
 	NewSession(v gateway.Visitor, until time.Time) (string, bool)
 	// Session returns the visitor of a sealed text, with the role that its key has now.
 	Session(sealed string, now time.Time) (gateway.Visitor, bool)
-	// ServeConsole has the gateway's first page link to the console.
-	ServeConsole()
+	// ServeConsole has the log's line about the start name a console of a server.
+	ServeConsole(server *caddyhttp.Server)
 }
 
 // CaddyModule returns the Caddy module information.
@@ -100,7 +100,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.app, ok = found.(app); !ok {
 		return fmt.Errorf("the app cadenza is a %T, which has no console", found)
 	}
-	h.app.ServeConsole()
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		h.app.ServeConsole(server)
+	}
 	h.logger = ctx.Logger()
 	h.mux = h.routes()
 	return nil
@@ -118,6 +120,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return nil
 	}
 	if len(r.URL.Path) < len(prefix) || r.URL.Path[:len(prefix)] != prefix {
+		if r.URL.Path == "/" {
+			r = gateway.WithConsole(r)
+		}
 		return next.ServeHTTP(w, r)
 	}
 	header := w.Header()

@@ -36,7 +36,7 @@ func (keys) Session(sealed string, _ time.Time) (gateway.Visitor, bool) {
 	return gateway.Visitor{Workspace: "w", Key: "ops", Role: gateway.RoleAdmin, Loopback: sealed == "local"}, sealed == "sealed" || sealed == "local"
 }
 
-func (keys) ServeConsole() {}
+func (keys) ServeConsole(*caddyhttp.Server) {}
 
 // newHandler returns a console and forgets the attempts of other tests.
 func newHandler(t *testing.T) *Handler {

@@ -92,7 +92,6 @@ type Gateway struct {
 
 	workspaces map[string]*Workspace
 	keys       keyring
-	console    atomic.Bool // a site serves it
 
 	// started is closed by Start.
 	started   chan struct{}

@@ -102,7 +102,7 @@ func refused(err *wire.Error) outcome { return outcome{err, unanswered} }
 // unauthenticated request causes no work.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, traceID string, began time.Time, info *requestInfo) outcome {
 	if to.serve == nil && isVisitAtRoot(r) {
-		g.writeWelcome(w, r)
+		writeWelcome(w, r)
 		return outcome{end: answered}
 	}
 	if to.serve == nil {

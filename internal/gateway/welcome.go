@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"html/template"
 	"net/http"
@@ -25,13 +26,13 @@ func isVisitAtRoot(r *http.Request) bool {
 
 // writeWelcome answers with a page that names the product and its routes. The page shows
 // nothing of the configuration, because the request has no key.
-func (g *Gateway) writeWelcome(w http.ResponseWriter, r *http.Request) {
+func writeWelcome(w http.ResponseWriter, r *http.Request) {
 	type listed struct{ Method, Path string }
 	page := struct {
 		Origin  string
 		Console bool
 		Routes  []listed
-	}{Origin: "http://" + r.Host, Console: g.console.Load()}
+	}{Origin: "http://" + r.Host, Console: r.Context().Value(consoleKey{}) != nil}
 	if r.TLS != nil {
 		page.Origin = "https://" + r.Host
 	}
@@ -49,8 +50,11 @@ func (g *Gateway) writeWelcome(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes()) // a browser that left has no use for the error
 }
 
-// ServeConsole has the page link to the console, which a site serves at /console/.
-func (g *Gateway) ServeConsole() { g.console.Store(true) }
+// consoleKey marks the requests of a site that serves the console.
+type consoleKey struct{}
 
-// HasConsole reports whether a site serves the console.
-func (g *Gateway) HasConsole() bool { return g.console.Load() }
+// WithConsole has the page at the root link to the console, which the site of the request
+// serves at /console/.
+func WithConsole(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), consoleKey{}, true))
+}
