@@ -1,0 +1,88 @@
+package console
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// TestWords has numbers and times as the pages show them.
+func TestWords(t *testing.T) {
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for got, want := range map[string]string{
+		count(0): "0", count(999): "999", count(1000): "1,000", count(1234567): "1,234,567", count(-1234): "-1,234", count(-123): "-123",
+		dollars(0): "$0", dollars(0.002244): "$0.00224", dollars(18.4): "$18.40", dollars(1): "$1.00",
+		took(0): "", took(317 * time.Microsecond): "0.317 ms", took(60 * time.Millisecond): "60 ms", took(2910 * time.Millisecond): "2.91 s",
+		ago(now, now.Add(-7*time.Second)): "7 s", ago(now, now.Add(-26*time.Minute)): "26 min", ago(now, now.Add(-245*time.Minute)): "4 h 5 min",
+		ago(now, now.Add(-509*time.Hour)): "21 d 5 h", ago(now, now.Add(time.Second)): "0 s", ago(now, time.Time{}): "",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestWaterfall places a failed attempt, a wait and a streamed answer in time.
+func TestWaterfall(t *testing.T) {
+	list := waterfalls(&trace.Record{Latency: 4 * time.Second, Attempts: []trace.Attempt{
+		{Provider: "a", Model: "m", Code: "quota", Latency: time.Second},
+		{Provider: "b", Started: 2 * time.Second, Wait: time.Second, FirstToken: time.Second, Latency: 2 * time.Second, PromptTokens: 3, CompletionTokens: 4},
+	}})
+	first, second := list[0], list[1]
+	if !first.Failed || first.Target != "a/m" || first.Start != 0 || first.End != 250 {
+		t.Errorf("%+v", first)
+	}
+	if second.Failed || second.Target != "b" || second.Waited != 250 || second.Start != 500 || second.First != 750 || second.End != 1000 || second.Tokens != 7 {
+		t.Errorf("%+v", second)
+	}
+	if list := waterfalls(&trace.Record{Attempts: []trace.Attempt{{Provider: "a"}}}); list[0].End < list[0].Start {
+		t.Errorf("no time at all: %+v", list[0])
+	}
+}
+
+// TestTable has the row that decided marked, by its id, by its number, and the default.
+func TestTable(t *testing.T) {
+	const content = `{"columns":["id","plan","value"],"matrix":[["paid",["pro","max"],2],[null,"free",1]],"rules":[{"id":"late","value":3}]}`
+	for chosen, want := range map[string]int{"paid": 0, "row 2": 1, "late": 2, "": 3, "default": 3, "gone": -1} {
+		table := tableOf([]byte(content), chosen)
+		if len(table.Rows) != 4 || table.Rows[0].Cells[1] != `["pro","max"]` {
+			t.Fatalf("%+v", table)
+		}
+		for i, row := range table.Rows {
+			if row.Chose != (i == want) {
+				t.Errorf("%q: row %d, %s: %t", chosen, i, row.Name, row.Chose)
+			}
+		}
+	}
+	if table := tableOf([]byte(`{"default":1}`), ""); table != nil {
+		t.Errorf("no table: %+v", table)
+	}
+}
+
+// TestStaves sums the hours of a day, of several definitions, beside a week ago.
+func TestStaves(t *testing.T) {
+	end := time.Date(2026, 11, 28, 13, 0, 0, 0, time.UTC)
+	row := func(hours int, traces int64) sqlite.StatsRow {
+		return sqlite.StatsRow{Start: end.Add(time.Duration(-hours) * time.Hour), Kind: "endpoint", Key: "chat", Traces: traces, Errors: 1, Cost: 0.5}
+	}
+	now := sums(&adminapi.Stats{Rows: []sqlite.StatsRow{row(1, 30), row(1, 10), row(24, 5), row(25, 1000), row(0, 1000)}}, end)
+	if now[23].traces != 40 || now[0].traces != 5 {
+		t.Fatalf("%+v", now)
+	}
+	before := sums(&adminapi.Stats{Rows: []sqlite.StatsRow{row(1, 20), row(24, 5)}}, end)
+	staves := newStaves(now, before, end)
+	requests := staves[0]
+	if requests.Last != "45" || requests.Before != "25" || staves[1].Last != "3" || staves[2].Last != "$1.50" {
+		t.Errorf("%+v", staves)
+	}
+	last, first := requests.Bars[23], requests.Bars[0]
+	if last.Height != staveHeight || last.Class != "strong" || last.Mark != staveHeight/2 || first.Height != 3 || first.Class != "" {
+		t.Errorf("%+v, %+v", last, first)
+	}
+	if at := requests.Table[23]; !at.Start.Equal(end.Add(-time.Hour)) || at.Value != "40" || at.Before != "20" {
+		t.Errorf("%+v", at)
+	}
+}
