@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -219,7 +220,7 @@ func TestErrors(t *testing.T) {
 		{pt.JSON(401, `{"error":{"code":"401","message":"Access denied due to invalid subscription key or wrong API endpoint."}}`),
 			providers.Error{Status: 401, Code: "401", Message: "Access denied due to invalid subscription key or wrong API endpoint."}},
 		{pt.JSON(429, `{"statusCode":429,"message":"Rate limit is exceeded. Try again in 3 seconds."}`),
-			providers.Error{Status: 429, Message: "Rate limit is exceeded. Try again in 3 seconds."}},
+			providers.Error{Status: 429, Message: "Rate limit is exceeded. Try again in 3 seconds.", RetryAfter: 3 * time.Second}},
 		{pt.JSON(400, `{"error":{"message":"The response was filtered.","type":null,"param":"prompt","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation","content_filter_result":{}}}}`),
 			providers.Error{Status: 400, Code: "content_filter", Param: "prompt", Type: "400", Message: "The response was filtered."}},
 	} {
