@@ -146,16 +146,22 @@ func (t *Target) readWhole(r *reading) {
 		case r.first.Content == "":
 			r.first.Content = d.Content
 		default:
-			room := rest.Cap()
+			more := len(d.Content)
+			if rest.Len() == 0 {
+				more += len(r.first.Content)
+			}
+			// The memory is taken before it is made. Grow doubles it, so that an answer of
+			// many pieces leaves little to the garbage collector.
+			if room := rest.Cap(); rest.Len()+more > room {
+				if r.err = held.Take(room + more); r.err != nil {
+					return
+				}
+				rest.Grow(more)
+			}
 			if rest.Len() == 0 {
 				rest.WriteString(r.first.Content)
 			}
 			rest.WriteString(d.Content)
-			if more := rest.Cap() - room; more > 0 {
-				if r.err = held.Take(more); r.err != nil {
-					return
-				}
-			}
 		}
 	}
 	if rest.Len() > 0 {

@@ -116,7 +116,8 @@ func hasPlace(m providers.Message) bool {
 }
 
 // goesOn reports whether a message of the assistant goes on with an answer of which so much
-// was said before: its first thought with a place was then between two of its texts.
+// was said before: its first thought with a place was then between two of its texts, or
+// within what was said, where a stream has the thoughts behind all of the text.
 func goesOn(m *providers.Message, said Place) bool {
 	for i := range m.Parts {
 		at, _ := placed(m.Parts[i].Opaque)
@@ -129,7 +130,8 @@ func goesOn(m *providers.Message, said Place) bool {
 				text += len(m.Parts[j].Text.Plain())
 			}
 		}
-		return text == at.Text && at.Calls >= said.Calls
+		within := at.Text <= said.Text && len(m.Text().Plain()) < at.Text
+		return within || text == at.Text && at.Calls >= said.Calls
 	}
 	return false
 }
