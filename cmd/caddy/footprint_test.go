@@ -52,9 +52,9 @@ func TestFunctionsOfARequest(t *testing.T) {
 		name, path, body          string
 		maxFunctions, maxPackages int
 	}{
-		{"a boolean", "/v1/remoteconfigs", `{"keys":["new_checkout"],"context":{"environment":"production","plan":"pro","seats":20,"customer_id":"c-1"}}`, 340, 16},
-		{"a prompt", "/v1/prompts", `{"keys":["support_reply"],"context":{"locale":"nl"},"variables":{"question":"Hi?"}}`, 325, 16},
-		{"a streamed call", "/v1/endpoints", `{"key":"support_chat","stream":true,"context":{"locale":"nl"},"variables":{"question":"Hi?"}}`, 595, 28},
+		{"a boolean", "/v1/remoteconfigs", `{"keys":["new_checkout"],"context":{"environment":"production","plan":"pro","seats":20,"customer_id":"c-1"}}`, 340, 17},
+		{"a prompt", "/v1/prompts", `{"keys":["support_reply"],"context":{"locale":"nl"},"variables":{"question":"Hi?"}}`, 325, 17},
+		{"a streamed call", "/v1/endpoints", `{"key":"support_chat","stream":true,"context":{"locale":"nl"},"variables":{"question":"Hi?"}}`, 595, 29},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ask := func() {
