@@ -120,7 +120,7 @@ var maxLines = map[string]int{
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             2720,
-	"internal/invoke":              4150,
+	"internal/invoke":              4160,
 	"internal/journal":             1140,
 	"internal/journaltest":         100,
 	"internal/jsontext":            310,
