@@ -218,8 +218,11 @@ func TestSearchAnswers(t *testing.T) {
 	many := grounded(`{"text": "a"}`, pages+`,"groundingSupports": [{"segment": {"endIndex": 1},"groundingChunkIndices": [0`+strings.Repeat(",0", 1000)+`]}]`)
 	if o, err := client(t, pt.NewUpstream(t).Then(pt.JSON(200, many)).URL).Invoke(t.Context(), &providers.Request{Model: "gemini-3-pro", Messages: hello, Parameters: asks(providers.WebSearch{})}); err != nil {
 		t.Error(err)
-	} else if r := pt.Read(o).Result; len(r.Found) != 1000+2 {
-		t.Errorf("%d of 1,001 citations", len(r.Found)-2)
+	} else {
+		if r := pt.Read(o).Result; len(r.Found) != 1000+2 {
+			t.Errorf("%d of 1,001 citations", len(r.Found)-2)
+		}
+		_ = o.Close()
 	}
 	// What is held has a bound.
 	held := pt.SSE(event(grounded(text, "")))
