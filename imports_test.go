@@ -102,7 +102,7 @@ var maxLines = map[string]int{
 	"cmd/caddy":                    40,
 	"console":                      1580,
 	"cmd/cadenza-reconcile":        1180,
-	"internal/adminapi":            2310,
+	"internal/adminapi":            2340,
 	"internal/buffers":             160,
 	"internal/command":             5760,
 	"internal/configpath":          40,

@@ -159,10 +159,8 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 			h.logger.Error("a page failed", zap.String("page", p.path), zap.Error(err))
 		}
 	}
-	var main bytes.Buffer
-	if err := templates.ExecuteTemplate(&main, strings.TrimSuffix(name, ".html")+".main", body); err != nil {
-		h.logger.Error("a page failed", zap.String("page", p.path), zap.Error(err))
-		http.Error(w, "The page failed. The operator finds the reason in the gateway's log.", http.StatusInternalServerError)
+	main, ok := h.render(w, strings.TrimSuffix(name, ".html")+".main", body)
+	if !ok {
 		return
 	}
 	host, _ := os.Hostname()
@@ -198,12 +196,20 @@ func (f *frame) navigate() []group {
 // message is a page that says one thing.
 type message struct{ Title, Text string }
 
-// write writes a template as an answer.
-func (h *Handler) write(w http.ResponseWriter, status int, name string, data any) {
-	var body bytes.Buffer
-	if err := templates.ExecuteTemplate(&body, name, data); err != nil {
+// render returns what a template makes of data. If it fails, render answers.
+func (h *Handler) render(w http.ResponseWriter, name string, data any) (text bytes.Buffer, ok bool) {
+	if err := templates.ExecuteTemplate(&text, name, data); err != nil {
 		h.logger.Error("a page failed", zap.String("template", name), zap.Error(err))
 		http.Error(w, "The page failed. The operator finds the reason in the gateway's log.", http.StatusInternalServerError)
+		return text, false
+	}
+	return text, true
+}
+
+// write writes a template as an answer.
+func (h *Handler) write(w http.ResponseWriter, status int, name string, data any) {
+	body, ok := h.render(w, name, data)
+	if !ok {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

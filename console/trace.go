@@ -138,20 +138,10 @@ func (*waterfall) Width(from, to int) int { return max(to-from, 0) }
 // member is a member of an object that was recorded.
 type member struct{ Name, Value string }
 
-// membersOf returns the members of an object in their order, or nothing for other text.
+// membersOf returns the members of an object as texts.
 func membersOf(text []byte) (all []member) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
-		return nil
-	}
-	for decoder.More() {
-		name, err := decoder.Token()
-		var value json.RawMessage
-		if err != nil || decoder.Decode(&value) != nil {
-			return nil
-		}
-		text, _ := name.(string) // as every name is
-		all = append(all, member{text, plain(value)})
+	for _, m := range adminapi.MembersOf(text) {
+		all = append(all, member{m.Name, plain(m.Value)})
 	}
 	return all
 }
@@ -260,5 +250,3 @@ func (t *decided) add(row decidedRow, chosen string) {
 
 // rowName returns the name of a row without an id of its own.
 func rowName(i int) string { return "row " + strconv.Itoa(i+1) }
-
-func statusText(status int) string { return strconv.Itoa(status) }

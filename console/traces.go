@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -150,7 +151,7 @@ func (t *tracedRow) Outcome() string { return outcome(t.Record) }
 func outcome(r *trace.Record) string {
 	text := ""
 	if r.Status != 0 {
-		text = statusText(r.Status)
+		text = strconv.Itoa(r.Status)
 	}
 	switch {
 	case r.State != trace.StateEnded:

@@ -18,11 +18,11 @@ const leastRevision = 4
 // Revisions is the answer of GET /cadenza/revisions.
 type Revisions struct {
 	Workspace string           `json:"workspace"`
-	Revisions []ServedRevision `json:"revisions"`
+	Revisions []servedRevision `json:"revisions"`
 }
 
-// ServedRevision is a revision as GET /cadenza/revisions lists it.
-type ServedRevision struct {
+// servedRevision is a revision as GET /cadenza/revisions lists it.
+type servedRevision struct {
 	Revision  string    `json:"revision"`
 	FirstSeen time.Time `json:"first_seen"`
 	Served    time.Time `json:"served"`
@@ -32,7 +32,7 @@ type ServedRevision struct {
 // Revision is the answer of GET /cadenza/revisions/REVISION: a revision with its files.
 // The files are UTF-8, since the gateway served them.
 type Revision struct {
-	ServedRevision
+	servedRevision
 	Workspace string       `json:"workspace"`
 	Files     []trace.File `json:"files"`
 }
@@ -49,7 +49,7 @@ func serveRevisions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return workspace.unreadable(err)
 	}
-	list := make([]ServedRevision, len(found))
+	list := make([]servedRevision, len(found))
 	for i, v := range found {
 		list[i] = shownRevision(v)
 	}
@@ -93,8 +93,8 @@ func revisionReader(r *http.Request) (*Workspace, *sqlite.Reader, error) {
 	return workspace, reader, err
 }
 
-func shownRevision(v sqlite.ServedRevision) ServedRevision {
-	return ServedRevision{v.Revision, v.FirstSeen.UTC(), v.Served.UTC(), v.Latest}
+func shownRevision(v sqlite.ServedRevision) servedRevision {
+	return servedRevision{v.Revision, v.FirstSeen.UTC(), v.Served.UTC(), v.Latest}
 }
 
 // completeRevision finds the revision that begins with a text.

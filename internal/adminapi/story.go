@@ -14,9 +14,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TraceStory is a trace with its metrics and its definition. Metrics may be the
+// traceStory is a trace with its metrics and its definition. Metrics may be the
 // first of MetricsTotal reports.
-type TraceStory struct {
+type traceStory struct {
 	Trace        *trace.Record       `json:"trace,omitempty"`
 	Verification *trace.Verification `json:"verification,omitempty"`
 	Metrics      []trace.Metrics     `json:"metrics"`
@@ -28,9 +28,9 @@ type TraceStory struct {
 	Others []*trace.Record `json:"others,omitempty"`
 }
 
-// DecisionStory has all traces of a decision, without their content, and the reports
-// on the decision itself. A TraceStory has the reports on a trace.
-type DecisionStory struct {
+// decisionStory has all traces of a decision, without their content, and the reports
+// on the decision itself. A traceStory has the reports on a trace.
+type decisionStory struct {
 	Decision     trace.ID        `json:"decision_id"`
 	Traces       []*trace.Record `json:"traces"`
 	Metrics      []trace.Metrics `json:"metrics"`
@@ -141,9 +141,9 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 		if len(traces) == 0 && len(details.Metrics) == 0 {
 			return nil, nil
 		}
-		return &DecisionStory{decision, traces, details.Metrics, details.MetricsTotal}, nil
+		return &decisionStory{decision, traces, details.Metrics, details.MetricsTotal}, nil
 	}
-	return &TraceStory{
+	return &traceStory{
 		Trace: details.Record, Verification: verification, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal,
 		Definition: shownVersion(details.Version), Prompt: shownVersion(details.Prompt),
 		Others: slices.DeleteFunc(traces, func(r *trace.Record) bool { return r.ID == id }),

@@ -353,8 +353,8 @@ func (s *shownStory) writeMetrics(b *bytes.Buffer, st styles) {
 		if len(m.Metadata) > 0 {
 			add("metadata", visible.Line(string(m.Metadata)))
 		}
-		for _, v := range membersOf(m.Values) {
-			add(visible.Line(v.name), visible.Line(string(v.value)))
+		for _, v := range adminapi.MembersOf(m.Values) {
+			add(visible.Line(v.Name), visible.Line(string(v.Value)))
 		}
 		line := timeText(m.Time)
 		if m.APIKey != "" {

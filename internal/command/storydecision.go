@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -73,18 +74,18 @@ func writeBasis(b *bytes.Buffer, st styles, traces []*shownTrace) {
 		for i := range all {
 			add(&splits, splitName(&all[i]), splitOutcome(&all[i]), "")
 		}
-		for _, input := range membersOf(t.Inputs) {
+		for _, input := range adminapi.MembersOf(t.Inputs) {
 			var hashed struct {
 				Hash string `json:"hash"`
 			}
-			if json.Unmarshal(input.value, &hashed) == nil && hashed.Hash != "" {
-				add(&inputs, input.name, "hash "+hashed.Hash, st.dim)
+			if json.Unmarshal(input.Value, &hashed) == nil && hashed.Hash != "" {
+				add(&inputs, input.Name, "hash "+hashed.Hash, st.dim)
 			} else {
-				add(&inputs, input.name, string(input.value), "")
+				add(&inputs, input.Name, string(input.Value), "")
 			}
 		}
-		for _, version := range membersOf(t.Read) {
-			add(&read, version.name, plainJSON([]json.RawMessage{version.value}, 0), "")
+		for _, version := range adminapi.MembersOf(t.Read) {
+			add(&read, version.Name, plainJSON([]json.RawMessage{version.Value}, 0), "")
 		}
 	}
 	if len(splits) > 0 {
@@ -116,30 +117,6 @@ func writeIndentedRows(b *bytes.Buffer, st styles, table *columns, rows [][]cell
 		b.WriteString(indent)
 		b.Write(line)
 	}
-}
-
-// member is a member of a JSON object.
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
-// membersOf returns the members of an object in their order, or nil for other text.
-func membersOf(text []byte) (all []member) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
-		return nil
-	}
-	for decoder.More() {
-		var m member
-		name, err := decoder.Token()
-		if err != nil || decoder.Decode(&m.value) != nil {
-			return nil
-		}
-		m.name, _ = name.(string) // as every name is
-		all = append(all, m)
-	}
-	return all
 }
 
 // writeAnswers writes a line for each trace of a decision.

@@ -10,8 +10,8 @@ import (
 )
 
 // authorities make and verify a workspace's trace ids, the seals of its traces and the
-// console's sessions, and make the hashes that stand for values of contexts in traces. A hash that was made under
-// a former key stays as it is.
+// console's sessions, and make the hashes that stand for values of contexts in traces. A
+// hash that was made under a former key stays as it is.
 type authorities struct {
 	current *trace.Authority
 	hasher  *trace.Hasher // of the same key as current
@@ -19,8 +19,9 @@ type authorities struct {
 	// sessions is the key of the console's sessions, derived from the same key.
 	sessions []byte
 	// former verifies ids that were made under the previous key, formerSealer the seals, and
-	// formerSessions the sessions. The previous key is the store's key if trace_key is configured, otherwise the
-	// temporary key that was in use before the store could be read. Nil: no previous key.
+	// formerSessions the sessions. The previous key is the store's key if trace_key is
+	// configured, otherwise the temporary key that was in use before the store could be
+	// read. Nil: no previous key.
 	former         *trace.Authority
 	formerSealer   *trace.Sealer
 	formerSessions []byte
