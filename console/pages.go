@@ -33,18 +33,19 @@ type page struct {
 	group    string // of the navigation; empty: the page is not in it
 	template string
 	build    func(*visit) (any, error)
+	posts    bool // the page has a form that changes something: build is called for POST, too
 }
 
 // pages are all pages, in the order of the navigation.
 var pages = []page{
-	{"", "Now", "Look", "now.html", buildNow},
-	{"traces", "Traces", "Look", "traces.html", buildTraces},
-	{"traces/", "Trace", "", "trace.html", buildTrace},
-	{"refused", "Refused", "Look", "refused.html", buildRefused},
-	{"definitions", "Definitions", "Decide", "definitions.html", buildDefinitions},
-	{"try", "Try it", "Decide", "try.html", buildTry},
-	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions},
-	{"costs", "Costs", "Spend", "costs.html", buildCosts},
+	{"", "Now", "Look", "now.html", buildNow, false},
+	{"traces", "Traces", "Look", "traces.html", buildTraces, false},
+	{"traces/", "Trace", "", "trace.html", buildTrace, false},
+	{"refused", "Refused", "Look", "refused.html", buildRefused, false},
+	{"definitions", "Definitions", "Decide", "definitions.html", buildDefinitions, false},
+	{"try", "Try it", "Decide", "try.html", buildTry, false},
+	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions, false},
+	{"costs", "Costs", "Spend", "costs.html", buildCosts, false},
 }
 
 // visit is a request for a page.
@@ -54,14 +55,21 @@ type visit struct {
 	status  *adminapi.Status
 	now     time.Time
 	query   url.Values
-	id      string // what follows the page's path
-	title   string // in place of the page's own, if it is set
-	command string // the command that shows the same
+	form    url.Values // of a POST; nil: the page is only looked at
+	to      string     // a path of the console that answers a POST, if it is set
+	id      string     // what follows the page's path
+	title   string     // in place of the page's own, if it is set
+	command string     // the command that shows the same
 }
 
 // ask asks the API in the visitor's name.
 func (v *visit) ask(path string, query url.Values, answer any) error {
 	return adminapi.Ask(v.ctx, v.visitor, path, query, answer)
+}
+
+// send asks the API in the visitor's name to change something. body becomes JSON.
+func (v *visit) send(method, path string, query url.Values, body, answer any) error {
+	return adminapi.Send(v.ctx, v.visitor, method, path, query, body, answer)
 }
 
 // workspace returns the state of the visitor's workspace.
@@ -80,14 +88,18 @@ func (h *Handler) routes() *http.ServeMux {
 	})
 	for i := range pages {
 		p := &pages[i]
-		pattern := "GET " + prefix + p.path
+		pattern := prefix + p.path
 		switch {
 		case p.path == "":
 			pattern += "{$}"
 		case strings.HasSuffix(p.path, "/"):
 			pattern += "{id}"
 		}
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h.servePage(w, r, p) })
+		serve := func(w http.ResponseWriter, r *http.Request) { h.servePage(w, r, p) }
+		mux.HandleFunc("GET "+pattern, serve)
+		if p.posts {
+			mux.HandleFunc("POST "+pattern, serve)
+		}
 	}
 	mux.HandleFunc(prefix, func(w http.ResponseWriter, _ *http.Request) {
 		h.write(w, http.StatusNotFound, "message.html", message{"There is no such page", "The first page is Now."})
@@ -142,6 +154,14 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		return
 	}
 	v := &visit{ctx: r.Context(), visitor: visitor, now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), title: p.title, status: new(adminapi.Status)}
+	if r.Method == http.MethodPost {
+		r.Body = http.MaxBytesReader(w, r.Body, maxPost)
+		if err := r.ParseForm(); err != nil {
+			h.write(w, http.StatusBadRequest, "message.html", message{"The form can't be read", err.Error()})
+			return
+		}
+		v.form = r.PostForm
+	}
 	err := v.ask("status", nil, v.status)
 	var body any
 	if err == nil {
@@ -158,6 +178,10 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		} else {
 			h.logger.Error("a page failed", zap.String("page", p.path), zap.Error(err))
 		}
+	}
+	if err == nil && v.to != "" {
+		http.Redirect(w, r, v.to, http.StatusSeeOther)
+		return
 	}
 	main, ok := h.render(w, strings.TrimSuffix(name, ".html")+".main", body)
 	if !ok {
@@ -192,6 +216,9 @@ func (f *frame) navigate() []group {
 	}
 	return groups
 }
+
+// maxPost bounds the form of a page, in bytes.
+const maxPost = 4 << 20
 
 // message is a page that says one thing.
 type message struct{ Title, Text string }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 )
 
 // tryPage has the form of a context, and for all keys at once which row would answer.
@@ -115,9 +117,10 @@ func setField(context map[string]any, f *adminapi.DataField, value string) {
 
 // try evaluates a definition.
 func (v *visit) try(kind, key string, context map[string]any, at string) (tried, error) {
-	a, err := adminapi.Evaluate(v.ctx, v.visitor, map[string]any{
+	var a inspect.Answer
+	err := v.send(http.MethodPost, "evaluate", nil, map[string]any{
 		"workspace": v.visitor.Workspace, "kind": kind, "key": key, "context": context, "at": at, "explain": true,
-	})
+	}, &a)
 	if err != nil {
 		return tried{}, err
 	}

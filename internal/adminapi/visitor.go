@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
-	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -64,15 +63,13 @@ func Ask(ctx context.Context, visitor *gateway.Visitor, path string, query url.V
 	return ask(ctx, visitor, http.MethodGet, path, query, nil, answer)
 }
 
-// Evaluate asks the API to evaluate definitions, as Ask does. body is what POST
-// /cadenza/evaluate takes.
-func Evaluate(ctx context.Context, visitor *gateway.Visitor, body any) (*inspect.Answer, error) {
+// Send asks the API to change or evaluate something, as Ask does. body becomes JSON.
+func Send(ctx context.Context, visitor *gateway.Visitor, method, path string, query url.Values, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	answer := new(inspect.Answer)
-	return answer, ask(ctx, visitor, http.MethodPost, "evaluate", nil, text, answer)
+	return ask(ctx, visitor, method, path, query, text, answer)
 }
 
 func ask(ctx context.Context, visitor *gateway.Visitor, method, path string, query url.Values, body []byte, answer any) error {
