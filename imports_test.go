@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 104_300
+	maxProduct = 104_400
 	maxTests   = 115_500
 )
 
@@ -138,7 +138,7 @@ var maxLines = map[string]int{
 	"internal/redact":              1480,
 	"internal/regular":             120,
 	"internal/store/histogram":     480,
-	"internal/store/sqlite":        8900,
+	"internal/store/sqlite":        8940,
 	"internal/visible":             160,
 	"internal/wire":                2570,
 	"providers":                    1330,

@@ -18,6 +18,7 @@ const busyTimeoutMillis = 5000
 type dsn struct {
 	path, uri string
 	pragmas   []string // in uri too, as the driver takes them
+	reads     bool     // it opens the file to read alone
 }
 
 // fileURI returns the path as an SQLite URI, in which no character is special.
@@ -46,7 +47,7 @@ func writerDSN(path string) dsn {
 		// https://www.sqlite.org/pragma.html#pragma_secure_delete
 		"secure_delete(FAST)",
 	}
-	return dsn{path, fileURI(path, url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}), pragmas}
+	return dsn{path: path, uri: fileURI(path, url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}), pragmas: pragmas}
 }
 
 // secondWriterDSN returns the dsn of another connection that writes to an existing file, with
@@ -67,7 +68,7 @@ func secondWriterDSN(path string, pragmas ...string) dsn {
 }
 
 func readerDSN(path string) dsn {
-	return dsn{path: path, uri: fileURI(path, url.Values{
+	return dsn{path: path, reads: true, uri: fileURI(path, url.Values{
 		"mode": {"ro"},
 		"_pragma": {
 			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
