@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // TestQuick runs the command with a real gateway, to check that it works. Its
 // figures are meaningless.
 func TestQuick(t *testing.T) {
-	args := []string{"-json", "-quick", "-logs", "none,metadata", "-works", "json,reports,memory,streams,overload"}
+	args := []string{"-json", "-quick", "-logs", "none,metadata", "-works", "json,reports,memory,streams,overload,readers"}
 	if binary := os.Getenv(binaryVariable); binary != "" {
 		args = append(args, "-binary", binary)
 	} else if testing.Short() {
@@ -58,6 +58,9 @@ func TestQuick(t *testing.T) {
 	}
 	if f := r.Overload.Refusal; f.CPU[0] < 1 || f.Respond[0] < 1 || f.Answer[0] < 1 {
 		t.Errorf("a refusal: %+v", f)
+	}
+	if n := r.Readers; n == nil || n.Alone[0] <= 0 || n.Read[0] <= 0 || len(n.Pages) != 5 {
+		t.Errorf("the readers are %+v", n)
 	}
 	for _, m := range r.Memory {
 		if m.After < 10e6 || m.After > 1e9 {

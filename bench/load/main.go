@@ -91,7 +91,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	for _, w := range works() {
 		names = append(names, w.name)
 	}
-	names = append(names, growth, held, overload)
+	names = append(names, growth, held, overload, readers)
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.SetOutput(output)
 	chosen := flags.String("works", strings.Join(names, ","), "what to measure, `names` with commas")
@@ -367,6 +367,11 @@ func (b *bench) measure() (*report, error) {
 	if slices.Contains(b.o.works, overload) {
 		if r.Overload, err = b.overload(); err != nil {
 			return nil, fmt.Errorf("%s: %w", overload, err)
+		}
+	}
+	if slices.Contains(b.o.works, readers) {
+		if r.Readers, err = b.readers(); err != nil {
+			return nil, fmt.Errorf("%s: %w", readers, err)
 		}
 	}
 	return r, nil

@@ -27,6 +27,7 @@ type report struct {
 	Streams []streams   `json:"streams,omitempty"`
 
 	Overload *overloads `json:"overload,omitempty"`
+	Readers  *reading   `json:"readers,omitempty"`
 }
 
 // measured has the figures of one work on all targets.
@@ -148,6 +149,7 @@ func (r *report) markdown() string {
 	r.memory(&b)
 	r.streams(&b)
 	r.overload(&b)
+	r.readers(&b)
 	return b.String()
 }
 

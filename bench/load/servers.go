@@ -23,6 +23,9 @@ import (
 // apiKey is the key of the gateway's callers.
 const apiKey = "load-test-key-0001"
 
+// readerKey is the key of people who look at the console.
+const readerKey = "load-test-key-0002"
+
 // server is a process of the binary.
 type server struct {
 	name    string // none, metadata, content, postgres, plain
@@ -71,6 +74,7 @@ type gatewayConfig struct {
 	calls                                  int    // each ceiling of calls in flight; 0: the default
 	ceiling                                string // the option in_flight, if calls is 0
 	sites                                  string // additional sites
+	console                                bool   // the site has one
 }
 
 func (c gatewayConfig) caddyfile() string {
@@ -83,6 +87,11 @@ func (c gatewayConfig) caddyfile() string {
 	}
 	if c.ceiling != "" {
 		more += "\n\t\tin_flight {\n\t\t\t" + c.ceiling + "\n\t\t}"
+	}
+	directives := "cadenza"
+	if c.console {
+		more += "\n\t\tapi_key reader {env.LOAD_READER_KEY} {\n\t\t\trole editor\n\t\t}"
+		directives = "cadenza_console {\n\t\tinsecure_http\n\t}\n\tcadenza"
 	}
 	return fmt.Sprintf(`{
 	admin %s
@@ -103,7 +112,7 @@ func (c gatewayConfig) caddyfile() string {
 		provider canned
 	}
 }
-%s`, c.admin, c.definitions, filepath.Join(c.dir, "cadenza.db"), c.level, more, c.upstream, site(c.listen, "cadenza")+c.sites)
+%s`, c.admin, c.definitions, filepath.Join(c.dir, "cadenza.db"), c.level, more, c.upstream, site(c.listen, directives)+c.sites)
 }
 
 // site returns a site with one directive, for requests of any host.
@@ -142,7 +151,7 @@ func (s *server) start(binary, config string, cpu int, environment ...string) er
 	s.command = exec.Command(binary, "run", "--config", file, "--adapter", "caddyfile")
 	s.command.Stdout, s.command.Stderr = &s.output, &s.output
 	s.command.Env = append(append(os.Environ(),
-		"GOMAXPROCS=1", "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir, "LOAD_API_KEY="+apiKey), environment...)
+		"GOMAXPROCS=1", "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir, "LOAD_API_KEY="+apiKey, "LOAD_READER_KEY="+readerKey), environment...)
 	s.ended = make(chan struct{})
 	started := make(chan error)
 	go func() {
