@@ -27,8 +27,8 @@ var mayImport = map[string][]string{
 	"caddymodule":                  {"internal/adminapi", "internal/command", "internal/configpath", "internal/definition", "internal/document", "internal/gateway", "internal/inflight", "internal/limit", "internal/price", "internal/redact", "internal/visible", "providers", "secret", "sinks"},
 	"cmd/caddy":                    {"."},
 	"cmd/cadenza-reconcile":        {"internal/visible"},
-	"console":                      {"internal/adminapi", "internal/gateway", "internal/inspect", "internal/invoke", "trace"},
-	"internal/adminapi":            {"internal/definition", "internal/document", "internal/gateway", "internal/inspect", "internal/jsontext", "internal/store/sqlite", "providers/upstream", "rules", "trace"},
+	"console":                      {"internal/adminapi", "internal/edit", "internal/gateway", "internal/inspect", "internal/invoke", "trace"},
+	"internal/adminapi":            {"internal/definition", "internal/document", "internal/edit", "internal/gateway", "internal/inspect", "internal/jsontext", "internal/store/sqlite", "providers/upstream", "rules", "trace"},
 	"internal/buffers":             {},
 	"internal/command":             {"internal/adminapi", "internal/definition", "internal/document", "internal/document/format", "internal/gateway", "internal/inspect", "internal/kind", "internal/limit", "internal/price", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
 	"internal/configpath":          {},
@@ -42,6 +42,7 @@ var mayImport = map[string][]string{
 	"internal/dialect/responses":   {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},
 	"internal/document":            {},
 	"internal/document/format":     {"internal/document", "internal/visible"},
+	"internal/edit":                {"internal/document", "internal/document/format", "internal/kind", "internal/regular"},
 	"internal/gateway":             {"cache", "internal/buffers", "internal/definition", "internal/dialect", "internal/dialect/chat", "internal/dialect/messages", "internal/dialect/native", "internal/dialect/openai", "internal/dialect/responses", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/kind", "internal/limit", "internal/price", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
 	"internal/gatewaytest":         {"internal/store/sqlite", "trace"},
 	"internal/inflight":            {},
@@ -89,8 +90,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 104_400
-	maxTests   = 115_500
+	maxProduct = 106_300
+	maxTests   = 116_400
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -100,13 +101,13 @@ var maxLines = map[string]int{
 	"cache":                        400,
 	"caddymodule":                  3090,
 	"cmd/caddy":                    40,
-	"console":                      1650,
+	"console":                      1980,
 	"cmd/cadenza-reconcile":        1180,
-	"internal/adminapi":            2400,
+	"internal/adminapi":            2720,
 	"internal/buffers":             160,
 	"internal/command":             5760,
 	"internal/configpath":          40,
-	"internal/definition":          8120,
+	"internal/definition":          8180,
 	"internal/dialect":             600,
 	"internal/dialect/chat":        440,
 	"internal/dialect/dialecttest": 330,
@@ -116,6 +117,7 @@ var maxLines = map[string]int{
 	"internal/dialect/responses":   2475,
 	"internal/document":            2060,
 	"internal/document/format":     300,
+	"internal/edit":                1200,
 	"internal/gateway":             11300,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,

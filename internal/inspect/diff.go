@@ -94,10 +94,12 @@ func Compare(older, newer definition.Place, now time.Time) (*Comparison, error) 
 	if err != nil {
 		return nil, err
 	}
-	return compare(before, after, now), nil
+	return CompareSnapshots(before, after, now), nil
 }
 
-func compare(before, after *definition.Snapshot, now time.Time) *Comparison {
+// CompareSnapshots is Compare of versions that were loaded with one data model, if its
+// file is the same in both.
+func CompareSnapshots(before, after *definition.Snapshot, now time.Time) *Comparison {
 	models := modelChanges(before.DataModel, after.DataModel)
 	c := &Comparison{Old: before.Revision, New: after.Revision, Model: models.any, Definitions: []Change{}}
 	configs := configsDiffer(before, after)

@@ -666,7 +666,7 @@ func BenchmarkCompare(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		c := compare(before, after, now)
+		c := CompareSnapshots(before, after, now)
 		if len(c.Definitions) != 1 || len(c.Definitions[0].Answers) == 0 {
 			b.Fatal(summary(c))
 		}

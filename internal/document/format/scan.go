@@ -24,7 +24,7 @@ func scanCells(s string) (cells []string, end int, ok bool) {
 			if !fresh {
 				continue
 			}
-			n := quotedLength(s[i:])
+			n := QuotedLength(s[i:])
 			if n == 0 {
 				return nil, 0, false
 			}
@@ -58,9 +58,9 @@ func scanCells(s string) (cells []string, end int, ok bool) {
 	return nil, 0, false
 }
 
-// quotedLength returns the length of the quoted scalar at the beginning of s, or
-// 0 if the scalar does not end.
-func quotedLength(s string) int {
+// QuotedLength returns the length of the quoted YAML scalar or JSON string at the
+// beginning of s, or 0 if it does not end.
+func QuotedLength(s string) int {
 	quote := s[0]
 	for i := 1; i < len(s); i++ {
 		switch {

@@ -1,0 +1,442 @@
+package edit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/document/format"
+)
+
+// Value is a value of a file that can be changed in its place.
+type Value struct {
+	// Text is the text of a quoted value or of a block. Of any other value it is what
+	// stands in the file.
+	Text string `json:"text"`
+	// IsText reports whether whatever takes the place of the value is text. Otherwise it
+	// is read as it is written: as a number, a condition, or a list in brackets.
+	IsText bool `json:"is_text"`
+	// Path is where the value is in its definition, such as "row 2, plan" of a table.
+	Path string `json:"path"`
+	// Field is the column or the condition that the value belongs to, if it is one.
+	Field string `json:"field,omitempty"`
+
+	name       string
+	data       string // of the file
+	tree       *document.Node
+	node       *document.Node
+	start, end int // the bytes of the value
+	comma      byte
+}
+
+// At finds the value that begins at a place of a file. Lines and columns count as those of
+// document.Position. What can't be changed in its place is an error with the place.
+func At(name string, data []byte, line, column int) (*Value, error) {
+	v := &Value{name: name, data: string(data)}
+	refuse := func(format string, args ...any) (*Value, error) {
+		return nil, &document.Error{Pos: document.Position{File: name, Line: line, Column: column}, Message: fmt.Sprintf(format, args...)}
+	}
+	var errs document.Errors
+	if v.tree = document.Parse(name, data, &errs); errs.Len() > 0 {
+		return nil, errs.Err()
+	}
+	start, ok := v.offset(line, column)
+	if !ok {
+		return refuse("the file has no such place")
+	}
+	v.start = start
+	if v.tree != nil {
+		v.find(v.tree, nil, line, column)
+	}
+	switch n := v.node; {
+	case n == nil && strings.HasPrefix(v.data[start:], "*"):
+		return refuse("this value comes from an alias: edit the text of the file")
+	case n == nil:
+		return refuse("no value begins here")
+	case occurrences(v.tree, n) > 1:
+		return refuse("an alias repeats this value elsewhere: edit the text of the file")
+	}
+	if !v.measure() {
+		return refuse("this value can't be changed in its place: edit the text of the file")
+	}
+	return v, nil
+}
+
+// offset returns the offset of a place.
+func (v *Value) offset(line, column int) (at int, ok bool) {
+	if strings.HasPrefix(v.data, "\xef\xbb\xbf") {
+		at = 3
+	}
+	for ; line > 1; line-- {
+		end := v.lineEnd(at)
+		if end == len(v.data) {
+			return 0, false
+		}
+		at = end + 1
+		if strings.HasPrefix(v.data[end:], "\r\n") {
+			at++
+		}
+	}
+	for end := v.lineEnd(at); column > 1; column-- {
+		if at >= end {
+			return 0, false
+		}
+		_, size := utf8.DecodeRuneInString(v.data[at:])
+		at += size
+	}
+	return at, line == 1 && column == 1
+}
+
+// lineEnd returns the offset of the break of the line at an offset, or of the end.
+func (v *Value) lineEnd(at int) int {
+	breaks := "\r\n"
+	if document.IsJSON(v.name) {
+		breaks = "\n"
+	}
+	if i := strings.IndexAny(v.data[at:], breaks); i >= 0 {
+		return at + i
+	}
+	return len(v.data)
+}
+
+// find sets node, path and field to the first value at a place that is below n. steps lead
+// to n: names of members, and numbers.
+func (v *Value) find(n *document.Node, steps []any, line, column int) {
+	begins := n.Pos.Line == line && n.Pos.Column == column
+	if document.IsCSV(v.name) {
+		begins = begins && len(steps) > 1 // a row begins where its first cell does
+	} else if n.Shape == document.Mapping {
+		begins = begins && v.data[v.start] == '{' // or else its first name begins here
+	}
+	if begins {
+		if v.node == nil {
+			v.node = n
+			v.describe(steps)
+		}
+		return
+	}
+	for i, item := range n.Items {
+		v.find(item, append(steps[:len(steps):len(steps)], i), line, column)
+	}
+	for _, m := range n.Members {
+		v.find(m.Value, append(steps[:len(steps):len(steps)], m.Key.Text), line, column)
+	}
+}
+
+// describe sets path and field by the steps that lead to the value.
+func (v *Value) describe(steps []any) {
+	rows, columns := v.tree, (*document.Node)(nil)
+	if document.IsCSV(v.name) {
+		columns = v.tree.Items[0]
+		steps = append([]any{"matrix"}, steps...)
+	} else if rows = v.tree.Get("matrix"); rows != nil {
+		columns = v.tree.Get("columns")
+	}
+	for i, step := range steps {
+		number, isNumber := step.(int)
+		switch {
+		case i == 2 && steps[0] == "matrix" && isNumber && columns != nil && number < len(columns.Items):
+			v.Field = columns.Items[number].Text
+			v.Path += ", " + v.Field
+		case i == 1 && (steps[0] == "matrix" || steps[0] == "rules") && isNumber:
+			v.Path = fmt.Sprintf("row %d", number+1)
+			if document.IsCSV(v.name) {
+				v.Path = fmt.Sprintf("row %d", number)
+			}
+		case isNumber:
+			v.Path += fmt.Sprintf("[%d]", number+1)
+		case v.Path == "":
+			v.Path = step.(string)
+		default:
+			if i > 0 && steps[i-1] == "when" {
+				v.Field = step.(string)
+			}
+			v.Path += "." + step.(string)
+		}
+	}
+}
+
+// occurrences counts how often a node is in a tree: aliases repeat nodes.
+func occurrences(tree, n *document.Node) (count int) {
+	if tree == n {
+		return 1
+	}
+	for _, item := range tree.Items {
+		count += occurrences(item, n)
+	}
+	for _, m := range tree.Members {
+		count += occurrences(m.Value, n)
+	}
+	return count
+}
+
+// measure finds the end of the value's bytes, and the text that a form shows. It reports
+// whether the value can be changed in its place.
+func (v *Value) measure() bool {
+	rest, n, length := v.data[v.start:], v.node, 0
+	first := byte(0)
+	if rest != "" {
+		first = rest[0]
+	}
+	switch {
+	case document.IsCSV(v.name):
+		v.measureCell()
+		return true
+	case n.Shape != document.Scalar && (first == '[' || first == '{'):
+		length = flowLength(rest)
+	case n.Shape != document.Scalar:
+	case n.Quoted && (first == '"' || first == '\''):
+		length, v.IsText = format.QuotedLength(rest), true
+	case n.Quoted && first == '|':
+		length, v.IsText = v.blockLength(), true
+	case !n.Quoted && strings.HasPrefix(rest, n.Text):
+		length = len(n.Text)
+	}
+	v.end = v.start + length
+	v.Text = v.data[v.start:v.end]
+	if v.IsText {
+		v.Text = n.Text
+	}
+	return length > 0
+}
+
+// measureCell does what measure does for a cell of a CSV file.
+func (v *Value) measureCell() {
+	v.comma = ','
+	for line := range strings.Lines(strings.ReplaceAll(v.data, "\r", "\n")) {
+		if strings.TrimSpace(line) != "" {
+			if strings.Contains(line, ";") {
+				v.comma = ';'
+			}
+			break
+		}
+	}
+	rest := v.data[v.start:]
+	v.IsText = v.node.Shape == document.Scalar && v.node.Quoted
+	if strings.HasPrefix(rest, `"`) {
+		end := 1
+		for ; end < len(rest) && (rest[end] != '"' || strings.HasPrefix(rest[end:], `""`)); end++ {
+			if rest[end] == '"' {
+				end++
+			}
+		}
+		v.end = v.start + min(end+1, len(rest))
+		v.Text = strings.TrimSpace(strings.ReplaceAll(rest[1:min(end, len(rest))], `""`, `"`))
+	} else {
+		end := strings.IndexAny(rest, string(v.comma)+"\r\n")
+		if end < 0 {
+			end = len(rest)
+		}
+		v.Text = strings.TrimRight(rest[:end], " \t")
+		v.end = v.start + len(v.Text)
+	}
+	if v.IsText {
+		v.Text = v.node.Text
+	}
+}
+
+// flowLength returns the length of the list in brackets or the mapping in braces at the
+// beginning of s, or 0 if a comment is in it or it does not end.
+func flowLength(s string) int {
+	depth, fresh := 0, true // fresh reports whether a value may begin here
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '#':
+			if s[i-1] <= ' ' {
+				return 0
+			}
+			fresh = false
+		case '"', '\'':
+			if fresh {
+				n := format.QuotedLength(s[i:])
+				if n == 0 {
+					return 0
+				}
+				i += n - 1
+			}
+			fresh = false
+		case '[', '{':
+			depth++
+			fresh = true
+		case ']', '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+			fresh = false
+		default:
+			fresh = c == ',' || c == ':'
+		}
+	}
+	return 0
+}
+
+// blockLength returns the length of the literal block at the value's start, up to the end
+// of its last line with text, or 0 for a block whose header says more than that its last
+// line break is left out.
+func (v *Value) blockLength() int {
+	header, end := v.header(), 0
+	if indicators := strings.TrimRight(strings.TrimPrefix(header, "|"), " \t"); strings.Trim(strings.SplitN(indicators, "#", 2)[0], " \t-") != "" {
+		return 0
+	}
+	indent := v.indent()
+	if indent == "" {
+		return 0
+	}
+	for line := range strings.Lines(v.data[v.start+len(header):]) {
+		text := strings.TrimRight(line, "\r\n")
+		if strings.Trim(text, " ") != "" && end > 0 && !strings.HasPrefix(text, indent) {
+			break
+		}
+		end += len(line)
+	}
+	body := v.data[v.start+len(header) : v.start+len(header)+end]
+	return len(header) + len(strings.TrimRight(body, " \r\n"))
+}
+
+// header returns the first line of a block, from its sign on.
+func (v *Value) header() string { return v.data[v.start:v.lineEnd(v.start)] }
+
+// indent returns the spaces before the lines of a block.
+func (v *Value) indent() string {
+	for line := range strings.Lines(v.data[v.lineEnd(v.start):]) {
+		if text := strings.TrimLeft(line, " "); strings.TrimRight(text, "\r\n") != "" {
+			return line[:len(line)-len(text)]
+		}
+	}
+	return ""
+}
+
+// candidate is a text for the file, and the value that it has to come out as.
+type candidate struct {
+	source string
+	value  *document.Node
+}
+
+// Replace returns the file with another value in the place of v: text, quoted as the file
+// needs it. All other bytes are the same, and the new file decodes to the old content with
+// this one change. What can't be done so is an error with the place.
+func (v *Value) Replace(text string) ([]byte, error) {
+	for _, c := range v.candidates(strings.ReplaceAll(text, "\r\n", "\n")) {
+		data := []byte(v.data[:v.start] + c.source + v.data[v.end:])
+		var errs document.Errors
+		after := document.Parse(v.name, data, &errs)
+		if errs.Len() == 0 && after != nil && same(v.tree, after, v.node, c.value) {
+			return data, nil
+		}
+	}
+	return nil, &document.Error{Pos: v.node.Pos, Message: "this can't take the place of the value without changing more: edit the text of the file"}
+}
+
+// candidates returns the ways to write a text, the first to try first.
+func (v *Value) candidates(text string) (list []candidate) {
+	quoted := func(sign string) candidate {
+		return candidate{sign, &document.Node{Shape: document.Scalar, Text: text, Quoted: true, JSON: document.IsJSON(v.name)}}
+	}
+	if !v.IsText {
+		text = strings.Trim(text, " \t\n")
+		if c, ok := v.asWritten(text); ok {
+			list = append(list, c)
+		}
+	}
+	switch first := v.data[v.start:min(v.start+1, len(v.data))]; {
+	case document.IsJSON(v.name):
+	case v.IsText && first == "|":
+		return v.blocks(text)
+	case v.IsText && v.single() && !strings.ContainsAny(text, "\n\r"):
+		list = append(list, quoted("'"+strings.ReplaceAll(text, "'", "''")+"'"))
+	}
+	list = append(list, quoted(doubleQuoted(text)))
+	if v.comma != 0 {
+		for i := range list {
+			list[i].source = v.cell(list[i].source)
+		}
+	}
+	return list
+}
+
+// single reports whether the value is in single quotes.
+func (v *Value) single() bool {
+	return strings.HasPrefix(strings.TrimLeft(v.data[v.start:v.end], `"`), "'")
+}
+
+// asWritten returns the way to write a text that means more than a text may: it is a
+// number, a condition, or a list in brackets.
+func (v *Value) asWritten(text string) (candidate, bool) {
+	name := v.name
+	switch {
+	case document.IsJSON(name):
+		if !json.Valid([]byte(text)) {
+			return candidate{}, false
+		}
+	case text != "" && strings.Contains(`[{"'`, text[:1]):
+		name += ".yaml" // the cells of a CSV file, too
+	default:
+		plain := &document.Node{Shape: document.Scalar, Text: text}
+		return candidate{text, plain}, text != "" || v.comma != 0
+	}
+	var errs document.Errors
+	n := document.Parse(name, []byte(text), &errs)
+	return candidate{text, n}, n != nil && errs.Len() == 0
+}
+
+// blocks returns the ways to write a text as a block.
+func (v *Value) blocks(text string) []candidate {
+	end := "\n"
+	if strings.Contains(v.data, "\r\n") {
+		end = "\r\n"
+	}
+	var body strings.Builder
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		body.WriteString(end)
+		if line != "" {
+			body.WriteString(v.indent() + line)
+		}
+	}
+	value := &document.Node{Shape: document.Scalar, Text: text, Quoted: true}
+	comment := strings.TrimLeft(v.header(), "|-")
+	return []candidate{{"|" + comment + body.String(), value}, {"|-" + comment + body.String(), value}}
+}
+
+// cell returns a cell of a CSV file with a content.
+func (v *Value) cell(content string) string {
+	if !strings.HasPrefix(v.data[v.start:v.end], `"`) && !strings.ContainsAny(content, string(v.comma)+"\"\n") {
+		return content
+	}
+	return `"` + strings.ReplaceAll(content, `"`, `""`) + `"`
+}
+
+// doubleQuoted returns a text in double quotes, as JSON and YAML read it.
+func doubleQuoted(text string) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a text has no error
+	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007f`)
+}
+
+// same reports whether two trees are equal but for places, and for a value in the place of
+// the node old.
+func same(a, b, old, value *document.Node) bool {
+	if a == old {
+		a, old = value, nil
+	}
+	if a.Shape != b.Shape || a.Text != b.Text || a.Quoted != b.Quoted || a.JSON != b.JSON || len(a.Items) != len(b.Items) || len(a.Members) != len(b.Members) {
+		return false
+	}
+	for i := range a.Items {
+		if !same(a.Items[i], b.Items[i], old, value) {
+			return false
+		}
+	}
+	for i, m := range a.Members {
+		if !same(m.Key, b.Members[i].Key, nil, nil) || !same(m.Value, b.Members[i].Value, old, value) {
+			return false
+		}
+	}
+	return true
+}
