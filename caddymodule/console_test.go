@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -16,6 +17,12 @@ var consoleRoles = []string{"viewer", "editor", "admin"}
 // startConsoleSite starts a gateway with a console and two workspaces, each with a key of each
 // role.
 func startConsoleSite(t *testing.T) *gateway {
+	t.Helper()
+	return startConsoleWith(t, "edit files")
+}
+
+// startConsoleWith is startConsoleSite with options of the console.
+func startConsoleWith(t *testing.T, console string) *gateway {
 	t.Helper()
 	files := map[string]string{"other/remoteconfigs/secret.yaml": "type: string\ndefault: theirs alone\n"}
 	for name, content := range workspace {
@@ -37,7 +44,7 @@ func startConsoleSite(t *testing.T) *gateway {
 			store sqlite {dir}/data/cadenza.db
 			`+keys[1].String()+`
 		}
-	`), "\tcadenza\n}\n", "\tcadenza_console {\n\t\tinsecure_http\n\t}\n\tcadenza\n}\n", 1)
+	`), "\tcadenza\n}\n", "\tcadenza_console {\n\t\tinsecure_http\n\t\t"+console+"\n\t}\n\tcadenza\n}\n", 1)
 	if err := g.loadText(text); err != nil {
 		t.Fatal(err)
 	}
@@ -79,19 +86,22 @@ func TestConsoleRoles(t *testing.T) {
 	type call struct {
 		method, query, body string
 		least               string // role
+		status              int    // for those who may; 0: 200
 	}
 	calls := map[string][]call{
-		"status": {{"GET", "", "", "viewer"}}, "definitions": {{"GET", "", "", "viewer"}}, "revisions": {{"GET", "", "", "viewer"}},
-		"revisions/": {{"GET", "", "", "viewer"}},
-		"targets":    {{"GET", "", "", "viewer"}},
-		"limits":     {{"GET", "subject=x", "", "viewer"}},
-		"evaluate":   {{"POST", "", `{"key":"checkout"}`, "viewer"}},
-		"traces":     {{"GET", "", "", "viewer"}, {"DELETE", "metadata.user=nobody", "", "admin"}},
-		"traces/":    {{"GET", "", "", "viewer"}},
-		"stats":      {{"GET", "", "", "viewer"}},
-		"costs":      {{"GET", "", "", "viewer"}},
-		"refused":    {{"GET", "", "", "viewer"}},
-		"export":     {{"GET", "", "", "admin"}},
+		"status": {{"GET", "", "", "viewer", 0}}, "definitions": {{"GET", "", "", "viewer", 0}}, "revisions": {{"GET", "", "", "viewer", 0}},
+		"revisions/": {{"GET", "", "", "viewer", 0}},
+		"targets":    {{"GET", "", "", "viewer", 0}},
+		"limits":     {{"GET", "subject=x", "", "viewer", 0}},
+		"evaluate":   {{"POST", "", `{"key":"checkout"}`, "viewer", 0}},
+		"edit":       {{"GET", "file=context.yaml", "", "viewer", 0}, {"POST", "", `{"action":"text","file":"remoteconfigs/no.yaml","base":"x"}`, "editor", 409}},
+		"review":     {{"POST", "", `{"action":"text","file":"remoteconfigs/new.yaml","text":"type: boolean\ndefault: true\n"}`, "editor", 0}},
+		"traces":     {{"GET", "", "", "viewer", 0}, {"DELETE", "metadata.user=nobody", "", "admin", 0}},
+		"traces/":    {{"GET", "", "", "viewer", 0}},
+		"stats":      {{"GET", "", "", "viewer", 0}},
+		"costs":      {{"GET", "", "", "viewer", 0}},
+		"refused":    {{"GET", "", "", "viewer", 0}},
+		"export":     {{"GET", "", "", "admin", 0}},
 	}
 	sessions := make(map[string]http.Header)
 	for _, role := range consoleRoles {
@@ -126,7 +136,7 @@ func TestConsoleRoles(t *testing.T) {
 				allowed = allowed || role == c.least
 				want := http.StatusForbidden
 				if allowed {
-					want = http.StatusOK
+					want = cmp.Or(c.status, http.StatusOK)
 				}
 				if a := g.do(c.method, asked+"?"+c.query, c.body, sessions[role]); a.status != want {
 					t.Errorf("%s %s as %s: %d, want %d: %s", c.method, asked, role, a.status, want, a.body)
@@ -136,7 +146,7 @@ func TestConsoleRoles(t *testing.T) {
 				}
 				elsewhere, body := "workspace=other&"+c.query, c.body
 				if body != "" {
-					elsewhere, body = "", `{"workspace":"other","key":"secret"}`
+					elsewhere, body = "", `{"workspace":"other",`+body[1:]
 				}
 				if a := g.do(c.method, asked+"?"+elsewhere, body, sessions[role]); a.status != http.StatusNotFound {
 					t.Errorf("%s %s of another workspace as %s: %d %s", c.method, asked, role, a.status, a.body)

@@ -6,8 +6,10 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -16,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
@@ -46,6 +49,15 @@ type Handler struct {
 	// whose port is published on a loopback address. Default: false.
 	InsecureHTTP bool `json:"insecure_http,omitempty"`
 
+	// How editors save their edits of definitions: `off` (they get a patch to apply),
+	// `files` (the file is written, and served at once) or `branch` (a branch is pushed to
+	// the git host, and served after its merge). Default: off.
+	Edit string `json:"edit,omitempty"`
+
+	// With `files`: commits each edit, that file alone, in the name of the key that signed
+	// in. Default: false.
+	Commit bool `json:"commit,omitempty"`
+
 	app    app
 	mux    *http.ServeMux
 	logger *zap.Logger
@@ -71,6 +83,8 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 // UnmarshalCaddyfile reads the directive:
 //
 //	cadenza_console {
+//		edit          off|files|branch
+//		commit
 //		insecure_http
 //	}
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -79,19 +93,31 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	for d.NextBlock(0) {
-		if d.Val() != "insecure_http" {
-			return d.Errf("there is no option %q of cadenza_console: the option is insecure_http", d.Val())
+		switch option := d.Val(); option {
+		case "edit":
+			if !d.Args(&h.Edit) || d.NextArg() {
+				return d.Err("edit takes one of off, files and branch")
+			}
+		case "insecure_http", "commit":
+			if d.NextArg() {
+				return d.Errf("%s takes no arguments", option)
+			}
+			h.InsecureHTTP, h.Commit = h.InsecureHTTP || option == "insecure_http", h.Commit || option == "commit"
+		default:
+			return d.Errf("there is no option %q of cadenza_console: the options are edit, commit and insecure_http", option)
 		}
-		if d.NextArg() {
-			return d.Err("insecure_http takes no arguments")
-		}
-		h.InsecureHTTP = true
 	}
 	return nil
 }
 
-// Provision finds the app.
+// Provision checks the options, and finds the app.
 func (h *Handler) Provision(ctx caddy.Context) error {
+	switch h.Edit = cmp.Or(h.Edit, "off"); {
+	case !slices.Contains([]string{"off", "files", "branch"}, h.Edit):
+		return fmt.Errorf("cadenza_console: edit must be off, files or branch, is %q", h.Edit)
+	case h.Commit && h.Edit != "files":
+		return fmt.Errorf("cadenza_console: commit belongs to edit files, and edit is %s", h.Edit)
+	}
 	found, err := ctx.App("cadenza")
 	if err != nil {
 		return err
@@ -135,7 +161,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		http.Error(w, "This request came from another site.", http.StatusForbidden)
 		return nil
 	}
-	h.mux.ServeHTTP(w, r)
+	h.mux.ServeHTTP(w, r.WithContext(adminapi.WithEditing(r.Context(), adminapi.Editing{Way: h.Edit, Commit: h.Commit})))
 	return nil
 }
 

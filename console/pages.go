@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"os"
@@ -43,6 +45,7 @@ var pages = []page{
 	{"traces/", "Trace", "", "trace.html", buildTrace, false},
 	{"refused", "Refused", "Look", "refused.html", buildRefused, false},
 	{"definitions", "Definitions", "Decide", "definitions.html", buildDefinitions, false},
+	{"edit", "Edit", "", "edit.html", buildEdit, true},
 	{"try", "Try it", "Decide", "try.html", buildTry, false},
 	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions, false},
 	{"costs", "Costs", "Spend", "costs.html", buildCosts, false},
@@ -60,6 +63,18 @@ type visit struct {
 	id      string     // what follows the page's path
 	title   string     // in place of the page's own, if it is set
 	command string     // the command that shows the same
+
+	download *download // answers in place of the page, if it is set
+}
+
+// download is a file that a page answers with.
+type download struct{ name, text string }
+
+// write answers with the file.
+func (d *download) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": d.name}))
+	_, _ = io.WriteString(w, d.text) // a browser that left has no use for the error
 }
 
 // ask asks the API in the visitor's name.
@@ -128,6 +143,7 @@ type frame struct {
 	Status                *adminapi.Status
 	Workspace             adminapi.WorkspaceStatus
 	Host                  string
+	Edit                  string // the way of editing
 	Now                   time.Time
 	Command               string // that shows the same
 	Link                  string // of this page
@@ -183,13 +199,17 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		http.Redirect(w, r, v.to, http.StatusSeeOther)
 		return
 	}
+	if err == nil && v.download != nil {
+		v.download.write(w)
+		return
+	}
 	main, ok := h.render(w, strings.TrimSuffix(name, ".html")+".main", body)
 	if !ok {
 		return
 	}
 	host, _ := os.Hostname()
 	f := frame{
-		Title: v.title, Path: p.path, Visitor: visitor, Status: v.status, Workspace: v.workspace(), Host: host, Now: v.now, Command: v.command,
+		Title: v.title, Path: p.path, Visitor: visitor, Status: v.status, Workspace: v.workspace(), Host: host, Edit: h.Edit, Now: v.now, Command: v.command,
 		Link: r.URL.RequestURI(), Main: template.HTML(main.String()), //nolint:gosec // the template of the page made it
 	}
 	f.Groups = f.navigate()

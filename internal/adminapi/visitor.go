@@ -53,6 +53,7 @@ func Serve(w http.ResponseWriter, r *http.Request, visitor *gateway.Visitor, pat
 type AskError struct {
 	Status  int // of HTTP
 	Message string
+	Body    []byte // the whole answer, as JSON
 }
 
 func (e *AskError) Error() string { return e.Message }
@@ -86,7 +87,7 @@ func ask(ctx context.Context, visitor *gateway.Visitor, method, path string, que
 		if err := json.Unmarshal(w.body.Bytes(), &refusal); err != nil {
 			return fmt.Errorf("the answer is no JSON: %w", err)
 		}
-		return &AskError{w.status, refusal.Error}
+		return &AskError{w.status, refusal.Error, w.body.Bytes()}
 	}
 	return json.Unmarshal(w.body.Bytes(), answer)
 }

@@ -1,0 +1,318 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/edit"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+)
+
+// editPage has the form of an edit, and after a first step what it would change.
+type editPage struct {
+	Edit    edit.Edit
+	Allowed bool // the visitor's role may edit
+	Value   *edit.Value
+	Field   *adminapi.DataField // that the value is a condition on
+	Problem string              // why the edit can't be made
+
+	Review    *adminapi.Review
+	Diff      []diffLine
+	Answers   []changedAnswer
+	Others    []inspect.Change // without an example of another answer
+	Undecided bool
+	Here      []lineFinding // in the edited file
+	Elsewhere []inspect.Finding
+
+	Conflict *adminapi.Conflict
+	Saved    *adminapi.Saved
+}
+
+// diffLine is a line of a diff. Marked is the part of it that its counterpart has not.
+type diffLine struct {
+	edit.Line
+	Begin, Marked, End string
+}
+
+// changedAnswer is a context that gets another answer.
+type changedAnswer struct {
+	inspect.Change
+	inspect.AnswerChange
+	Try string // the address of the page that tries it
+}
+
+// lineFinding is a finding with the line that it is about.
+type lineFinding struct {
+	inspect.Finding
+	Source  string
+	Warning bool
+}
+
+// Rows returns how high the field for a text is.
+func (p *editPage) Rows() int { return min(max(strings.Count(p.Edit.Text, "\n")+2, 4), 40) }
+
+// Tall reports whether a value needs a field of several lines.
+func (p *editPage) Tall() bool { return strings.Contains(p.Edit.Text, "\n") }
+
+func buildEdit(v *visit) (any, error) {
+	p := &editPage{Allowed: v.visitor.Role.Covers(gateway.RoleEditor)}
+	if v.form != nil {
+		return p, v.postEdit(p)
+	}
+	if kind := v.query.Get("new"); kind != "" {
+		v.title = "New " + kind
+		p.Edit.Action = "text"
+		var err error
+		p.Edit.File, p.Edit.Text, err = v.starter(kind)
+		return p, err
+	}
+	p.Edit.File = v.query.Get("file")
+	p.Edit.Line, p.Edit.Column = number(v.query.Get("line")), number(v.query.Get("column"))
+	return p, v.readEdited(p)
+}
+
+// number reads a number of a form. One that is missing or malformed is 0.
+func number(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// readEdited asks for the file or the value that is to be edited.
+func (v *visit) readEdited(p *editPage) error {
+	v.title = "Edit " + p.Edit.File
+	query := url.Values{"file": {p.Edit.File}}
+	if p.Edit.Line > 0 {
+		query.Set("line", strconv.Itoa(p.Edit.Line))
+		query.Set("column", strconv.Itoa(p.Edit.Column))
+	}
+	var file adminapi.EditedFile
+	if err := v.ask("edit", query, &file); err != nil {
+		return err
+	}
+	v.command = "caddy cadenza check " + shellWord(v.workspace().Definitions.Directory+"/"+p.Edit.File)
+	p.Edit.Base, p.Edit.Text, p.Edit.Action, p.Problem = file.Base, file.Text, "text", file.Problem
+	if file.Value != nil {
+		p.Value, p.Edit.Action, p.Edit.Text = file.Value, "value", file.Value.Text
+		fields, err := v.fields()
+		if i := slices.IndexFunc(fields, func(f adminapi.DataField) bool { return f.Name == p.Value.Field }); i >= 0 {
+			p.Field = &fields[i]
+		}
+		return err
+	}
+	return nil
+}
+
+// fields returns the fields of the data model.
+func (v *visit) fields() ([]adminapi.DataField, error) {
+	var definitions adminapi.Definitions
+	err := v.ask("definitions", nil, &definitions)
+	return definitions.Workspaces[v.visitor.Workspace].Fields, err
+}
+
+// postEdit answers a step of the form: edit shows the form again, review says what would
+// change, patch is that as a file, and save saves it.
+func (v *visit) postEdit(p *editPage) error {
+	sent := edit.Edit{
+		Action: v.form.Get("action"), File: strings.TrimSpace(v.form.Get("file")), Base: v.form.Get("base"), Text: v.form.Get("text"), To: strings.TrimSpace(v.form.Get("to")),
+		Line: number(v.form.Get("line")), Column: number(v.form.Get("column")),
+	}
+	p.Edit = sent
+	if sent.Base != "" {
+		if err := v.readEdited(p); err != nil && !isRefusal(err) {
+			return err // a file that is gone is a conflict below
+		}
+	}
+	p.Edit, p.Problem = sent, ""
+	v.title = "Before saving"
+	body := struct {
+		Workspace string `json:"workspace"`
+		edit.Edit
+	}{v.visitor.Workspace, sent}
+	step, err := v.form.Get("step"), error(nil)
+	switch step {
+	case "edit":
+		v.title = "Edit " + sent.File
+		return nil
+	case "save":
+		saved := new(adminapi.Saved)
+		if err = v.send(http.MethodPost, "edit", nil, body, saved); err == nil {
+			p.Saved, v.title = saved, "Saved"
+			return nil
+		}
+	default:
+		p.Review = new(adminapi.Review)
+		err = v.send(http.MethodPost, "review", nil, body, p.Review)
+	}
+	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok {
+		if p.Review = nil; refusal.Status == http.StatusForbidden || refusal.Status >= 500 {
+			return err
+		}
+		p.Problem, err = refusal.Message, nil
+		switch refusal.Status {
+		case http.StatusConflict:
+			p.Conflict = new(adminapi.Conflict)
+			err = json.Unmarshal(refusal.Body, p.Conflict)
+		case http.StatusUnprocessableEntity:
+			var answer struct{ Review *adminapi.Review }
+			err = json.Unmarshal(refusal.Body, &answer)
+			p.Review = answer.Review
+		}
+	}
+	if err != nil || p.Review == nil {
+		return err
+	}
+	name := strings.TrimSuffix(path.Base(p.Review.File), path.Ext(p.Review.File)) + ".patch"
+	v.command = "git apply " + shellWord(name)
+	if step == "patch" {
+		v.download = &download{name, p.Review.Patch}
+		return nil
+	}
+	return v.showReview(p)
+}
+
+func isRefusal(err error) bool {
+	_, ok := errors.AsType[*adminapi.AskError](err)
+	return ok
+}
+
+// showReview sets what the page says about a review.
+func (v *visit) showReview(p *editPage) error {
+	p.Diff = markedDiff(p.Review.Diff)
+	directory := v.workspace().Definitions.Directory + "/"
+	sort := func(list []inspect.Finding, warning bool) {
+		for _, f := range list {
+			if f.File = strings.TrimPrefix(f.File, directory); f.File != p.Review.File && f.File != p.Edit.File {
+				p.Elsewhere = append(p.Elsewhere, f)
+				continue
+			}
+			source := ""
+			if i := slices.IndexFunc(p.Review.Diff, func(l edit.Line) bool { return l.New == f.Line && f.Line > 0 }); i >= 0 {
+				source = strings.TrimSpace(p.Review.Diff[i].Text)
+			} else if all := strings.Split(p.Edit.Text, "\n"); p.Edit.Action == "text" && f.Line > 0 && f.Line <= len(all) {
+				source = strings.TrimSpace(all[f.Line-1])
+			}
+			p.Here = append(p.Here, lineFinding{f, source, warning})
+		}
+	}
+	sort(p.Review.Errors, false)
+	sort(p.Review.Warnings, true)
+	if p.Review.Comparison == nil {
+		return nil
+	}
+	fields, err := v.fields()
+	if err != nil {
+		return err
+	}
+	for _, c := range p.Review.Comparison.Definitions {
+		p.Undecided = p.Undecided || c.Undecided
+		for _, a := range c.Answers {
+			p.Answers = append(p.Answers, changedAnswer{c, a, tryAddress(a.Context, a.At, fields)})
+		}
+		if len(c.Answers) == 0 {
+			p.Others = append(p.Others, c)
+		}
+	}
+	return nil
+}
+
+// tryAddress returns the address of the page that tries a context. Fields of the gateway
+// are no part of the form, and left out.
+func tryAddress(context json.RawMessage, at *time.Time, fields []adminapi.DataField) string {
+	var whole any
+	_ = json.Unmarshal(context, &whole) // null for a request without a context
+	query := make(url.Values)
+	for _, f := range fields {
+		value := whole
+		steps := []string{f.Name}
+		if f.Path != "" {
+			steps = strings.Split(f.Path, ".")
+		}
+		for _, name := range steps {
+			members, _ := value.(map[string]any)
+			value = members[name]
+		}
+		switch value := value.(type) {
+		case nil:
+		case []any:
+			query.Set(tryPrefix+f.Name, strings.Trim(strings.ReplaceAll(fmt.Sprintf("%q", value), `" "`, `, `), `[]"`))
+		default:
+			query.Set(tryPrefix+f.Name, fmt.Sprint(value))
+		}
+	}
+	if at != nil {
+		query.Set("at", at.Format(time.RFC3339))
+	}
+	return prefix + "try?" + query.Encode()
+}
+
+// markedDiff marks what differs in lines of which one took the place of another.
+func markedDiff(diff []edit.Line) []diffLine {
+	list := make([]diffLine, len(diff))
+	sign := func(i int) string {
+		if i < 0 || i >= len(diff) {
+			return ""
+		}
+		return diff[i].Sign
+	}
+	for i, l := range diff {
+		l.Text = strings.TrimRight(l.Text, "\r\n")
+		list[i] = diffLine{Line: l, Begin: l.Text}
+		if sign(i) != "+" || sign(i-1) != "-" || sign(i-2) == "-" || sign(i+1) == "+" {
+			continue
+		}
+		a, b := []rune(list[i-1].Begin), []rune(l.Text)
+		from, to := 0, 0
+		for from < min(len(a), len(b)) && a[from] == b[from] {
+			from++
+		}
+		for to < min(len(a), len(b))-from && a[len(a)-1-to] == b[len(b)-1-to] {
+			to++
+		}
+		for at, text := range map[int][]rune{i - 1: a, i: b} {
+			end := len(text) - to
+			list[at].Begin, list[at].Marked, list[at].End = string(text[:from]), string(text[from:end]), string(text[end:])
+		}
+	}
+	return list
+}
+
+// starter returns the file and the text that a new definition begins with.
+func (v *visit) starter(kind string) (file, text string, err error) {
+	switch kind {
+	case "prompt":
+		var answer struct {
+			Workspaces map[string]struct{ Targets []gateway.Target }
+		}
+		err = v.ask("targets", nil, &answer)
+		model := "provider: canned\n    extra: { answer: \"We will come back to you.\" }"
+		for _, t := range answer.Workspaces[v.visitor.Workspace].Targets {
+			if t.Model != "" {
+				model = fmt.Sprintf("provider: %s\n    model: %s", t.Provider, strconv.Quote(t.Model))
+				break
+			}
+		}
+		return "prompts/new.yaml", "variables: { question: { required: true } }\nvariants:\n  only:\n    " + model + "\n    messages:\n      - { role: user, content: \"{{question}}\" }\n", err
+	case "endpoint":
+		var definitions adminapi.Definitions
+		err = v.ask("definitions", nil, &definitions)
+		for _, d := range definitions.Workspaces[v.visitor.Workspace].Definitions {
+			if d.Kind == "prompt" {
+				return "endpoints/new.yaml", "prompt: " + d.Key + "\n", err
+			}
+		}
+		return "endpoints/new.yaml", "prompt: new\n", err
+	case "remoteconfig":
+		return "remoteconfigs/new.yaml", "type: boolean\ndefault: false\n", nil
+	}
+	return "", "", &adminapi.AskError{Status: http.StatusNotFound, Message: "there are prompts, endpoints and remote configurations: new is prompt, endpoint or remoteconfig"}
+}

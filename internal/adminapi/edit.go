@@ -1,0 +1,354 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/edit"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+)
+
+// EditedFile is the answer of GET /cadenza/edit: a file of a workspace, to be edited.
+type EditedFile struct {
+	File string `json:"file"`
+	Base string `json:"base"` // the SHA-256 that an edit of it is based on
+	Text string `json:"text"`
+	// Value is the value at the line and column that were asked for, if it can be edited
+	// in its place; Problem says why it can't.
+	Value   *edit.Value `json:"value,omitempty"`
+	Problem string      `json:"problem,omitempty"`
+}
+
+// Review is the answer of POST /cadenza/review: what an edit would change.
+type Review struct {
+	File string `json:"file"` // after the edit
+	Way  string `json:"way"`  // off, files or branch: what POST /cadenza/edit does
+	// Commit reports whether the way files also commits the file.
+	Commit bool        `json:"commit,omitempty"`
+	Branch string      `json:"branch,omitempty"` // that the way branch would push
+	Diff   []edit.Line `json:"diff"`
+	// Patch is fit for git apply in the directory Root: that of the repository of the
+	// definitions, or else that of the definitions.
+	Patch string `json:"patch"`
+	Root  string `json:"root"`
+	// OK reports whether the gateway would serve the definitions with the edit. Errors are
+	// their mistakes, failed tests among them (of the rule test), and Warnings those that
+	// the served definitions have not.
+	OK       bool              `json:"ok"`
+	Errors   []inspect.Finding `json:"errors"`
+	Warnings []inspect.Finding `json:"warnings"`
+	Tests    int               `json:"tests"` // how many passed
+	// Comparison is what differs from the served definitions, with a context for each
+	// pair of rows whose answer changes.
+	Comparison *inspect.Comparison `json:"comparison,omitempty"`
+}
+
+// Saved is the answer of POST /cadenza/edit.
+type Saved struct {
+	File     string       `json:"file"`
+	Base     string       `json:"base,omitempty"`     // of the file as it is now
+	Revision string       `json:"revision,omitempty"` // that is served now
+	Commit   string       `json:"commit,omitempty"`
+	Pushed   *edit.Pushed `json:"pushed,omitempty"`
+	// Problem is what failed after the file was written.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Conflict is the answer to an edit of a file that is not the one that the edit is based
+// on: 409, with both texts.
+type Conflict struct {
+	Error string `json:"error"`
+	File  string `json:"file"`
+	Base  string `json:"base"`  // of the present file; empty: there is none
+	Now   string `json:"now"`   // the present file
+	Yours string `json:"yours"` // the text of the edit
+}
+
+// refusedEdit is the answer to the saving of definitions that would not be served: 422.
+type refusedEdit struct {
+	Error  string  `json:"error"`
+	Review *Review `json:"review"`
+}
+
+// maxEdit bounds the body of an edit, in bytes.
+const maxEdit = 8 << 20
+
+// saving is held while an edit is saved.
+var saving sync.Mutex
+
+// serveEditedFile answers GET /cadenza/edit?file=PATH, also with a line and a column.
+func serveEditedFile(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	if err := knownParameters(values, []string{"workspace", "file", "line", "column"}); err != nil {
+		return err
+	}
+	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
+	if err != nil {
+		return err
+	}
+	file := values.Get("file")
+	data, err := edit.Read(workspace.Definitions.Dir(), file)
+	if err != nil {
+		return editError(err)
+	}
+	answer := EditedFile{File: file, Base: edit.Hash(data), Text: string(data)}
+	if values.Has("line") {
+		line, e1 := strconv.Atoi(values.Get("line"))
+		column, e2 := strconv.Atoi(values.Get("column"))
+		if err := errors.Join(e1, e2); err != nil {
+			return apiError(http.StatusBadRequest, "line and column are numbers: %v", err)
+		}
+		if answer.Value, err = edit.At(file, data, line, column); err != nil {
+			answer.Problem = err.Error()
+		}
+	}
+	return writeJSON(w, answer)
+}
+
+// editOf reads the edit of a request, and what it changes. answered reports whether it
+// answered the request, because of a conflict.
+func editOf(w http.ResponseWriter, r *http.Request) (workspace *Workspace, e *edit.Edit, c *edit.Change, answered bool, err error) {
+	var body struct {
+		Workspace string `json:"workspace"`
+		edit.Edit
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEdit))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&body); err != nil {
+		return nil, nil, nil, false, apiError(http.StatusBadRequest, "the body must be a JSON object with action, file and base, and as the action wants line, column, text and to: %v", err)
+	}
+	if workspace, err = workspaceNamed(r.Context(), body.Workspace); err != nil {
+		return nil, nil, nil, false, err
+	}
+	if c, err = body.Of(workspace.Definitions.Dir()); err != nil {
+		answered, err = answerConflict(w, err)
+	}
+	return workspace, &body.Edit, c, answered, err
+}
+
+// answerConflict answers a request whose error is a conflict, and returns any other error
+// as one of the API.
+func answerConflict(w http.ResponseWriter, err error) (answered bool, _ error) {
+	if conflict, ok := errors.AsType[*edit.ConflictError](err); ok {
+		return true, writeStatus(w, http.StatusConflict, Conflict{conflict.Error(), conflict.File, conflict.Base, conflict.Now, conflict.Yours})
+	}
+	return false, editError(err)
+}
+
+func writeStatus(w http.ResponseWriter, status int, answer any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	return writeJSON(w, answer)
+}
+
+// editError returns the error of the API for an edit that can't be made.
+func editError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return apiError(http.StatusNotFound, "%v", err)
+	}
+	return apiError(http.StatusBadRequest, "%v", err)
+}
+
+// Editing is how the edits of a request are saved.
+type Editing struct {
+	Way    string // off, files or branch
+	Commit bool   // files are committed, too
+}
+
+// editingKey is the key of an Editing in a request's context.
+type editingKey struct{}
+
+// WithEditing returns a context whose requests save edits in a way. Without it none are
+// saved: so it is by Caddy's admin address, where nobody signs in.
+func WithEditing(ctx context.Context, e Editing) context.Context {
+	return context.WithValue(ctx, editingKey{}, e)
+}
+
+// editing returns how the edits of a request are saved, and in whose name.
+func editing(ctx context.Context) (e Editing, author string) {
+	e, _ = ctx.Value(editingKey{}).(Editing)
+	visitor, ok := ctx.Value(visitorKey{}).(*gateway.Visitor)
+	if !ok {
+		return Editing{Way: "off"}, ""
+	}
+	e.Way = cmp.Or(e.Way, "off")
+	return e, visitor.Key
+}
+
+// review loads the definitions with a change, and changes nothing.
+func (w *Workspace) review(ctx context.Context, c *edit.Change) (*Review, error) {
+	answer := &Review{File: c.Name(), Diff: c.Diff(), Root: w.Definitions.Dir(), Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}}
+	prefix := ""
+	if repository := edit.FindRepository(w.Definitions.Dir()); repository != nil {
+		prefix, answer.Root = repository.Prefix, repository.Top
+	}
+	answer.Patch = c.Patch(prefix)
+	how, author := editing(ctx)
+	if answer.Way, answer.Commit = how.Way, how.Commit; how.Way == "branch" {
+		answer.Branch = c.Branch(author)
+	}
+	files := map[string][]byte{}
+	if c.Old != "" {
+		files[c.Old] = nil
+	}
+	if c.New != "" {
+		files[c.New] = c.After
+	}
+	served, proposed, err := w.Definitions.Propose(ctx, files)
+	if mistakes, ok := inspect.Mistakes(err); ok {
+		answer.Errors = mistakes
+		if e, ok := errors.AsType[*definition.LoadError](err); ok {
+			answer.Warnings = w.newWarnings(e.Warnings)
+		}
+		return answer, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer.OK, answer.Tests, answer.Warnings = true, proposed.Tests, w.newWarnings(proposed.Warnings)
+	answer.Comparison = inspect.CompareSnapshots(served, proposed, time.Now())
+	return answer, nil
+}
+
+// newWarnings returns the warnings that the served definitions have not.
+func (w *Workspace) newWarnings(list []definition.Warning) []inspect.Finding {
+	old := w.Definitions.Snapshot().Warnings
+	return inspect.Findings(slices.DeleteFunc(slices.Clone(list), func(n definition.Warning) bool {
+		return slices.ContainsFunc(old, func(o definition.Warning) bool { return o.Message == n.Message && o.Pos.File == n.Pos.File })
+	}))
+}
+
+// serveReview answers POST /cadenza/review: what an edit would change. It saves nothing.
+func serveReview(w http.ResponseWriter, r *http.Request) error {
+	workspace, _, c, answered, err := editOf(w, r)
+	if answered || err != nil {
+		return err
+	}
+	review, err := workspace.review(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, review)
+}
+
+// serveEdit answers POST /cadenza/edit: it saves an edit in the way that the console is
+// set to, if the gateway would serve the definitions with it.
+func serveEdit(w http.ResponseWriter, r *http.Request) error {
+	how, author := editing(r.Context())
+	if how.Way == "off" {
+		return apiError(http.StatusForbidden, "edits are not saved here: apply the patch of the review, or have ops set `edit files` or `edit branch` in the block of cadenza_console")
+	}
+	saving.Lock()
+	defer saving.Unlock()
+	workspace, e, c, answered, err := editOf(w, r)
+	if answered || err != nil {
+		return err
+	}
+	review, err := workspace.review(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	if !review.OK {
+		first := review.Errors[0]
+		message := fmt.Sprintf("the gateway would not serve these definitions: %s", (&document.Error{Pos: document.Position{File: first.File, Line: first.Line, Column: first.Column}, Message: first.Message}).Error())
+		return writeStatus(w, http.StatusUnprocessableEntity, refusedEdit{message, review})
+	}
+	// What was begun is ended, also if the visitor leaves.
+	ctx := context.WithoutCancel(r.Context())
+	saved := &Saved{File: review.File}
+	if how.Way == "branch" {
+		err = workspace.pushEdit(ctx, saved, c, author, review.Branch)
+	} else {
+		err = workspace.writeEdit(ctx, saved, c, author, how.Commit)
+	}
+	if err != nil {
+		_, err = answerConflict(w, err)
+		return err
+	}
+	workspace.audited(r.Context(), e.Action+" by "+how.Way, c.Name(), cmp.Or(e.Base, "none"), cmp.Or(saved.Base, "none"))
+	return writeJSON(w, saved)
+}
+
+// describe returns the message of a commit.
+func describe(c *edit.Change) string {
+	switch {
+	case c.Old == "":
+		return "Add " + c.New
+	case c.New == "":
+		return "Delete " + c.Old
+	case c.Old != c.New:
+		return "Rename " + c.Old + " to " + c.New
+	}
+	return "Edit " + c.New
+}
+
+// errNoRepository is the error where a commit needs one.
+var errNoRepository = errors.New("the definitions are in no work tree of git: have ops set `edit files` without commit, or `edit off`")
+
+// pushEdit pushes a change as a branch.
+func (w *Workspace) pushEdit(ctx context.Context, saved *Saved, c *edit.Change, author, branch string) error {
+	repository := edit.FindRepository(w.Definitions.Dir())
+	if repository == nil {
+		return errNoRepository
+	}
+	prepared, err := repository.Prepare(ctx, c, author, describe(c))
+	if err != nil {
+		return err
+	}
+	saved.Commit = prepared.ID
+	saved.Pushed, err = prepared.Push(ctx, branch)
+	return err
+}
+
+// writeEdit writes a change into the directory, commits it if that is asked for, and has
+// the gateway serve it.
+func (w *Workspace) writeEdit(ctx context.Context, saved *Saved, c *edit.Change, author string, commit bool) error {
+	var prepared *edit.Commit
+	if commit {
+		repository := edit.FindRepository(w.Definitions.Dir())
+		if repository == nil {
+			return errNoRepository
+		}
+		err := repository.Ready(ctx)
+		if err == nil {
+			prepared, err = repository.Prepare(ctx, c, author, describe(c))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.Write(w.Definitions.Dir()); err != nil {
+		return err
+	}
+	if c.New != "" {
+		saved.Base = edit.Hash(c.After)
+	}
+	var problems []error
+	if prepared != nil {
+		if err := prepared.Advance(ctx); err != nil {
+			problems = append(problems, fmt.Errorf("the file is written, and not committed: %w", err))
+		} else {
+			saved.Commit = prepared.ID
+		}
+	}
+	if err := w.Definitions.Reload(); err != nil {
+		problems = append(problems, fmt.Errorf("the file is written, and not served: %w", err))
+	}
+	saved.Revision = w.Definitions.Snapshot().Revision
+	if err := errors.Join(problems...); err != nil {
+		saved.Problem = err.Error()
+	}
+	return nil
+}
