@@ -243,6 +243,8 @@ func TestConsolePages(t *testing.T) {
 		{"revisions", 200, "served"},
 		{"costs", 200, "There were no calls"},
 		{"costs?by=nothing", 200, "costs are by"},
+		{"definitions?csv=1", 200, "key,kind,rows"},
+		{"definitions?csv=9", 404, "There is no such table"},
 		{"nothing", 404, "There is no such page"},
 	} {
 		var a answer

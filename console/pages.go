@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -170,6 +171,8 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		return
 	}
 	v := &visit{ctx: r.Context(), visitor: visitor, now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), title: p.title, status: new(adminapi.Status)}
+	asCSV := v.query.Get(csvParameter)
+	v.query.Del(csvParameter)
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, maxPost)
 		if err := r.ParseForm(); err != nil {
@@ -207,10 +210,17 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 	if !ok {
 		return
 	}
+	if asCSV != "" && err == nil {
+		h.serveCSV(w, cmp.Or(strings.Trim(p.path, "/"), "now"), asCSV, main.Bytes())
+		return
+	}
 	host, _ := os.Hostname()
 	f := frame{
 		Title: v.title, Path: p.path, Visitor: visitor, Status: v.status, Workspace: v.workspace(), Host: host, Edit: h.Edit, Now: v.now, Command: v.command,
 		Link: r.URL.RequestURI(), Main: template.HTML(main.String()), //nolint:gosec // the template of the page made it
+	}
+	if v.form == nil { // the address shows the same again
+		f.Main = withCSVLinks(main.Bytes(), r.URL)
 	}
 	f.Groups = f.navigate()
 	h.write(w, status, "frame.html", f)
@@ -283,10 +293,10 @@ var words = template.FuncMap{
 	},
 	"trouble": targetTrouble,
 	"ago":     ago,
-	"count":   count,
-	"dollars": dollars,
-	"took":    took,
-	"millis":  func(ms float64) string { return took(time.Duration(ms * float64(time.Millisecond))) },
+	"count":   func(n int64) template.HTML { return data(float64(n), count(n)) },
+	"dollars": func(amount float64) template.HTML { return data(amount, dollars(amount)) },
+	"took":    func(d time.Duration) template.HTML { return data(float64(d)/float64(time.Millisecond), took(d)) },
+	"millis":  func(ms float64) template.HTML { return data(ms, took(time.Duration(ms*float64(time.Millisecond)))) },
 	"percent": func(part, whole int64) string {
 		if whole == 0 {
 			return ""
@@ -308,6 +318,14 @@ var words = template.FuncMap{
 		text := id.String()
 		return text[:8] + "…" + text[len(text)-6:]
 	},
+}
+
+// data returns a number as people read it, with the number itself for programs.
+func data(number float64, text string) template.HTML {
+	if text == "" {
+		return ""
+	}
+	return template.HTML(fmt.Sprintf(`<data value="%s">%s</data>`, strconv.FormatFloat(number, 'f', -1, 64), template.HTMLEscapeString(text))) //nolint:gosec // escaped
 }
 
 // ago returns how long before now a time is, in one or two units.

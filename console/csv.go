@@ -1,0 +1,181 @@
+package console
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"html/template"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// csvParameter asks a page for one of its tables as CSV: csv=2 for the second. The table is
+// read from what the page's template made, so it has what the visitor's role sees.
+const csvParameter = "csv"
+
+// htmlTable is a table of a page.
+type htmlTable struct {
+	rows [][]string
+	end  int // where the page goes on after it, in bytes
+}
+
+// tablesOf reads the tables of a page. A table inside a cell is neither a table nor a part
+// of that cell: it explains the row. A value that the page shows for people is what its
+// <time> or <data> says: an RFC 3339 time, a number without commas.
+func tablesOf(page []byte) (tables []htmlTable) {
+	tokens := html.NewTokenizer(bytes.NewReader(page))
+	var cell strings.Builder
+	var value, place int
+	depth, inCell, span := 0, false, 1
+	for {
+		kind := tokens.Next()
+		place += len(tokens.Raw())
+		if kind == html.ErrorToken {
+			return tables // the page is in memory: it is its end
+		}
+		token := tokens.Token()
+		switch {
+		case token.DataAtom == atom.Table && kind == html.StartTagToken:
+			if depth++; depth == 1 {
+				tables = append(tables, htmlTable{})
+			}
+		case token.DataAtom == atom.Table && kind == html.EndTagToken:
+			if depth--; depth == 0 {
+				tables[len(tables)-1].end = place
+			}
+		case depth != 1:
+		case token.DataAtom == atom.Tr && kind == html.StartTagToken:
+			last := &tables[len(tables)-1]
+			last.rows = append(last.rows, nil)
+		case (token.DataAtom == atom.Td || token.DataAtom == atom.Th) && kind == html.StartTagToken:
+			inCell, span = true, 1
+			if n, err := strconv.Atoi(attribute(&token, "colspan")); err == nil && n > 0 && n <= widest {
+				span = n
+			}
+			cell.Reset()
+		case (token.DataAtom == atom.Td || token.DataAtom == atom.Th) && kind == html.EndTagToken:
+			rows := tables[len(tables)-1].rows
+			row := &rows[len(rows)-1]
+			*row = append(*row, strings.Join(strings.Fields(cell.String()), " "))
+			*row = append(*row, make([]string, span-1)...)
+			inCell = false
+		case !inCell:
+		case token.DataAtom == atom.Time || token.DataAtom == atom.Data:
+			if kind == html.EndTagToken {
+				value--
+			} else {
+				value++
+				cell.WriteString(attribute(&token, map[atom.Atom]string{atom.Time: "datetime", atom.Data: "value"}[token.DataAtom]))
+			}
+		case kind == html.TextToken && value == 0:
+			cell.WriteString(token.Data)
+		case kind == html.StartTagToken || kind == html.SelfClosingTagToken:
+			if token.DataAtom == atom.Br || token.DataAtom == atom.Summary || token.DataAtom == atom.P || token.DataAtom == atom.Li {
+				cell.WriteByte(' ')
+			}
+		}
+	}
+}
+
+// widest bounds the cells that one cell of a page takes.
+const widest = 100
+
+func attribute(token *html.Token, name string) string {
+	for _, a := range token.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// withoutEmpty leaves out the columns that have nothing but a picture.
+func (t *htmlTable) withoutEmpty() [][]string {
+	var used []bool
+	for _, row := range t.rows {
+		for len(used) < len(row) {
+			used = append(used, false)
+		}
+		for i, cell := range row {
+			used[i] = used[i] || cell != ""
+		}
+	}
+	rows := make([][]string, len(t.rows))
+	for i, row := range t.rows {
+		for j := range used {
+			switch {
+			case !used[j]:
+			case j < len(row):
+				rows[i] = append(rows[i], row[j])
+			default:
+				rows[i] = append(rows[i], "")
+			}
+		}
+	}
+	return rows
+}
+
+// csvCell returns a cell that no spreadsheet takes for a formula: an apostrophe stands
+// before what could begin one. A number is as it was, also a negative one, because it
+// computes nothing, and a program that adds the numbers up needs it.
+// https://owasp.org/www-community/attacks/CSV_Injection
+func csvCell(text string) string {
+	if text == "" || !strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(text)[0]) {
+		return text
+	}
+	if strings.Trim(text, "+-.0123456789eE") == "" {
+		if _, err := strconv.ParseFloat(text, 64); err == nil {
+			return text
+		}
+	}
+	return "'" + text
+}
+
+// writeCSV writes a table.
+func (t *htmlTable) writeCSV(to io.Writer) error {
+	w := csv.NewWriter(to)
+	for _, row := range t.withoutEmpty() {
+		for i := range row {
+			row[i] = csvCell(row[i])
+		}
+		if err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// serveCSV answers with a table of a page, by its number in the query.
+func (h *Handler) serveCSV(w http.ResponseWriter, name, number string, main []byte) {
+	tables := tablesOf(main)
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > len(tables) {
+		h.write(w, http.StatusNotFound, "message.html", message{"There is no such table", fmt.Sprintf("The page has %d tables now. %s=1 asks for the first.", len(tables), csvParameter)})
+		return
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": fmt.Sprintf("%s-%d.csv", name, n)}))
+	_ = tables[n-1].writeCSV(w) // the visitor left
+}
+
+// withCSVLinks puts a link to its CSV below each table of a page.
+func withCSVLinks(page []byte, address *url.URL) template.HTML {
+	var b strings.Builder
+	query, last := address.Query(), 0
+	for i, table := range tablesOf(page) {
+		query.Set(csvParameter, strconv.Itoa(i+1))
+		b.Write(page[last:table.end])
+		fmt.Fprintf(&b, `<p class="csv"><a href="%s" download>CSV<span class="unseen"> of table %d</span></a></p>`, template.HTMLEscapeString(address.Path+"?"+query.Encode()), i+1)
+		last = table.end
+	}
+	b.Write(page[last:])
+	return template.HTML(b.String()) //nolint:gosec // the template of the page made it
+}
