@@ -359,7 +359,8 @@ func TestAdminLimits(t *testing.T) {
 		"?subject=test&workspace=default": "percent:0 reserved:0 subject:test used:0]] name:customers percent:0 shared:false] map[by:api_key ceilings:[map[ceiling:20/366d left:17 measure:requests percent:15 reserved:0 subject:test used:3]] name:fair percent:15 shared:false]]]]]",
 		"?subject=nobody&limit=fair":      "left:20 measure:requests percent:0 reserved:0 subject:nobody used:0]",
 		"?subject=&limit=customers":       "left:10 measure:requests percent:0 reserved:0 subject: used:0]",
-		"?limit=fair":                     "400 subject is missing: the name of an API key",
+		"?top=0":                          "400 top must be a number from 1 to 1000",
+		"?top=5&subject=web":              "400 top must be a number from 1 to 1000",
 		"?subject=test&limit=fiar":        `404 there is no limit "fiar": did you mean "fair"? The limits are customers, fair`,
 		"?subject=test&limit=x":           `404 there is no limit "x": the limits are customers, fair`,
 		"?subject=test&limit=":            `404 there is no limit "": the limits are customers, fair`,
@@ -371,7 +372,9 @@ func TestAdminLimits(t *testing.T) {
 		for _, w := range mapsOf(answer["workspaces"]) {
 			for _, limit := range w["limits"].([]any) {
 				for _, ceiling := range limit.(map[string]any)["ceilings"].([]any) {
-					delete(ceiling.(map[string]any), "resets")
+					for _, time := range []string{"since", "resets", "full_at"} {
+						delete(ceiling.(map[string]any), time)
+					}
 				}
 			}
 		}
@@ -381,6 +384,14 @@ func TestAdminLimits(t *testing.T) {
 		}
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: %s\nlacks %s", path, got, want)
+		}
+	}
+	for path, want := range map[string]string{
+		"?top=1":      "map[by:metadata.customer ceilings:[requests 10/366d] fullest:[map[ceiling:10/366d measure:requests percent:30 ",
+		"?limit=fair": "map[workspaces:map[default:map[limits:[map[by:api_key ceilings:[requests 20/366d] fullest:[map[",
+	} {
+		if status, answer := callAdmin(t, "GET", address, "/cadenza/limits"+path, ""); status != http.StatusOK || !strings.Contains(fmt.Sprint(answer), want) {
+			t.Errorf("%s: %d %v\nlacks %s", path, status, answer, want)
 		}
 	}
 	if status, answer := callAdmin(t, "POST", address, "/cadenza/limits?subject=test", ""); status != http.StatusMethodNotAllowed {

@@ -16,7 +16,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
 			VerifySeal: served.VerifySeal,
 			Targets:    served.Targets, Status: served.Status,
-			Strangers: a.gateway.Strangers, SubjectStatus: served.SubjectStatus,
+			Strangers: a.gateway.Strangers, SubjectStatus: served.SubjectStatus, LimitStatus: served.LimitStatus,
 			EraseSubject: served.EraseSubject,
 		}
 	}

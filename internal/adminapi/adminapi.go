@@ -51,6 +51,7 @@ var routes = []route{
 	{"revisions/", reads, gateway.RoleViewer, serveRevision},
 	{"targets", reads, gateway.RoleViewer, serveTargets},
 	{"limits", reads, gateway.RoleViewer, serveLimits},
+	{"peaks", reads, gateway.RoleViewer, servePeaks},
 	{"evaluate", []string{http.MethodPost}, gateway.RoleViewer, serveEvaluate},
 	{"edit", reads, gateway.RoleViewer, serveEditedFile},
 	{"edit", []string{http.MethodPost}, gateway.RoleEditor, serveEdit},

@@ -77,6 +77,15 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 			selectors = append(selectors, asText)
 		}
 	}
+	// First the counters of the limits, or their peaks would name the subject again.
+	for _, selector := range selectors {
+		if dry || selector.MetadataName == "" {
+			continue
+		}
+		if err := workspace.EraseSubject(r.Context(), selector.MetadataName, selector.MetadataValue); err != nil {
+			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
+		}
+	}
 	// A trace of an answer just given may still wait to be stored. If the store
 	// fails, the erasure below fails with it.
 	flushing, cancel := context.WithTimeout(r.Context(), flushTimeout)
@@ -93,12 +102,6 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 		erased.Metrics += more.Metrics
 		erased.Replies += more.Replies
 		if err != nil {
-			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
-		}
-		if dry || selector.MetadataName == "" {
-			continue
-		}
-		if err := workspace.EraseSubject(r.Context(), selector.MetadataName, selector.MetadataValue); err != nil {
 			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
 	}

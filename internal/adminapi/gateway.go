@@ -55,6 +55,8 @@ type Workspace struct {
 	Strangers func(since, until time.Time) []gateway.Stranger
 	// Status returns the present state of the workspace.
 	Status func() gateway.Status
+	// LimitStatus returns the use of the workspace's limits by their fullest subjects.
+	LimitStatus func(subjects int) []gateway.LimitStatus
 	// SubjectStatus returns how a subject stands with each limit of the workspace.
 	SubjectStatus func(subject string) []gateway.SubjectStatus
 	// EraseSubject erases a value of the metadata, given as JSON, from the counters of

@@ -23,6 +23,9 @@ func (p *Process) HeldByRequests(m *Memory) (all, own int64) {
 	return p.largeRequests.taken.Load(), m.largeRequests.taken.Load()
 }
 
+// RecordPeaks looks at the limits as it is done once a minute.
+func (w *Workspace) RecordPeaks(now time.Time) { w.recordPeaks(now) }
+
 // FillRequests takes all memory of a workspace for large requests. release frees it.
 func (m *Memory) FillRequests() (release func()) {
 	m.largeRequests.taken.Add(DefaultMaxLargeRequests)

@@ -37,6 +37,9 @@ func (w *Workspace) start() {
 		w.serves(snapshot)
 	}
 	w.startKeys(ctx)
+	if len(w.CallLimits) > 0 {
+		w.background.Go(func() { w.followPeaks(ctx) })
+	}
 	w.Memory.engine.Reconsider()
 }
 

@@ -29,8 +29,12 @@ type LimitShare struct {
 // LimitStatus is the use of a limit by its fullest subjects.
 type LimitStatus struct {
 	LimitShare
-	// Fullest are the subjects with the largest used shares, at most maxFullest.
+	// Fullest are the subjects with the largest used shares.
 	Fullest []LimitUse `json:"fullest"`
+	// Ceilings are all ceilings of the limit, in the configuration's words. Routes are the
+	// routes whose requests count; empty: those of endpoints.
+	Ceilings []string `json:"ceilings"`
+	Routes   []string `json:"routes,omitempty"`
 }
 
 // LimitUse is a subject's use of a ceiling. In LimitStatus it is the ceiling of which the
@@ -46,7 +50,11 @@ type LimitUse struct {
 	// under way.
 	Used     float64   `json:"used"`
 	Reserved float64   `json:"reserved"`
+	Since    time.Time `json:"since,omitzero"`  // when the window began
 	Resets   time.Time `json:"resets,omitzero"` // when the window ends
+	// FullAt is when the ceiling is used up at the pace since the window began. It is zero
+	// if the window ends before that, or if too little of it has passed.
+	FullAt time.Time `json:"full_at,omitzero"`
 }
 
 // SubjectStatus is one subject's use of a limit.
@@ -79,14 +87,17 @@ const maxFullest = 5
 // nearlyUsed is the percentage from which a limit is shown as nearly used up.
 const nearlyUsed = 80
 
-// limitStatus returns the use of the workspace's limits, in the order of the
-// configuration.
-func (w *Workspace) limitStatus(now time.Time) []LimitStatus {
+// LimitStatus returns the use of the workspace's limits by so many of their fullest
+// subjects each, in the order of the configuration.
+func (w *Workspace) LimitStatus(subjects int) []LimitStatus {
 	list := []LimitStatus{}
 	for _, l := range w.CallLimits {
-		s := LimitStatus{LimitShare: w.limitShare(l), Fullest: []LimitUse{}}
+		s := LimitStatus{LimitShare: w.limitShare(l), Fullest: []LimitUse{}, Routes: l.Routes}
+		for _, c := range l.Ceilings {
+			s.Ceilings = append(s.Ceilings, c.Measure.String()+" "+c.String())
+		}
 		if limiter := w.Store.Limiter(); limiter != nil {
-			for _, standing := range limiter.Subjects(w.Name, now, l, maxFullest) {
+			for _, standing := range limiter.Subjects(w.Name, time.Now(), l, subjects) {
 				s.Fullest = append(s.Fullest, w.limitUse(&standing))
 			}
 		}
@@ -152,8 +163,23 @@ func (w *Workspace) limitUse(s *limit.Standing) LimitUse {
 	unit := float64(limit.Measures[s.Ceiling.Measure].Scale)
 	return LimitUse{
 		Subject: w.redactor.String(s.Subject), Measure: s.Ceiling.Measure.String(), Ceiling: s.Ceiling.String(), Percent: s.Share(),
-		Used: float64(s.Used) / unit, Reserved: float64(s.Reserved) / unit, Resets: s.Resets.UTC(),
+		Used: float64(s.Used) / unit, Reserved: float64(s.Reserved) / unit, Since: s.Ceiling.Window.Began(s.Resets).UTC(), Resets: s.Resets.UTC(), FullAt: fullAt(s, time.Now()),
 	}
+}
+
+// fullAt returns when a ceiling is used up at the pace since its window began. A window of
+// less than an hour ends before anybody reads that, and the first 20th of one tells little.
+func fullAt(s *limit.Standing, now time.Time) time.Time {
+	began := s.Ceiling.Window.Began(s.Resets)
+	length, passed := s.Resets.Sub(began), now.Sub(began)
+	if length < time.Hour || passed < length/20 || s.Used <= 0 || s.Used >= s.Ceiling.Most {
+		return time.Time{}
+	}
+	left := float64(s.Ceiling.Most-s.Used) / float64(s.Used) * float64(passed)
+	if left >= float64(s.Resets.Sub(now)) {
+		return time.Time{}
+	}
+	return now.Add(time.Duration(left)).UTC().Truncate(time.Second)
 }
 
 // usedPercent returns the largest share of a limit, in percent, that a subject has used.

@@ -87,7 +87,7 @@ func TestHowLimitsAreShown(t *testing.T) {
 			if use.Resets.IsZero() != (use.Measure == "in_flight") {
 				t.Errorf("%+v", use)
 			}
-			use.Resets = time.Time{}
+			use.Since, use.Resets, use.FullAt = time.Time{}, time.Time{}, time.Time{}
 		}
 	}
 	text, err := json.Marshal(status)
@@ -97,8 +97,8 @@ func TestHowLimitsAreShown(t *testing.T) {
 	got := strings.ReplaceAll(string(text), secret, "SECRET")
 	for _, want := range []string{
 		`{"name":"budget","by":"metadata.customer","shared":false,"percent":100,"fullest":[{"subject":"[redacted`,
-		`"measure":"money","ceiling":"10usd/366d","percent":100,"used":10,"reserved":0},{"subject":"acme","measure":"requests","ceiling":"10/366d","percent":80,"used":8,"reserved":0},{"subject":"","measure":"money","ceiling":"10usd/366d","percent":2,"used":0,"reserved":0.25}]}`,
-		`{"name":"flying","by":"api_key","shared":false,"percent":25,"fullest":[{"subject":"test","measure":"in_flight","ceiling":"4","percent":25,"used":1,"reserved":0}]}`,
+		`"measure":"money","ceiling":"10usd/366d","percent":100,"used":10,"reserved":0},{"subject":"acme","measure":"requests","ceiling":"10/366d","percent":80,"used":8,"reserved":0},{"subject":"","measure":"money","ceiling":"10usd/366d","percent":2,"used":0,"reserved":0.25}],"ceilings":["money 10usd/366d","requests 10/366d"]}`,
+		`{"name":"flying","by":"api_key","shared":false,"percent":25,"fullest":[{"subject":"test","measure":"in_flight","ceiling":"4","percent":25,"used":1,"reserved":0}],"ceilings":["in_flight 4"]}`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("status %s\nlacks %s", got, want)
@@ -120,7 +120,7 @@ func TestHowLimitsAreShown(t *testing.T) {
 				if use.Resets.IsZero() != (use.Measure == "in_flight") {
 					t.Errorf("%+v", use)
 				}
-				use.Resets = time.Time{}
+				use.Since, use.Resets, use.FullAt = time.Time{}, time.Time{}, time.Time{}
 			}
 		}
 		if text, err := json.Marshal(status); err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), secret) {

@@ -66,7 +66,7 @@ const expiresSoon = 30 * 24 * time.Hour
 func (w *Workspace) Status() Status {
 	s := Status{
 		Degraded: append([]Condition{}, w.Conditions()...), Targets: w.Targets(), Store: w.storeStatus(),
-		Limits: w.limitStatus(time.Now()),
+		Limits: w.LimitStatus(maxFullest),
 		Sinks:  []SinkState{}, Keys: w.gateway.keys.states(w, time.Now()), KeysFile: w.KeysFile,
 	}
 	for i := range w.Sinks {

@@ -43,6 +43,15 @@ func (w Window) span(now int64) (start, end int64) {
 	return now - past, now - past + length
 }
 
+// Began returns when the window began that ends at a time; zero for no time.
+func (w Window) Began(end time.Time) time.Time {
+	if end.IsZero() {
+		return end
+	}
+	start, _ := w.span(end.UnixNano() - 1)
+	return time.Unix(0, start)
+}
+
 // String returns the window as the configuration has it.
 func (w Window) String() string {
 	if w == Month {

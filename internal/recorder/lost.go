@@ -36,7 +36,7 @@ func (w *writer) dropBatch() {
 // clearBatch empties the batch and releases its records.
 func (w *writer) clearBatch() {
 	w.queue.mu.Lock()
-	w.queue.settled += uint64(len(w.batch.Records) + len(w.batch.Refusals))
+	w.queue.settled += uint64(len(w.batch.Records) + len(w.batch.Refusals) + len(w.batch.Peaks))
 	w.queue.mu.Unlock()
 	for _, r := range w.batch.Records {
 		trace.ReleaseRecord(r)
@@ -49,11 +49,12 @@ func (w *writer) clearBatch() {
 	clear(b.Versions)
 	clear(b.Revisions)
 	clear(b.Refusals)
+	clear(b.Peaks)
 	clear(w.durable)
 	*b = Batch{
 		Interrupted: b.Interrupted[:0], Records: b.Records[:0], Metrics: b.Metrics[:0],
 		Replies: b.Replies[:0], Versions: b.Versions[:0], Revisions: b.Revisions[:0],
-		Refusals: b.Refusals[:0],
+		Refusals: b.Refusals[:0], Peaks: b.Peaks[:0],
 	}
 	w.durable = w.durable[:0]
 }
@@ -88,7 +89,8 @@ func (q *queue) dropAll() map[string]uint64 {
 		q.give(p, count)
 	}
 	q.settled += uint64(len(q.records))
-	refused := uint64(len(q.refusals.take(nil)))
+	refused := uint64(len(q.refusals.take(nil)) + len(q.peaks))
+	clear(q.peaks)
 	q.pushed += refused
 	q.settled += refused
 	for _, r := range q.records {

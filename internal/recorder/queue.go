@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -65,8 +66,9 @@ type queue struct {
 	served    []*Revision // of the workspaces that joined, for a store that replaces another
 	shares    shares
 	refusals  refusals
+	peaks     map[PeakID]Peak
 
-	pushed  uint64 // records that came, and refusals that the writer took
+	pushed  uint64 // records that came, refusals and peaks that the writer took
 	settled uint64 // how many of them are stored or lost
 
 	bytes        int64 // of records and versions
@@ -93,7 +95,7 @@ func (q *queue) urgency() (urgency, bool) {
 	switch {
 	case len(q.durable) > 0 || len(q.revisions) > 0 || len(q.records) >= maxBatch || q.bytes >= maxBatchBytes:
 		return urgent, q.closing
-	case len(q.records) > 0 || len(q.versions) > 0 || q.refusals.waiting() > 0:
+	case len(q.records) > 0 || len(q.versions) > 0 || q.refusals.waiting() > 0 || len(q.peaks) > 0:
 		return lazy, q.closing
 	}
 	return empty, q.closing
@@ -110,7 +112,9 @@ func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 	}
 	b.Revisions, q.revisions = q.revisions, nil
 	b.Refusals = q.refusals.take(b.Refusals)
-	q.pushed += uint64(len(b.Refusals))
+	b.Peaks = slices.AppendSeq(b.Peaks, maps.Values(q.peaks))
+	clear(q.peaks)
+	q.pushed += uint64(len(b.Refusals) + len(b.Peaks))
 	taken := 0
 	for ; taken < len(q.durable) && items > 0 && size > 0; taken++ {
 		w := q.durable[taken]

@@ -368,8 +368,8 @@ const flushLook = 5 * time.Millisecond
 func (r *Recorder) Flush(ctx context.Context) error {
 	q := &r.queue
 	q.mu.Lock()
-	// The writer takes all refusals that wait with its next batch.
-	last, settled := q.pushed+uint64(q.refusals.waiting()), q.settled
+	// The writer takes all refusals and peaks that wait with its next batch.
+	last, settled := q.pushed+uint64(q.refusals.waiting()+len(q.peaks)), q.settled
 	q.mu.Unlock()
 	for settled < last {
 		select {

@@ -66,6 +66,8 @@ type Batch struct {
 	Revisions []*Revision
 	// Refusals are to be added to the counts of their hours.
 	Refusals []*Refusal
+	// Peaks count if they are above those of their hours.
+	Peaks []Peak
 }
 
 // Revision is a set of definitions that a workspace serves from a directory.
@@ -85,5 +87,5 @@ func (b *Batch) Durable() bool {
 
 // Len returns how many things the batch holds.
 func (b *Batch) Len() int {
-	return len(b.Interrupted) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions) + len(b.Refusals)
+	return len(b.Interrupted) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions) + len(b.Refusals) + len(b.Peaks)
 }

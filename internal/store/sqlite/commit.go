@@ -62,6 +62,11 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 				return err
 			}
 		}
+		for i := range batch.Peaks {
+			if err := keepPeak(s.writer, &batch.Peaks[i]); err != nil {
+				return err
+			}
+		}
 		return ctx.Err()
 	})
 	return classify(err)

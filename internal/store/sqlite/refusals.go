@@ -50,8 +50,8 @@ func keepRefusal(writer *native, r *recorder.Refusal) error {
 
 const deleteRefusalsSQL = "DELETE FROM refusals WHERE hour < ?"
 
-// forgetRefusals removes the value that an erasure names from the refusals: they count as
-// refusals of other subjects.
+// forgetRefusals removes the value that an erasure names from the refusals, which count as
+// refusals of other subjects, and from the peaks of limits.
 func (e *erasure) forgetRefusals(ctx context.Context) error {
 	value := e.selector.ConversationID
 	if e.selector.MetadataName != "" {
@@ -75,6 +75,7 @@ func (e *erasure) forgetRefusals(ctx context.Context) error {
 			`INSERT INTO refusals SELECT workspace, hour, api_key, route, status, code, limit_name, '` + recorder.OtherSubjects + `', key, count, last_ms, examples
 FROM refusals WHERE workspace = ?1 AND subject = ?2 AND ?3 <> ''` + addRefusals,
 			"DELETE FROM refusals WHERE workspace = ?1 AND subject = ?2 AND ?3 <> ''",
+			"DELETE FROM limit_peaks WHERE workspace = ?1 AND subject = ?2 AND ?3 <> ''",
 		} {
 			if _, err := tx.ExecContext(ctx, query, e.selector.Workspace, value, inside); err != nil {
 				return err

@@ -91,8 +91,10 @@ func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err er
 			return err
 		}
 		s.unswept += revisions
-		if _, err := s.conn.ExecContext(ctx, deleteRefusalsSQL, now.Add(-retention-time.Hour).Unix()); err != nil {
-			return err
+		for _, query := range []string{deleteRefusalsSQL, deletePeaksSQL} {
+			if _, err := s.conn.ExecContext(ctx, query, now.Add(-retention-time.Hour).Unix()); err != nil {
+				return err
+			}
 		}
 		// An id begins with its time, so the index on ids is one on times.
 		cutoff := trace.FirstID(now.Add(-retention))

@@ -213,6 +213,19 @@ CREATE TABLE refusals (
 	PRIMARY KEY (workspace, hour, api_key, route, status, code, limit_name, subject, key)
 ) WITHOUT ROWID;
 
+-- The largest shares of limits that subjects used, by hour: of each limit the fullest ones.
+CREATE TABLE limit_peaks (
+	workspace  TEXT    NOT NULL,
+	hour       INTEGER NOT NULL,               -- its start, Unix time
+	limit_name TEXT    NOT NULL,
+	subject    TEXT    NOT NULL,
+	percent    INTEGER NOT NULL,
+	measure    TEXT    NOT NULL,
+	ceiling    TEXT    NOT NULL,               -- as it was configured then
+	used       REAL    NOT NULL,               -- requests, tokens or US dollars
+	PRIMARY KEY (workspace, hour, limit_name, subject)
+) WITHOUT ROWID;
+
 -- Erasures, for the sinks that have copies. The marks are the greatest seq of each table
 -- when the erasure began; it concerns the rows up to them.
 CREATE TABLE erasures (
