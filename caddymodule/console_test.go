@@ -89,19 +89,22 @@ func TestConsoleRoles(t *testing.T) {
 		status              int    // for those who may; 0: 200
 	}
 	calls := map[string][]call{
-		"status": {{"GET", "", "", "viewer", 0}}, "definitions": {{"GET", "", "", "viewer", 0}}, "revisions": {{"GET", "", "", "viewer", 0}},
-		"revisions/": {{"GET", "", "", "viewer", 0}},
-		"targets":    {{"GET", "", "", "viewer", 0}},
-		"limits":     {{"GET", "subject=x", "", "viewer", 0}},
-		"evaluate":   {{"POST", "", `{"key":"checkout"}`, "viewer", 0}},
-		"edit":       {{"GET", "file=context.yaml", "", "viewer", 0}, {"POST", "", `{"action":"text","file":"remoteconfigs/no.yaml","base":"x"}`, "editor", 409}},
-		"review":     {{"POST", "", `{"action":"text","file":"remoteconfigs/new.yaml","text":"type: boolean\ndefault: true\n"}`, "editor", 0}},
-		"traces":     {{"GET", "", "", "viewer", 0}, {"DELETE", "metadata.user=nobody", "", "admin", 0}},
-		"traces/":    {{"GET", "", "", "viewer", 0}},
-		"stats":      {{"GET", "", "", "viewer", 0}},
-		"costs":      {{"GET", "", "", "viewer", 0}},
-		"refused":    {{"GET", "", "", "viewer", 0}},
-		"export":     {{"GET", "", "", "admin", 0}},
+		"status":      {{"GET", "", "", "viewer", 0}},
+		"definitions": {{"GET", "", "", "viewer", 0}},
+		"revisions":   {{"GET", "", "", "viewer", 0}},
+		"revisions/":  {{"GET", "", "", "viewer", 0}},
+		"targets":     {{"GET", "", "", "viewer", 0}},
+		"limits":      {{"GET", "subject=x", "", "viewer", 0}, {"GET", "top=3", "", "viewer", 0}},
+		"evaluate":    {{"POST", "", `{"key":"checkout"}`, "viewer", 0}},
+		"edit":        {{"GET", "file=context.yaml", "", "viewer", 0}, {"POST", "", `{"action":"text","file":"remoteconfigs/no.yaml","base":"x"}`, "editor", 409}},
+		"review":      {{"POST", "", `{"action":"text","file":"remoteconfigs/new.yaml","text":"type: boolean\ndefault: true\n"}`, "editor", 0}},
+		"traces":      {{"GET", "", "", "viewer", 0}, {"DELETE", "metadata.user=nobody", "", "admin", 0}},
+		"traces/":     {{"GET", "", "", "viewer", 0}},
+		"stats":       {{"GET", "", "", "viewer", 0}},
+		"costs":       {{"GET", "", "", "viewer", 0}},
+		"refused":     {{"GET", "", "", "viewer", 0}},
+		"export":      {{"GET", "", "", "admin", 0}},
+		"peaks":       {{"GET", "subject=x", "", "viewer", 0}},
 	}
 	sessions := make(map[string]http.Header)
 	for _, role := range consoleRoles {
@@ -245,6 +248,8 @@ func TestConsolePages(t *testing.T) {
 		{"costs?by=nothing", 200, "costs are by"},
 		{"definitions?csv=1", 200, "key,kind,rows"},
 		{"definitions?csv=9", 404, "There is no such table"},
+		{"limits", 200, "No limit is configured."},
+		{"limits?subject=web", 200, "caddy cadenza limits web"},
 		{"nothing", 404, "There is no such page"},
 	} {
 		var a answer

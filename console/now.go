@@ -2,9 +2,9 @@ package console
 
 import (
 	"cmp"
+	"html/template"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
@@ -200,10 +200,15 @@ func targetTrouble(t gateway.Target) string {
 // Meter returns the width of a meter's bar, of 100.
 func (l *limitRow) Meter() int { return min(l.Percent, 100) }
 
-// Amount returns an amount of the limit's measure.
-func (l *limitRow) Amount() string {
-	if l.Measure == "money" {
-		return dollars(l.Used + l.Reserved)
+// Amount returns what is used or set aside.
+func (l *limitRow) Amount() template.HTML { return l.In(l.Used + l.Reserved) }
+
+// In returns an amount of the limit's measure.
+func (l *limitRow) In(amount float64) template.HTML { return amountOf(l.Measure, amount) }
+
+func amountOf(measure string, amount float64) template.HTML {
+	if measure == "money" {
+		return data(amount, dollars(amount))
 	}
-	return strconv.FormatFloat(l.Used+l.Reserved, 'f', -1, 64)
+	return data(amount, count(int64(amount)))
 }

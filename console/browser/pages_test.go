@@ -129,6 +129,9 @@ func TestPages(t *testing.T) {
 		{"revisions", "revisions", b},
 		{"try", "try?field.plan=pro&field.locale=nl-BE", b},
 		{"costs", "costs", b},
+		{"limits", "limits", b},
+		{"limits-subject", "limits?subject=c-1042", b},
+		{"limits-nobody", "limits?subject=nobody", b},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			p.tab.t = t
