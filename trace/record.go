@@ -42,6 +42,11 @@ func ParseState(name string) (State, bool) {
 // FinishReasons are the possible finish_reasons of answers: why a model stops.
 var FinishReasons = []string{"stop", "tool_calls", "length", "content_filter"}
 
+// ConsoleKey begins the names under which the playground of the console calls: it is
+// followed by the name of the visitor's API key. No API key has such a name. Statistics
+// leave the traces of these names out; costs and lists of traces have them.
+const ConsoleKey = "console:"
+
 // Record is the record of one answer: of a prompt, an endpoint or a remote
 // configuration. Members that are zero are stored as absent: they were unknown, or
 // the log policy excludes them.

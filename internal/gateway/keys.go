@@ -13,6 +13,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/secret"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // defaultKeysInterval is the time between two reads of a keys file.
@@ -32,6 +33,9 @@ func (w *Workspace) resolveKeys() error {
 		}
 		if len(key.Name) > wire.MaxKeyName {
 			return fmt.Errorf("api_key: a name has at most %d bytes, this one %d", wire.MaxKeyName, len(key.Name))
+		}
+		if strings.HasPrefix(key.Name, trace.ConsoleKey) {
+			return fmt.Errorf("api_key %s: names that begin with %s are those of calls of the console's playground", key.Name, trace.ConsoleKey)
 		}
 		names[key.Name] = true
 		bound := newBound(key.Context)

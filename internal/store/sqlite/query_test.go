@@ -59,7 +59,7 @@ func drawRecord(t *rapid.T, authority *trace.Authority, at time.Time) *trace.Rec
 	}
 	r := &trace.Record{
 		ID: authority.New(kind, at), Time: at, Workspace: rapid.SampledFrom([]string{"w", "w", "w", "other"}).Draw(t, "workspace"),
-		Kind: kind, Key: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"), APIKey: optional("api key", "app", "web"),
+		Kind: kind, Key: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"), APIKey: optional("api key", "app", "web", trace.ConsoleKey+"ops"),
 		Row: optional("row", "r1"), Metadata: drawMetadata(t),
 		Status: rapid.SampledFrom([]int{0, 200, 400, 502}).Draw(t, "status"), Response: []byte("content"),
 		Latency: time.Duration(rapid.IntRange(0, 5_000_000).Draw(t, "latency")) * time.Microsecond,

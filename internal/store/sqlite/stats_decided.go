@@ -26,8 +26,8 @@ import (
 
 // decidedTraces selects the ended traces of a decision, up to a seq.
 var decidedTraces = fmt.Sprintf(
-	"SELECT t.time_ms, %s FROM traces AS t INDEXED BY sqlite_autoindex_traces_1 WHERE t.id IN (%s) AND t.state = 'ended' AND t.seq <= ?%d",
-	seriesColumns, tracesOfDecision, 2*len(kind.All)+2)
+	"SELECT t.time_ms, %s FROM traces AS t INDEXED BY sqlite_autoindex_traces_1 WHERE t.id IN (%s) AND t.state = 'ended' AND %s AND t.seq <= ?%d",
+	seriesColumns, tracesOfDecision, ofApps, 2*len(kind.All)+2)
 
 // decidedReader reads reports on decisions, and the traces of these decisions.
 type decidedReader struct{ report, traces *sql.Stmt }
@@ -92,7 +92,7 @@ var lateReports = func() string {
 	return fmt.Sprintf(`
 SELECT t.time_ms, %s, %s
 FROM traces AS t NOT INDEXED CROSS JOIN metrics AS m INDEXED BY metrics_decision ON m.decision_id = t.decision_id AND %s
-WHERE t.seq > ? AND t.seq <= ? AND t.state = 'ended' AND m.seq <= ?`, seriesColumns, strings.Join(columns, ", "), ofDecision)
+WHERE t.seq > ? AND t.seq <= ? AND t.state = 'ended' AND %s AND m.seq <= ?`, seriesColumns, strings.Join(columns, ", "), ofDecision, ofApps)
 }()
 
 // countLate counts earlier reports under later traces: under those after from, up to until,

@@ -139,6 +139,9 @@ func versionsOf(counted string) (version, prompt string) {
 // seriesColumns is the series of a trace, as one text.
 const seriesColumns = "concat_ws(char(31), t.workspace, t.kind, t.key, " + countedVersion + ", coalesce(t.arm, ''), " + variantColumn + ")"
 
+// ofApps passes the traces that statistics count: not those of the console's playground.
+const ofApps = "coalesce(t.api_key, '') NOT GLOB '" + trace.ConsoleKey + "*'"
+
 // traceNumbers selects the counted members of traces in few columns, as fetching a column
 // costs more than building it. An array has the members that most traces lack.
 var traceNumbers = `
@@ -161,7 +164,7 @@ func finishReasonPlaces() string {
 // countTraces counts the ended traces with a seq after from, up to until. It stops when
 // maxSlots are full, and returns the seq of the last trace.
 func (t tallies) countTraces(ctx context.Context, db querier, from, until int64, maxSlots int, where clauses) (last int64, err error) {
-	full, last, err := t.countRows(ctx, db, maxSlots, traceNumbers+"NOT INDEXED WHERE seq > ? AND seq <= ? AND state = 'ended' AND "+where.and()+" ORDER BY seq",
+	full, last, err := t.countRows(ctx, db, maxSlots, traceNumbers+"NOT INDEXED WHERE seq > ? AND seq <= ? AND state = 'ended' AND "+ofApps+" AND "+where.and()+" ORDER BY seq",
 		slices.Concat([]any{from, until}, where.args)...)
 	if err != nil || !full {
 		return until, err
@@ -173,7 +176,7 @@ func (t tallies) countTraces(ctx context.Context, db querier, from, until int64,
 // one may still end: a process marks the calls of another one as interrupted when it opens
 // the file. They are few.
 func (t tallies) countInterrupted(ctx context.Context, db querier, where clauses) error {
-	_, _, err := t.countRows(ctx, db, math.MaxInt, traceNumbers+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+where.and()+" ORDER BY id DESC LIMIT ?",
+	_, _, err := t.countRows(ctx, db, math.MaxInt, traceNumbers+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+ofApps+" AND "+where.and()+" ORDER BY id DESC LIMIT ?",
 		append(slices.Clone(where.args), maxInterrupted)...)
 	return err
 }
@@ -312,7 +315,7 @@ func (t tallies) countMetrics(ctx context.Context, db querier, from, until, trac
 	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
 SELECT m.seq, m.trace_id, m.workspace, %s, t.time_ms, %s, m.score, m.latency_ms, m.prompt_tokens, m.completion_tokens, m.total_tokens, m.named_values
 FROM metrics AS m NOT INDEXED LEFT JOIN traces AS t INDEXED BY sqlite_autoindex_traces_1 ON t.id = m.trace_id AND t.workspace = m.workspace
-WHERE m.seq > ? AND m.seq <= ? AND %s ORDER BY m.seq`, ofDecision, seriesColumns, where.and()),
+WHERE m.seq > ? AND m.seq <= ? AND %s AND %s ORDER BY m.seq`, ofDecision, seriesColumns, ofApps, where.and()),
 		slices.Concat([]any{from, until}, where.args)...)
 	if err != nil {
 		return 0, err

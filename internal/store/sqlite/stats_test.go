@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,6 +88,8 @@ type naiveRow struct {
 	values                        map[string][]float64
 }
 
+func ofConsole(r *trace.Record) bool { return strings.HasPrefix(r.APIKey, trace.ConsoleKey) }
+
 // naive computes statistics from the rows that a property test stored.
 func (d *drawn) naive(q StatsQuery) []naiveRow {
 	since, until := q.Since.Truncate(time.Hour), q.Until
@@ -135,7 +138,7 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 	records := map[trace.ID]*trace.Record{}
 	for _, r := range d.records {
 		records[r.ID] = r
-		if r.Workspace != q.Workspace || r.State == trace.StateStarted {
+		if r.Workspace != q.Workspace || r.State == trace.StateStarted || ofConsole(r) {
 			continue
 		}
 		row := group(r)
@@ -184,7 +187,7 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 		}
 	}
 	for _, r := range d.records {
-		if r.Workspace != q.Workspace {
+		if r.Workspace != q.Workspace || ofConsole(r) {
 			continue
 		}
 		for _, m := range d.reportsOn(r) {
