@@ -105,6 +105,7 @@ func TestConsoleRoles(t *testing.T) {
 		"refused":     {{"GET", "", "", "viewer", 0}},
 		"export":      {{"GET", "", "", "admin", 0}},
 		"peaks":       {{"GET", "subject=x", "", "viewer", 0}},
+		"play":        {{"GET", "", "", "editor", 0}, {"POST", "", `{"endpoint":"chat","target":"canned","variables":{"question":"Why?"}}`, "editor", 0}},
 	}
 	sessions := make(map[string]http.Header)
 	for _, role := range consoleRoles {

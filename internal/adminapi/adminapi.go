@@ -56,6 +56,8 @@ var routes = []route{
 	{"edit", reads, gateway.RoleViewer, serveEditedFile},
 	{"edit", []string{http.MethodPost}, gateway.RoleEditor, serveEdit},
 	{"review", []string{http.MethodPost}, gateway.RoleEditor, serveReview},
+	{"play", reads, gateway.RoleEditor, servePlayable},
+	{"play", []string{http.MethodPost}, gateway.RoleEditor, servePlay},
 	{"traces", reads, gateway.RoleViewer, serveTraces},
 	{"traces", []string{http.MethodDelete}, gateway.RoleAdmin, serveErase},
 	{"traces/", reads, gateway.RoleViewer, serveTrace},

@@ -15,6 +15,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -62,6 +63,9 @@ type Workspace struct {
 	// EraseSubject erases a value of the metadata, given as JSON, from the counters of
 	// the limits.
 	EraseSubject func(ctx context.Context, member, value string) error
+	// Playable returns what a visitor of the console may call, and Play calls it.
+	Playable func(by string, p *gateway.Play) (gateway.Playable, *wire.Error)
+	Play     func(ctx context.Context, w http.ResponseWriter, by string, p *gateway.Play) (gateway.Played, *wire.Error)
 	// Stopping is closed when Caddy begins to stop the configuration.
 	Stopping <-chan struct{}
 	Logger   *zap.Logger

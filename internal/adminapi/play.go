@@ -1,0 +1,92 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+)
+
+// keyless is the name of who plays by Caddy's admin address.
+const keyless = "admin"
+
+// playsBy returns the name of the API key of the visitor who plays.
+func playsBy(r *http.Request) string {
+	if visitor, ok := r.Context().Value(visitorKey{}).(*gateway.Visitor); ok {
+		return visitor.Key
+	}
+	return keyless
+}
+
+// servePlayable answers GET /cadenza/play: what may be called and, with ?endpoint=KEY or
+// ?prompt=KEY, what a request to it may have.
+func servePlayable(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	if err := knownParameters(values, []string{"endpoint", "prompt", "workspace"}); err != nil {
+		return err
+	}
+	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
+	if err != nil {
+		return err
+	}
+	playable, refused := workspace.Playable(playsBy(r), &gateway.Play{Endpoint: values.Get("endpoint"), Prompt: values.Get("prompt")})
+	if refused != nil {
+		return refusedPlay(refused)
+	}
+	return writeJSON(w, playable)
+}
+
+// servePlay answers POST /cadenza/play: it calls an endpoint for a visitor. With "stream"
+// the answer are the events of the native API and, after them, one of the type done, which
+// says how the call went.
+func servePlay(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Workspace string `json:"workspace"`
+		gateway.Play
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&body); err != nil {
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return apiError(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", tooLarge.Limit)
+		}
+		return apiError(http.StatusBadRequest, "the body must be a JSON object with endpoint or prompt, and as wanted workspace, variant, texts, target, context, variables, messages, stream and dry_run: %v", err)
+	}
+	// Read to its end, so that net/http notices when the visitor leaves.
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return apiError(http.StatusBadRequest, "something follows the JSON object")
+	}
+	workspace, err := workspaceNamed(r.Context(), body.Workspace)
+	if err != nil {
+		return err
+	}
+	play := &body.Play
+	played, refused := workspace.Play(r.Context(), w, playsBy(r), play)
+	if !play.DryRun {
+		subject := play.Endpoint + play.Prompt
+		result := played.TraceID
+		if refused != nil {
+			result = refused.Name
+		}
+		workspace.audited(r.Context(), "play", subject, "", result)
+	}
+	switch {
+	case refused != nil:
+		return refusedPlay(refused)
+	case !play.Stream || play.DryRun:
+		return writeJSON(w, played)
+	}
+	w.Header().Set("Content-Type", "text/event-stream") // unless the stream has begun
+	end, err := json.Marshal(played)
+	if err != nil {
+		return err
+	}
+	_, _ = w.Write(append(append([]byte("event: done\ndata: "), end...), "\n\n"...)) // a visitor who left has no use for it
+	return nil
+}
+
+// refusedPlay returns the error of a request that called no model.
+func refusedPlay(err *wire.Error) error { return apiError(err.Status, "%s", err.Message) }
