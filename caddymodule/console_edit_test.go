@@ -148,7 +148,7 @@ func TestConsoleEdits(t *testing.T) {
 
 // TestConsoleEditOff asks for edits where none are saved.
 func TestConsoleEditOff(t *testing.T) {
-	g := startConsoleWith(t, "")
+	g, _ := consoleSite(t, "")
 	session := g.signIn("our_admin")
 	var review adminapi.Review
 	if status := g.edit(session, "review", g.value(6, 7, "staging"), &review); status != 200 || review.Way != "off" || !strings.Contains(review.Patch, "+  - [ staging, pro") || !strings.Contains(review.Patch, "+++ b/"+limitsFile) {
@@ -184,7 +184,7 @@ func git(t *testing.T, dir string, args ...string) string {
 // startInRepository starts a gateway whose definitions are in a repository with hooks that
 // fail, a bare remote and another change that nobody has committed.
 func startInRepository(t *testing.T, console string) *gateway {
-	g := startConsoleWith(t, console)
+	g, _ := consoleSite(t, console)
 	remote := filepath.Join(g.dir, "remote.git")
 	git(t, g.dir, "init", "--bare", remote)
 	git(t, g.dir, "init", ".")

@@ -18,11 +18,12 @@ var consoleRoles = []string{"viewer", "editor", "admin"}
 // role.
 func startConsoleSite(t *testing.T) *gateway {
 	t.Helper()
-	return startConsoleWith(t, "edit files")
+	g, _ := consoleSite(t, "edit files")
+	return g
 }
 
-// startConsoleWith is startConsoleSite with options of the console.
-func startConsoleWith(t *testing.T, console string) *gateway {
+// consoleSite does the same with options of the console, and returns the Caddyfile.
+func consoleSite(t *testing.T, console string) (*gateway, string) {
 	t.Helper()
 	files := map[string]string{"other/remoteconfigs/secret.yaml": "type: string\ndefault: theirs alone\n"}
 	for name, content := range workspace {
@@ -48,7 +49,7 @@ func startConsoleWith(t *testing.T, console string) *gateway {
 	if err := g.loadText(text); err != nil {
 		t.Fatal(err)
 	}
-	return g
+	return g, text
 }
 
 func consoleKey(name string) string { return "a-key-that-is-called-" + name }
@@ -106,6 +107,7 @@ func TestConsoleRoles(t *testing.T) {
 		"export":      {{"GET", "", "", "admin", 0}},
 		"peaks":       {{"GET", "subject=x", "", "viewer", 0}},
 		"play":        {{"GET", "", "", "editor", 0}, {"POST", "", `{"endpoint":"chat","target":"canned","variables":{"question":"Why?"}}`, "editor", 0}},
+		"audit":       {{"GET", "", "", "admin", 0}},
 	}
 	sessions := make(map[string]http.Header)
 	for _, role := range consoleRoles {

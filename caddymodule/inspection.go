@@ -17,7 +17,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 			VerifySeal: served.VerifySeal,
 			Targets:    served.Targets, Status: served.Status,
 			Strangers: a.gateway.Strangers, SubjectStatus: served.SubjectStatus, LimitStatus: served.LimitStatus,
-			EraseSubject: served.EraseSubject, Playable: served.Playable, Play: served.Play,
+			EraseSubject: served.EraseSubject, Playable: served.Playable, Play: served.Play, Hash: served.HashAudited,
 		}
 	}
 	return shown

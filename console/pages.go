@@ -51,6 +51,7 @@ var pages = []page{
 	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions, false},
 	{"costs", "Costs", "Spend", "costs.html", buildCosts, false},
 	{"limits", "Limits", "Spend", "limits.html", buildLimits, false},
+	{"audit", "Audit", "Operate", "audit.html", buildAudit, false},
 }
 
 // visit is a request for a page.

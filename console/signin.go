@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
@@ -80,7 +81,14 @@ func (h *Handler) visitorOf(r *http.Request) *gateway.Visitor {
 	if !ok || visitor.Loopback && !onLoopback(r) {
 		return nil
 	}
+	visitor.From = clientIP(r)
 	return &visitor
+}
+
+// clientIP returns the address of the client, as the server's trusted_proxies tell it.
+func clientIP(r *http.Request) string {
+	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return text
 }
 
 func cookieName(r *http.Request) string {
@@ -133,7 +141,9 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	visitor, ok := h.app.SignIn(strings.TrimSpace(r.PostFormValue("key")), time.Now())
+	visitor.From = clientIP(r)
 	if ok && visitor.Loopback && !onLoopback(r) {
+		adminapi.Audited(r.Context(), &visitor, adminapi.AuditRefused, "the role counts on this machine alone")
 		h.logger.Warn("sign-in refused: the role counts on this machine alone", zap.String("api_key", visitor.Key), zap.Stringer("from", address))
 		form.Problem = "This key opens the console on the gateway's own machine alone (role … loopback)."
 		h.writeSignIn(w, http.StatusForbidden, form)
@@ -145,17 +155,24 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	if !ok {
 		tries.spend(address)
+		if noted.Allow() {
+			adminapi.Audited(r.Context(), &gateway.Visitor{From: visitor.From}, adminapi.AuditRefused, "no valid API key with a role")
+		}
 		h.logger.Warn("sign-in refused", zap.Stringer("from", address))
 		form.Problem = "This is no valid API key with a role. Ops give a key a role by role viewer, editor or admin in its block."
 		h.writeSignIn(w, http.StatusForbidden, form)
 		return
 	}
 	h.logger.Info("signed in", zap.String("workspace", visitor.Workspace), zap.String("api_key", visitor.Key), zap.String("role", string(visitor.Role)), zap.Stringer("from", address))
+	adminapi.Audited(r.Context(), &visitor, adminapi.AuditSignIn, "")
 	setCookie(w, r, session)
 	http.Redirect(w, r, form.To, http.StatusSeeOther)
 }
 
 func (h *Handler) signOut(w http.ResponseWriter, r *http.Request) {
+	if visitor := h.visitorOf(r); visitor != nil {
+		adminapi.Audited(r.Context(), visitor, adminapi.AuditSignOut, "")
+	}
 	setCookie(w, r, "")
 	http.Redirect(w, r, prefix+"sign-in", http.StatusSeeOther)
 }
@@ -173,8 +190,7 @@ func localPath(text string) string {
 // clientAddress returns the address that attempts are counted by: for IPv6 its network,
 // of which a customer has all addresses.
 func clientAddress(r *http.Request) netip.Prefix {
-	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	addr, err := netip.ParseAddr(text)
+	addr, err := netip.ParseAddr(clientIP(r))
 	if err != nil {
 		return netip.Prefix{}
 	}
@@ -193,6 +209,10 @@ const (
 	// maxAddresses bounds the addresses that are counted. Beyond it all begin anew.
 	maxAddresses = 10_000
 )
+
+// noted bounds how many wrong keys are noted in the audit: each is a write to the disk, and
+// who has many addresses could cause many. All are in the log.
+var noted = rate.NewLimiter(5, 50)
 
 // attempts counts wrong keys by address. It outlives a reload of the configuration.
 type attempts struct {

@@ -258,19 +258,29 @@ func (r *Record) Size() int {
 	return size
 }
 
+// HasContent reports whether the record has members that only the log policy content
+// records.
+func (r *Record) HasContent() bool {
+	for i := range buffers {
+		if buffers[i].Content && len(*buffers[i].bytes(r)) > 0 {
+			return true
+		}
+	}
+	return r.SharesContent && len(r.Shared.Context)+len(r.Shared.Variables) > 0
+}
+
 // DropContent empties the members that only the log policy content records. It
 // reports whether there were any. Other records with the same Shared keep its
 // content.
 func (r *Record) DropContent() (some bool) {
+	some = r.HasContent()
 	for i := range buffers {
 		if buffers[i].Content {
 			buffer := buffers[i].bytes(r)
-			some = some || len(*buffer) > 0
 			*buffer = kept(*buffer)
 		}
 	}
 	if r.SharesContent && len(r.Shared.Context)+len(r.Shared.Variables) > 0 {
-		some = true
 		r.Shared = &Shared{Notes: r.Shared.Notes, Metadata: r.Shared.Metadata}
 		r.SharesContent = false
 	}

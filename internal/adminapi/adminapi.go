@@ -65,6 +65,7 @@ var routes = []route{
 	{"costs", reads, gateway.RoleViewer, serveCosts},
 	{"refused", reads, gateway.RoleViewer, serveRefused},
 	{"export", []string{http.MethodGet}, gateway.RoleAdmin, serveExport},
+	{"audit", []string{http.MethodGet}, gateway.RoleAdmin, serveAudit},
 }
 
 // Routes returns the paths below Caddy's admin address. Who reaches it needs no role.

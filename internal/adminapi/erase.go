@@ -108,7 +108,7 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 	if !dry {
 		workspace.Logger.Info("traces erased",
 			zap.Int64("traces", erased.Traces), zap.Int64("metrics", erased.Metrics), zap.Int64("replies", erased.Replies))
-		workspace.audited(r.Context(), "erase", "", "", fmt.Sprintf("%d traces, %d metrics and %d replies erased", erased.Traces, erased.Metrics, erased.Replies))
+		workspace.audited(r.Context(), AuditErase, workspace.hashedQuery(q.values), "", fmt.Sprintf("%d traces, %d metrics and %d replies erased", erased.Traces, erased.Metrics, erased.Replies))
 	}
 	return writeJSON(w, map[string]any{done: map[string]int64{
 		"traces": erased.Traces, "metrics": erased.Metrics, "replies": erased.Replies,

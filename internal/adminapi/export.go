@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -27,7 +28,9 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer reader.Close()
+	q.workspace.audited(r.Context(), AuditExport, strings.TrimSpace("traces "+q.workspace.hashedQuery(q.values)), "", "")
 	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Disposition", `attachment; filename="traces.jsonl"`)
 	out := bufio.NewWriterSize(w, 64<<10)
 	var line []byte
 	err = q.workspace.exportRunning(r.Context(), reader, q.filter, func(record *trace.Record, metrics []trace.Metrics) error {

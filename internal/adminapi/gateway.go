@@ -66,6 +66,8 @@ type Workspace struct {
 	// Playable returns what a visitor of the console may call, and Play calls it.
 	Playable func(by string, p *gateway.Play) (gateway.Playable, *wire.Error)
 	Play     func(ctx context.Context, w http.ResponseWriter, by string, p *gateway.Play) (gateway.Played, *wire.Error)
+	// Hash returns the keyed hash that stands for a value of a caller's in the audit.
+	Hash func(value string) string
 	// Stopping is closed when Caddy begins to stop the configuration.
 	Stopping <-chan struct{}
 	Logger   *zap.Logger

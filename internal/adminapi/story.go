@@ -122,7 +122,9 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 		details.Metrics = []trace.Metrics{}
 	}
 	verification := w.verify(details.Record) // of the whole record
-	withoutContent(ctx, details.Record, details.Metrics)
+	if withoutContent(ctx, details.Record, details.Metrics) {
+		w.audited(ctx, AuditLook, id.String(), "", "")
+	}
 	decision := id
 	if record := details.Record; record != nil {
 		decision = record.Decision

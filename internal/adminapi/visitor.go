@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -103,12 +104,12 @@ func (b *answerBuffer) Header() http.Header            { return b.header }
 func (b *answerBuffer) WriteHeader(status int)         { b.status = status }
 func (b *answerBuffer) Write(text []byte) (int, error) { return b.body.Write(text) }
 
-// withoutContent takes what only editors may see out of a trace and the reports on it.
-// It does nothing for a request that may see it.
-func withoutContent(ctx context.Context, record *trace.Record, metrics []trace.Metrics) {
+// withoutContent takes what only editors may see out of a trace and the reports on it. For
+// a request that may see it, withoutContent only reports whether there is any.
+func withoutContent(ctx context.Context, record *trace.Record, metrics []trace.Metrics) (shown bool) {
 	visitor, ok := ctx.Value(visitorKey{}).(*gateway.Visitor)
 	if !ok || visitor.Role.Covers(gateway.RoleEditor) {
-		return
+		return record != nil && record.HasContent() || slices.ContainsFunc(metrics, func(m trace.Metrics) bool { return m.LLMResponse != nil })
 	}
 	if record != nil {
 		record.DropContent()
@@ -116,4 +117,5 @@ func withoutContent(ctx context.Context, record *trace.Record, metrics []trace.M
 	for i := range metrics {
 		metrics[i].LLMResponse = nil
 	}
+	return false
 }

@@ -32,15 +32,15 @@ func init() {
 Tools for a workspace: a directory with context.yaml and the folders prompts,
 endpoints and remoteconfigs. They use the same engine as the gateway, and need
 neither a running gateway nor a Caddyfile. status, limits, traces, stats,
-refused, costs, export, erase, revisions, checkout and prove ask a running
-gateway by its admin API.
+refused, audit, costs, export, erase, revisions, checkout and prove ask a
+running gateway by its admin API.
 
 A command that fails says why on the standard error and exits with status 1.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			own = cmd
 			cmd.AddCommand(
 				checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand(),
-				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), refusedCommand(), costsCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), proveCommand(),
+				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), refusedCommand(), auditCommand(), costsCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), proveCommand(),
 			)
 			for _, sub := range cmd.Commands() {
 				run := sub.RunE

@@ -520,7 +520,7 @@ func TestToolsManual(t *testing.T) {
 	must(t, err)
 	parent := &cobra.Command{Use: "cadenza"}
 	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 18 {
+	if len(parent.Commands()) != 19 {
 		t.Errorf("%d commands", len(parent.Commands()))
 	}
 	for _, cmd := range parent.Commands() {

@@ -26,7 +26,7 @@ import (
 // gatewayCommand runs one of the commands that ask a running gateway.
 func gatewayCommand(ctx context.Context, out, errors io.Writer, arguments ...string) error {
 	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true}
-	cmd.AddCommand(tracesCommand(), statsCommand(), refusedCommand(), costsCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), checkCommand(), evalCommand(), diffCommand(), proveCommand())
+	cmd.AddCommand(tracesCommand(), statsCommand(), refusedCommand(), auditCommand(), costsCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), checkCommand(), evalCommand(), diffCommand(), proveCommand())
 	cmd.SetOut(out)
 	cmd.SetErr(errors)
 	cmd.SetArgs(arguments)
@@ -150,6 +150,12 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"workspace":"default","rows":[`+
 			`{"api_key":"web","route":"endpoints","status":429,"code":"rate_limited","limit":"customers","subject":"acme\u001b[1m","key":"chat","count":1204,"last":"2026-11-21T20:59:58Z","examples":[{"time":"2026-11-21T20:59:58Z","message":"The limit customers (requests 100/1m by metadata.customer) is used up."},{"time":"2026-11-21T20:59:57Z","message":"The same."}]},`+
 			`{"api_key":"","route":"prompts","status":401,"code":"invalid_api_key","count":3,"last":"2026-11-21T20:00:00Z","examples":[]}]}`)
+	case r.URL.Path == "/cadenza/audit" && query.Get("by") == "nobody":
+		fmt.Fprint(w, `{"workspace":"default","entries":[]}`)
+	case r.URL.Path == "/cadenza/audit":
+		fmt.Fprint(w, `{"workspace":"default","entries":[`+
+			`{"seq":9,"time":"2026-11-21T20:59:58Z","workspace":"default","by":"sso:ada\u001b[1m","role":"admin","from":"192.0.2.7","action":"erase","subject":"metadata.user=hni-x_80PkE81YpE","after":"12 traces, 3 metrics and 0 replies erased"},`+
+			`{"seq":8,"time":"2026-11-21T20:00:00Z","workspace":"default","action":"export","subject":"traces"}],"next":8}`)
 	case r.URL.Path == "/cadenza/costs" && query.Get("key") == "nothing":
 		fmt.Fprint(w, `{"by":["key"],"workspaces":["default"],"rows":[],"total":{}}`)
 	case r.URL.Path == "/cadenza/costs" && query.Get("by") == "provider,model,day":
@@ -256,6 +262,9 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"refused":           {arguments: []string{"refused", "--since", "2026-11-01", "--api-key", "web"}},
 		"refused_json":      {arguments: []string{"refused", "--json"}},
 		"refused_none":      {arguments: []string{"refused", "--key", "nothing"}},
+		"audit":             {arguments: []string{"audit", "--since", "2026-11-01", "--by", "ops", "--action", "erase", "--limit", "2"}},
+		"audit_json":        {arguments: []string{"audit", "--json"}},
+		"audit_none":        {arguments: []string{"audit", "--by", "nobody"}},
 		"costs":             {arguments: []string{"costs", "--by", "metadata.customer,model", "--since", "2026-10-01", "--top", "4"}},
 		"costs_json":        {arguments: []string{"costs", "--json"}},
 		"costs_days_json":   {arguments: []string{"costs", "--json", "--by", "provider,model,day"}},

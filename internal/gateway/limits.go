@@ -105,6 +105,11 @@ func (w *Workspace) hashSubject(subject string) string {
 	return string(w.ids.Load().hasher.Append(nil, "\x00limit\x00", subject))
 }
 
+// HashAudited returns the hash that stands for a value of a caller's in the audit.
+func (w *Workspace) HashAudited(value string) string {
+	return string(w.ids.Load().hasher.Append(nil, "\x00audit\x00", value))
+}
+
 // EraseSubject erases a subject from the workspace's limits by a member of the metadata:
 // see limit.Limiter.Erase. value is the member's value as JSON.
 func (w *Workspace) EraseSubject(ctx context.Context, member, value string) error {

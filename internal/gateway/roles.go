@@ -61,7 +61,8 @@ func (a *Access) forApps() bool { return a.Role == RoleNone || a.App }
 type Visitor struct {
 	Workspace, Key string
 	Role           Role
-	Loopback       bool // the role counts for visitors of this machine alone
+	Loopback       bool   // the role counts for visitors of this machine alone
+	From           string // the address that a request of the visitor's came from
 }
 
 // SignIn returns the visitor of a valid key with a role.
@@ -77,5 +78,5 @@ func (p *principal) visitor() (Visitor, bool) {
 	if p == nil || p.Role == RoleNone {
 		return Visitor{}, false
 	}
-	return Visitor{p.workspace.Name, p.name, p.Role, p.Loopback}, true
+	return Visitor{Workspace: p.workspace.Name, Key: p.name, Role: p.Role, Loopback: p.Loopback}, true
 }

@@ -67,9 +67,9 @@ func TestSignIn(t *testing.T) {
 		now  time.Time
 		want Visitor
 	}{
-		{adminKey, now, Visitor{"a", "ops", RoleAdmin, true}},
-		{viewerKey, now, Visitor{"b", "ops", RoleViewer, false}},
-		{key2, now, Visitor{"a", "late", RoleEditor, false}},
+		{adminKey, now, Visitor{"a", "ops", RoleAdmin, true, ""}},
+		{viewerKey, now, Visitor{"b", "ops", RoleViewer, false, ""}},
+		{key2, now, Visitor{"a", "late", RoleEditor, false, ""}},
 		{key2, now.Add(time.Second), Visitor{}},
 		{key1, now, Visitor{}}, // has no role
 		{key3, now, Visitor{}}, // is revoked
@@ -109,7 +109,7 @@ func TestSessions(t *testing.T) {
 	expires.notAfter = now.Add(time.Minute)
 	another := opens(entry("ops", key2), Access{Role: RoleAdmin})
 	formerly := []byte("another trace key of a")
-	admin := Visitor{"a", "ops", RoleAdmin, false}
+	admin := Visitor{"a", "ops", RoleAdmin, false, ""}
 	for _, test := range []struct {
 		name   string
 		listed fileKey // afterwards
@@ -120,8 +120,8 @@ func TestSessions(t *testing.T) {
 		{"nothing", as(RoleAdmin), 0, nil, admin},
 		{"its last second", as(RoleAdmin), time.Hour - 2*time.Second, nil, admin},
 		{"its end", as(RoleAdmin), time.Hour, nil, Visitor{}},
-		{"a lower role", as(RoleViewer), 0, nil, Visitor{"a", "ops", RoleViewer, false}},
-		{"loopback alone", opens(as(RoleAdmin), Access{Role: RoleAdmin, Loopback: true}), 0, nil, Visitor{"a", "ops", RoleAdmin, true}},
+		{"a lower role", as(RoleViewer), 0, nil, Visitor{"a", "ops", RoleViewer, false, ""}},
+		{"loopback alone", opens(as(RoleAdmin), Access{Role: RoleAdmin, Loopback: true}), 0, nil, Visitor{"a", "ops", RoleAdmin, true, ""}},
 		{"no role", entry("ops", adminKey), 0, nil, Visitor{}},
 		{"a revocation", opens(entry("-ops", adminKey), Access{Role: RoleAdmin}), 0, nil, Visitor{}},
 		{"before the key expires", expires, time.Minute, nil, admin},
@@ -156,7 +156,7 @@ func TestKeptKeysKeepTheirRole(t *testing.T) {
 	if _, inUse, err := g.keys.update(g.workspaces["a"], []fileKey{entry("-old", key1)}, time.Now()); err == nil || len(inUse) != 2 {
 		t.Fatalf("%v, %v", inUse, err)
 	}
-	if v, _ := g.SignIn(adminKey, time.Now()); v != (Visitor{"a", "ops", RoleAdmin, true}) || !g.keys.find(adminKey).App {
+	if v, _ := g.SignIn(adminKey, time.Now()); v != (Visitor{"a", "ops", RoleAdmin, true, ""}) || !g.keys.find(adminKey).App {
 		t.Errorf("%+v", v)
 	}
 	states := g.keys.states(g.workspaces["a"], time.Now())
@@ -209,13 +209,13 @@ func TestSessionsOfOthers(t *testing.T) {
 func TestNewSessionOfNobody(t *testing.T) {
 	now := time.Now()
 	g := consoleKeys(t, consoleFile)
-	for _, v := range []Visitor{{}, {"a", "app", RoleAdmin, false}, {"a", "old", RoleAdmin, false}, {"b", "app", RoleViewer, false}, {"c", "ops", RoleAdmin, false}} {
+	for _, v := range []Visitor{{}, {"a", "app", RoleAdmin, false, ""}, {"a", "old", RoleAdmin, false, ""}, {"b", "app", RoleViewer, false, ""}, {"c", "ops", RoleAdmin, false, ""}} {
 		if sealed, ok := g.NewSession(v, now.Add(time.Hour)); ok {
 			t.Errorf("%+v: %s", v, sealed)
 		}
 	}
 	g.workspaces["a"].ids.Store(nil)
-	if _, ok := g.NewSession(Visitor{"a", "ops", RoleAdmin, false}, now.Add(time.Hour)); ok {
+	if _, ok := g.NewSession(Visitor{"a", "ops", RoleAdmin, false, ""}, now.Add(time.Hour)); ok {
 		t.Error("a session before the start")
 	}
 }

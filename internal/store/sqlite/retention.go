@@ -79,6 +79,9 @@ func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err er
 		if err := forgetErasures(ctx, s.conn, now.Add(-erasureLifetime), sinks); err != nil {
 			return err
 		}
+		if err := deleteAudit(ctx, s.conn, now); err != nil {
+			return err
+		}
 		retention := s.config.CurrentRetention()
 		if retention <= 0 {
 			return nil

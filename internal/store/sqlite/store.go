@@ -217,10 +217,13 @@ func prepareFile(ctx context.Context, conn *sql.Conn) error {
 	if mode != "wal" {
 		return fmt.Errorf("the file system does not allow a write-ahead log (journal mode %s)", mode)
 	}
-	if !empty {
-		return nil
+	if empty {
+		if err := makeSchema(ctx, conn); err != nil {
+			return err
+		}
 	}
-	return makeSchema(ctx, conn)
+	_, err = conn.ExecContext(ctx, consoleTables)
+	return err
 }
 
 // limitPages bounds the file's size on a connection, to test a full disk.
