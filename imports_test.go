@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 // that a command or the Bedrock provider imports, and of all tests.
 const (
 	maxProduct = 106_300
-	maxTests   = 116_400
+	maxTests   = 116_500
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -101,9 +101,9 @@ var maxLines = map[string]int{
 	"cache":                        400,
 	"caddymodule":                  3090,
 	"cmd/caddy":                    40,
-	"console":                      2100,
+	"console":                      2350,
 	"cmd/cadenza-reconcile":        1180,
-	"internal/adminapi":            2720,
+	"internal/adminapi":            2800,
 	"internal/buffers":             160,
 	"internal/command":             5830,
 	"internal/configpath":          40,
@@ -140,7 +140,7 @@ var maxLines = map[string]int{
 	"internal/redact":              1480,
 	"internal/regular":             120,
 	"internal/store/histogram":     480,
-	"internal/store/sqlite":        9070,
+	"internal/store/sqlite":        9250,
 	"internal/visible":             160,
 	"internal/wire":                2570,
 	"providers":                    1330,

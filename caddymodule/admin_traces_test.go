@@ -174,6 +174,19 @@ func TestAdminTraces(t *testing.T) {
 		t.Errorf("the worst: %q, want %q", worst, want)
 	}
 
+	// The slowest, page by page: evaluations took less than 10 ms.
+	for _, order := range []string{"cost", "latency"} {
+		status, answer := callAdmin(t, "GET", address, "/cadenza/traces?limit=1&sort="+order, "")
+		found := listed(t, answer)
+		if next, more := answer["next"].(string); more {
+			status, answer = callAdmin(t, "GET", address, "/cadenza/traces?limit=1&sort="+order+"&before="+next, "")
+			found = append(found, listed(t, answer)...)
+		}
+		if status != http.StatusOK || answer["complete"] != true || slices.Contains(found, ids["configuration"]) {
+			t.Errorf("by %s: %d %v", order, status, answer)
+		}
+	}
+
 	// Traces that are written after the first page of a list.
 	_, answer := callAdmin(t, "GET", address, "/cadenza/traces?limit=1", "")
 	follow := func(answer map[string]any) string {
@@ -215,9 +228,11 @@ func TestAdminTraces(t *testing.T) {
 		"score=..":            "such as ..20",
 		"score=90..101":       "0 to 100",
 		"score=40..20":        "selects nothing",
-		"sort=latency":        "sort must be time, the newest first, or score",
+		"sort=size":           "sort must be time, the newest first, score",
+		"sort=cost&before=x":  "before must be the next",
 		"follow=1&score=0":    "can't be combined",
 		"follow=1&sort=score": "can't be combined",
+		"follow=1&sort=cost":  "can't be combined",
 		"sort=score&before=01990001-0000-8200-8000-000000000003": "before must be the next",
 		"finish_reason=end": "stop, tool_calls, length, content_filter",
 		"key=a&key=b":       "2 times",

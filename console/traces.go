@@ -3,8 +3,8 @@ package console
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +15,7 @@ import (
 
 // tracesPage is the list of traces that pass a filter.
 type tracesPage struct {
+	query   url.Values
 	Filters []filterField
 	Sort    string
 	Rows    []tracedRow
@@ -68,7 +69,7 @@ var filterFields = []filterField{
 }
 
 func buildTraces(v *visit) (any, error) {
-	p := &tracesPage{Sort: v.query.Get("sort"), Live: !v.query.Has("before")}
+	p := &tracesPage{query: v.query, Sort: v.query.Get("sort"), Live: !v.query.Has("before")}
 	query := url.Values{"limit": {"50"}}
 	command := []string{"caddy cadenza traces"}
 	for _, field := range filterFields {
@@ -92,8 +93,9 @@ func buildTraces(v *visit) (any, error) {
 			query.Set(name, v.query.Get(name))
 		}
 	}
-	if p.Sort == "score" {
-		command = append(command, "--sort score")
+	if p.Sort != "" {
+		p.Changed = true
+		command = append(command, "--sort", shellWord(p.Sort))
 	}
 	v.command = strings.Join(command, " ")
 	var answer struct {
@@ -111,14 +113,29 @@ func buildTraces(v *visit) (any, error) {
 	}
 	p.Rows, p.Complete = answer.Traces, answer.Complete
 	if answer.Next != "" {
-		next := url.Values{}
-		for name, values := range v.query {
-			next[name] = slices.Clone(values)
-		}
-		next.Set("before", answer.Next)
-		p.Next = prefix + "traces?" + next.Encode()
+		p.Next = p.address(map[string]string{"sort": p.Sort, "before": answer.Next})
 	}
 	return p, nil
+}
+
+// address returns the address of the page with other parameters in place of sort and
+// before.
+func (p *tracesPage) address(with map[string]string) string {
+	query := maps.Clone(p.query)
+	query.Del("sort")
+	query.Del("before")
+	for name, value := range with {
+		query.Set(name, value)
+		if value == "" {
+			query.Del(name)
+		}
+	}
+	return prefix + "traces?" + query.Encode()
+}
+
+// Sorted returns the address of the page sorted by a column.
+func (p *tracesPage) Sorted(by string) string {
+	return p.address(map[string]string{"sort": by})
 }
 
 // shellWord quotes a word for a shell, if that is necessary.

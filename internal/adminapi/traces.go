@@ -24,7 +24,8 @@ const (
 const listBudget = 60 * time.Millisecond
 
 // serveTraces answers GET /cadenza/traces: the newest traces that pass a filter, the
-// traces with the lowest scores (?sort=score) or the traces written since (?follow).
+// traces with the lowest scores (?sort=score), the dearest (?sort=cost), the slowest
+// (?sort=latency) or the traces written since (?follow).
 func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	q, err := newTraceQuery(r, slices.Concat(filterParameters, []string{"sort", "limit", "before", "follow", "wait"})...)
 	if err != nil {
@@ -46,8 +47,12 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	case "", "time":
 	case "score":
 		return q.worst(w, r, limit)
+	case "cost":
+		return q.highest(w, r, sqlite.ByCost, limit)
+	case "latency":
+		return q.highest(w, r, sqlite.ByLatency, limit)
 	default:
-		return apiError(http.StatusBadRequest, "sort must be time, the newest first, or score, the lowest first; this is %q", order)
+		return apiError(http.StatusBadRequest, "sort must be time, the newest first, score, the lowest first, cost or latency, the highest first; this is %q", order)
 	}
 	var before trace.ID
 	if text := q.values.Get("before"); text != "" {
@@ -101,18 +106,57 @@ func (q *traceQuery) worst(w http.ResponseWriter, r *http.Request, limit int) er
 		return err
 	}
 	defer reader.Close()
-	page, next, err := reader.Worst(r.Context(), q.filter, after, limit, listBudget)
+	page, place, err := reader.Worst(r.Context(), q.filter, after, limit, listBudget)
 	if err != nil {
 		return q.workspace.unreadable(err)
 	}
+	next := ""
+	if place != nil {
+		next = strings.Join([]string{formatFloat(place.Score), place.On.String(), place.ID.String()}, "_")
+	}
+	return q.writeSorted(w, &page, next)
+}
+
+// highest answers with the traces that cost most or took longest. It leaves out calls that
+// are under way.
+func (q *traceQuery) highest(w http.ResponseWriter, r *http.Request, by *sqlite.Highest, limit int) error {
+	var after *sqlite.HighestPlace
+	if text := q.values.Get("before"); text != "" {
+		value, id, _ := strings.Cut(text, "_")
+		number, err := strconv.ParseFloat(value, 64)
+		of, ok := trace.ParseID(id)
+		if err != nil || !ok {
+			return apiError(http.StatusBadRequest, "before must be the next of the page before it, which was sorted by %s too; this is %q", q.values.Get("sort"), text)
+		}
+		after = &sqlite.HighestPlace{Value: number, ID: of}
+	}
+	reader, err := q.workspace.openTraces(r.Context())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	page, place, err := reader.Highest(r.Context(), q.filter, by, after, limit, listBudget)
+	if err != nil {
+		return q.workspace.unreadable(err)
+	}
+	next := ""
+	if place != nil {
+		next = formatFloat(place.Value) + "_" + place.ID.String()
+	}
+	return q.writeSorted(w, &page, next)
+}
+
+// writeSorted answers with a page that is not in the order of time, and the place after it.
+func (q *traceQuery) writeSorted(w http.ResponseWriter, page *sqlite.Page, next string) error {
 	out := appendTraces([]byte(`{"traces":`), page.Records, page.Scores)
-	if next != nil {
-		out = strconv.AppendFloat(append(out, `,"next":"`...), next.Score, 'g', -1, 64)
-		out = append(next.ID.AppendTo(append(next.On.AppendTo(append(out, '_')), '_')), '"')
+	if next != "" {
+		out = append(append(append(out, `,"next":"`...), next...), '"')
 	}
 	out = strconv.AppendBool(append(out, `,"complete":`...), page.Complete)
 	return writeText(w, append(q.workspace.appendWaiting(out), "}\n"...))
 }
+
+func formatFloat(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
 
 // parsePlace reads the member next of a page that is sorted by score, SCORE_ID_ID.
 func parsePlace(text string) (*sqlite.ScorePlace, bool) {

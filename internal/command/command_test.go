@@ -427,7 +427,7 @@ func TestCommandCompletion(t *testing.T) {
 		"" + noFiles + " ":                                 {"stats", "--address=127.0.0.1:1", "--key", ""},
 		"ok error " + noFiles:                              {"traces", "--status", ""},
 		"variant arm version " + noFiles:                   {"stats", "--by", ""},
-		"time latency score " + noFiles:                    {"traces", "--sort", ""},
+		"time latency cost score " + noFiles:               {"traces", "--sort", ""},
 		"workspace key variant endpoint_variant api_key provider model day metadata. :6": {"costs", "--by", ""},
 	} {
 		r := command(t, append([]string{"__complete"}, arguments...)...)

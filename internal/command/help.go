@@ -67,7 +67,7 @@ var flagValues = map[string][]string{
 	"finish-reason": trace.FinishReasons,
 	"interval":      {"hour", "day", "all"},
 	"by":            {"variant", "arm", "version"},
-	"sort":          {"time", "latency", "score"},
+	"sort":          {"time", "latency", "cost", "score"},
 }
 
 // addCompletions registers shell completions for the arguments and flags of a command.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,7 +50,7 @@ true matches the number or truth value and the text; in quotes of its own
 is interrupted; it waits while the gateway restarts.
 
 The gateway is asked by its admin API, as with caddy reload.`,
-		Example: "  caddy cadenza traces --status error --since 2h\n  caddy cadenza traces --key support_chat --follow\n  caddy cadenza traces --slower 2s --since 1d --limit 1000 --sort latency\n  caddy cadenza traces --score ..20 --sort score --since 1d --limit 20",
+		Example: "  caddy cadenza traces --status error --since 2h\n  caddy cadenza traces --key support_chat --follow\n  caddy cadenza traces --since 1d --sort latency --limit 20\n  caddy cadenza traces --score ..20 --sort score --since 1d --limit 20",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := l.client.resolve(); err != nil {
 				return err
@@ -72,12 +71,10 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			}
 			switch sort {
 			case "time":
-			case "latency":
-				l.slowestFirst = true
-			case "score":
+			case "latency", "cost", "score":
 				l.values.Set("sort", sort)
 			default:
-				return fmt.Errorf("--sort takes time, latency or score, this is %q", sort)
+				return fmt.Errorf("--sort takes time, latency, cost or score, this is %q", sort)
 			}
 			switch {
 			case follow && sort != "time":
@@ -98,7 +95,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 	addFilterFlags(cmd)
 	cmd.Flags().IntVarP(&l.limit, "limit", "n", adminapi.DefaultTraces, "How many traces to show at most; with --follow, how many older ones")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Show traces as they are recorded, too")
-	cmd.Flags().StringVar(&sort, "sort", "time", "time, the newest first; latency, the slowest of the listed first; or score, the lowest of all first")
+	cmd.Flags().StringVar(&sort, "sort", "time", "time, the newest first; latency or cost, the highest of all first; or score, the lowest of all first")
 	cmd.Flags().BoolVar(&l.definition, "definition", false, "With ID: show the content of the definition that answered, too")
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "Write each trace as a line of JSON")
 	return cmd
@@ -112,15 +109,13 @@ type traceList struct {
 	client     gatewayClient
 	values     url.Values
 	limit      int
-	// slowestFirst sorts the listed traces by their latency.
-	slowestFirst bool
-	every        time.Duration
-	asJSON       bool
-	table        columns
-	began        bool       // reports whether a trace was shown
-	ids          []trace.ID // of the latest rows
-	digits       int        // shown of an id
-	warned       bool       // reports whether waiting records were mentioned
+	every      time.Duration
+	asJSON     bool
+	table      columns
+	began      bool       // reports whether a trace was shown
+	ids        []trace.ID // of the latest rows
+	digits     int        // shown of an id
+	warned     bool       // reports whether waiting records were mentioned
 }
 
 // tracePage is a page of a list in the form of the admin API.
@@ -140,16 +135,13 @@ type tracePage struct {
 func (l *traceList) list() error {
 	var rows []json.RawMessage
 	use := l.write
-	if !l.asJSON || l.slowestFirst {
+	if !l.asJSON {
 		use = func(page []json.RawMessage) error {
 			rows = append(rows, page...)
 			return nil
 		}
 	}
 	_, err := l.pages(use)
-	if err == nil && l.slowestFirst {
-		err = sortByLatency(rows)
-	}
 	if err == nil {
 		err = l.write(rows)
 	}
@@ -157,26 +149,6 @@ func (l *traceList) list() error {
 		fmt.Fprintln(l.cmd.ErrOrStderr(), "no traces")
 	}
 	return err
-}
-
-// sortByLatency sorts traces, the slowest first.
-func sortByLatency(traces []json.RawMessage) error {
-	type timed struct {
-		LatencyMS float64 `json:"latency_ms"`
-		text      json.RawMessage
-	}
-	all := make([]timed, len(traces))
-	for i, text := range traces {
-		if err := decode(text, &all[i]); err != nil {
-			return err
-		}
-		all[i].text = text
-	}
-	slices.SortStableFunc(all, func(a, b timed) int { return cmp.Compare(b.LatencyMS, a.LatencyMS) })
-	for i := range all {
-		traces[i] = all[i].text
-	}
-	return nil
 }
 
 // pages asks for pages until it has enough traces. It returns the number from which

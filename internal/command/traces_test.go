@@ -109,6 +109,8 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"traces":[`+failedTrace+`],"complete":true,"follow":9,"waiting":{"records":53,"reason":"the disk is full\u001b[2J"}}`)
 	case r.URL.Path == "/cadenza/traces" && query.Get("key") == "nothing":
 		fmt.Fprint(w, `{"traces":[],"complete":true,"follow":9}`)
+	case r.URL.Path == "/cadenza/traces" && query.Get("sort") == "latency":
+		fmt.Fprint(w, `{"traces":[`+failedTrace+`,`+endpointTrace+`],"complete":true}`)
 	case r.URL.Path == "/cadenza/traces" && query.Get("sort") == "score":
 		scored := func(text string, score string) string {
 			return strings.TrimSuffix(text, "}") + `,"score":` + score + `}`

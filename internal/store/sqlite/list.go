@@ -45,7 +45,12 @@ type Page struct {
 // Traces lists traces, newest first, from before on; a zero id is the newest.
 // The page is bounded by limit and some megabytes, and by the time that budget allows: a
 // filter may match few traces and have no index.
-func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, limit int, budget time.Duration) (_ Page, err error) {
+func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, limit int, budget time.Duration) (Page, error) {
+	return r.list(ctx, f, clauses{}, before, min(max(limit, 1), MaxPage), budget)
+}
+
+// list lists the traces of a filter that meet one more condition, if there is one.
+func (r *Reader) list(ctx context.Context, f trace.Filter, more clauses, before trace.ID, limit int, budget time.Duration) (_ Page, err error) {
 	if err := f.Validate(); err != nil {
 		return Page{}, err
 	}
@@ -53,7 +58,7 @@ func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, li
 	if err != nil {
 		return Page{}, err
 	}
-	limit = min(max(limit, 1), MaxPage)
+	where.add(more.and(), more.args...)
 	cursor, floor := bounds(&f, before)
 	// One transaction: the end of a call that is stored meanwhile moves its row.
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
@@ -199,6 +204,12 @@ func (w *listWindow) read(ctx context.Context, db querier, where clauses, limit 
 	if query == "" {
 		return nil
 	}
+	return page.add(ctx, db, remaining, query, args...)
+}
+
+// add adds the traces that a query selects, whose columns are the score and shortList,
+// until no bytes remain.
+func (page *Page) add(ctx context.Context, db querier, remaining *int, query string, args ...any) error {
 	short := shortWithin(remaining)
 	found, err := collect(ctx, db, func(row func(...any) error) (*trace.Record, error) {
 		var score sql.NullFloat64

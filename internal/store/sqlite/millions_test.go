@@ -412,6 +412,16 @@ func (r *millionsReads) measure(t *testing.T, when string, times int, prepare fu
 			return fmt.Sprintf("%d rows, %d pending", len(stats.Rows), stats.Pending), err
 		})
 	}
+	for by, h := range map[string]*Highest{"cost": ByCost, "latency": ByLatency} {
+		for _, name := range []string{"all", "an hour", "kind", "key", "key, seldom", "metadata tenant", "metadata plan", "outcome failed", "key rare"} {
+			f := filters[name]
+			f.Workspace = "default"
+			measured("highest "+by+": "+name, func() (string, error) {
+				page, next, err := r.Highest(t.Context(), f, h, nil, 50, listBudget)
+				return fmt.Sprintf("%d traces, complete: %t, more: %t", len(page.Records), page.Complete, next != nil), err
+			})
+		}
+	}
 	page, err := r.Traces(t.Context(), trace.Filter{Workspace: "default"}, middle, 1, listBudget)
 	if err != nil || len(page.Records) == 0 {
 		t.Fatal(err)

@@ -53,6 +53,10 @@ CREATE TABLE traces (
 CREATE INDEX traces_failed ON traces (id) WHERE code IS NOT NULL OR state = 'interrupted' OR status >= 400;
 CREATE INDEX traces_interrupted ON traces (id) WHERE state = 'interrupted';
 CREATE INDEX traces_provider ON traces (provider, id) WHERE provider IS NOT NULL;
+-- The dearest and the slowest are found without reading the others. Calls of models are in
+-- both, evaluations in neither.
+CREATE INDEX traces_cost ON traces (workspace, cost, id) WHERE cost > 0;
+CREATE INDEX traces_latency ON traces (workspace, latency_us, id) WHERE latency_us >= 10000;
 -- Cut answers are few.
 CREATE INDEX traces_cut ON traces (finish_reason, id) WHERE finish_reason NOT IN ('stop', 'tool_calls');
 
