@@ -159,7 +159,7 @@ var maxLines = map[string]int{
 	"sinks":                        700,
 	"sinks/jsonlines":              480,
 	"sinks/postgres":               1460,
-	"trace":                        2040,
+	"trace":                        2070,
 }
 
 // mayImportCaddy reports whether a file may know Caddy: those of caddymodule, of the

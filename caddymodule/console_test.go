@@ -100,7 +100,7 @@ func TestConsoleRoles(t *testing.T) {
 		"edit":        {{"GET", "file=context.yaml", "", "viewer", 0}, {"POST", "", `{"action":"text","file":"remoteconfigs/no.yaml","base":"x"}`, "editor", 409}},
 		"review":      {{"POST", "", `{"action":"text","file":"remoteconfigs/new.yaml","text":"type: boolean\ndefault: true\n"}`, "editor", 0}},
 		"traces":      {{"GET", "", "", "viewer", 0}, {"DELETE", "metadata.user=nobody", "", "admin", 0}},
-		"traces/":     {{"GET", "", "", "viewer", 0}},
+		"traces/":     {{"GET", "", "", "viewer", 0}, {"POST", "", `{"label":"wrong tone"}`, "editor", 0}},
 		"stats":       {{"GET", "", "", "viewer", 0}},
 		"costs":       {{"GET", "", "", "viewer", 0}},
 		"refused":     {{"GET", "", "", "viewer", 0}},
@@ -108,6 +108,7 @@ func TestConsoleRoles(t *testing.T) {
 		"peaks":       {{"GET", "subject=x", "", "viewer", 0}},
 		"play":        {{"GET", "", "", "editor", 0}, {"POST", "", `{"endpoint":"chat","target":"canned","variables":{"question":"Why?"}}`, "editor", 0}},
 		"audit":       {{"GET", "", "", "admin", 0}},
+		"find":        {{"GET", "id=01990001", "", "viewer", 0}},
 	}
 	sessions := make(map[string]http.Header)
 	for _, role := range consoleRoles {
@@ -134,6 +135,9 @@ func TestConsoleRoles(t *testing.T) {
 			switch path {
 			case "traces/":
 				asked += id
+				if c.method == "POST" {
+					asked += "/label"
+				}
 			case "revisions/":
 				asked += status.Workspaces["default"].Definitions.Revision
 			}
@@ -151,7 +155,7 @@ func TestConsoleRoles(t *testing.T) {
 					continue
 				}
 				elsewhere, body := "workspace=other&"+c.query, c.body
-				if body != "" {
+				if body != "" && path != "traces/" {
 					elsewhere, body = "", `{"workspace":"other",`+body[1:]
 				}
 				if a := g.do(c.method, asked+"?"+elsewhere, body, sessions[role]); a.status != http.StatusNotFound {
@@ -215,10 +219,58 @@ func TestConsoleLinks(t *testing.T) {
 	}
 }
 
+// TestConsoleLabels gives a trace a label and a score by the form of its page, and finds it
+// by them. A viewer can't.
+func TestConsoleLabels(t *testing.T) {
+	g := startConsoleSite(t)
+	id := g.post("/v1/prompts", `{"keys":["reply"],"variables":{"question":"Is this private?"}}`).ok(t).header.Get("Cadenza-Trace-Id")
+	stored(g, id)
+	label := func(role, form string) answer {
+		header := g.signIn("our_" + role)
+		header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return g.do("POST", "/console/traces/"+id, form, header)
+	}
+	for form, want := range map[string]string{
+		"label=&note=n":                     "a label or a score is missing",
+		"score=much":                        "score must be a number",
+		"score=101":                         "from 0 to 100",
+		"label=" + strings.Repeat("x", 101): "may have 100 bytes",
+	} {
+		if a := label("editor", form); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), want) {
+			t.Errorf("%s: %d %s", form, a.status, a.body)
+		}
+	}
+	if a := label("viewer", "label=mine"); a.status != http.StatusForbidden {
+		t.Errorf("a viewer's label: %d", a.status)
+	}
+	if a := label("editor", "label=wrong+tone&score=10&note=%3Cb%3E"); a.status != http.StatusSeeOther || a.header.Get("Location") != "/console/traces/"+id {
+		t.Fatalf("an editor's label: %d %s", a.status, a.body)
+	}
+	session := g.signIn("our_editor")
+	if page := string(g.do("GET", "/console/traces/"+id, "", session).ok(t).body); !strings.Contains(page, "by console:our_editor") || !strings.Contains(page, "wrong tone") {
+		t.Errorf("the trace lacks its label: %s", page)
+	}
+	for query, found := range map[string]bool{"label=wrong+tone": true, "label=wrong+tone&score=..10": true, "label=tone": false, "score=11..": false} {
+		var list struct{ Traces []json.RawMessage }
+		if err := json.Unmarshal(g.do("GET", "/console/api/traces?"+query, "", session).ok(t).body, &list); err != nil || (len(list.Traces) == 1) != found {
+			t.Errorf("%s: %d traces, %v", query, len(list.Traces), err)
+		}
+	}
+	for _, sort := range []string{"", "score", "cost"} {
+		lines := string(g.do("GET", "/console/api/traces?format=jsonl&sort="+sort, "", session).ok(t).body)
+		if found := strings.Contains(lines, `"Is this private?"`) && strings.Contains(lines, `"label":"wrong tone"`) && strings.Count(lines, "\n") == 1; found != (sort != "cost") {
+			t.Errorf("lines by %q: %s", sort, lines)
+		}
+	}
+	if a := g.do("GET", "/console/api/traces?format=jsonl", "", g.signIn("our_viewer")); a.status != http.StatusForbidden {
+		t.Errorf("a viewer's lines: %d %s", a.status, a.body)
+	}
+}
+
 // TestConsolePages opens each page, and pages with a mistake in their address.
 func TestConsolePages(t *testing.T) {
 	g := startConsoleSite(t)
-	configs := g.post("/v1/remoteconfigs", `{"keys":["checkout"],"context":{"plan":"pro"}}`).ok(t)
+	configs := g.post("/v1/remoteconfigs", `{"keys":["checkout"],"context":{"plan":"pro","tags":["x"]},"metadata":{"conversation_id":"c-1 /?","request_id":"r-1"}}`).ok(t)
 	id, decision := configs.header.Get("Cadenza-Trace-Id"), configs.header.Get("Cadenza-Decision-Id")
 	g.post("/v1/endpoints", `{"key":"nothing"}`)
 	session := g.signIn("our_viewer")
@@ -242,7 +294,20 @@ func TestConsolePages(t *testing.T) {
 		{"traces/" + id[:13], 200, id},
 		{"traces/01a2220a-abf8-85dc-834a-b077b92a0c8d", 404, "there is no trace"},
 		{"traces/x", 400, "is no trace id"},
-		{"find?id=" + id, 303, ""},
+		{"find?id=" + id, 303, "/console/traces/" + id},
+		{"find?id=" + id[:8], 200, "decision <a href=\"/console/traces/" + decision},
+		{"find?id=c-1+/%3F", 303, "/console/conversations/c-1%20%2F%3F"},
+		{"find?id=r-1", 303, "metadata=request_id%3Dr-1"},
+		{"find?id=u%3D1", 303, "/console/traces?metadata=u%3D1&amp;since="},
+		{"find?id=plan%3Dpro", 303, "/console/traces?field=plan%3Dpro&amp;since="},
+		{"find?id=", 200, "finds the id of a trace"},
+		{"find?id=nothing", 200, "looked for as the id of a conversation, chain, request"},
+		{"conversations/c-1%20%2F%3F", 200, id[:8]},
+		{"conversations/none", 200, "names this conversation"},
+		{"traces?field=tags%3D%5B%22x%22%5D&since=", 200, id[:18]},
+		{"traces?field=tags%3D%5B%22x%22%5D&row=default&since=", 200, "--row default --field"},
+		{"traces?field=tags%3D%5B%22y%22%5D&since=", 200, "No trace passes"},
+		{"traces?label=none", 200, "No trace passes these filters."},
 		{"refused", 200, "unknown_endpoint"},
 		{"refused?since=x", 400, "since must be a time"},
 		{"definitions", 200, "checkout"},

@@ -15,7 +15,8 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 			Calls: w.store.Recorder.Calls, Call: w.store.Recorder.Call, Mark: w.store.Recorder.Mark,
 			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
 			VerifySeal: served.VerifySeal,
-			Targets:    served.Targets, Status: served.Status,
+			Report:     served.Report, HashInput: served.HashInput,
+			Targets: served.Targets, Status: served.Status,
 			Strangers: a.gateway.Strangers, SubjectStatus: served.SubjectStatus, LimitStatus: served.LimitStatus,
 			EraseSubject: served.EraseSubject, Playable: served.Playable, Play: served.Play, Hash: served.HashAudited,
 		}

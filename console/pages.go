@@ -43,7 +43,9 @@ type page struct {
 var pages = []page{
 	{"", "Now", "Look", "now.html", buildNow, false},
 	{"traces", "Traces", "Look", "traces.html", buildTraces, false},
-	{"traces/", "Trace", "", "trace.html", buildTrace, false},
+	{"traces/", "Trace", "", "trace.html", buildTrace, true},
+	{"conversations/", "Conversation", "", "conversation.html", buildConversation, false},
+	{"find", "Find", "", "find.html", buildFind, false},
 	{"refused", "Refused", "Look", "refused.html", buildRefused, false},
 	{"definitions", "Definitions", "Decide", "definitions.html", buildDefinitions, false},
 	{"edit", "Edit", "", "edit.html", buildEdit, true},
@@ -101,9 +103,6 @@ func (h *Handler) routes() *http.ServeMux {
 	mux.HandleFunc("POST "+prefix+"sign-in", h.signIn)
 	mux.HandleFunc("POST "+prefix+"sign-out", h.signOut)
 	mux.HandleFunc(prefix+"api/", h.serveAPI)
-	mux.HandleFunc("GET "+prefix+"find", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, prefix+"traces/"+url.PathEscape(strings.TrimSpace(r.FormValue("id"))), http.StatusSeeOther)
-	})
 	for i := range pages {
 		p := &pages[i]
 		pattern := prefix + p.path
@@ -315,7 +314,8 @@ var words = template.FuncMap{
 		}
 		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
 	},
-	"join": strings.Join,
+	"join":   strings.Join,
+	"escape": url.PathEscape, // of a segment of a path
 	// The first digits of an id are its time: traces of a moment differ in the last.
 	"short": func(id trace.ID) string {
 		text := id.String()

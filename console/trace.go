@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
@@ -35,6 +39,23 @@ type tracePage struct {
 	Verdict    *trace.Verification
 	Definition *adminapi.TracedVersion // with Table
 	Decision   bool
+	Labels     bool // a label can be given
+	// Conversation is the one that the trace belongs to; empty: none is known.
+	Conversation string
+}
+
+// labelTrace gives a trace the label, the score and the note of the page's form.
+func (v *visit) labelTrace() (any, error) {
+	body := map[string]any{"label": v.form.Get("label"), "note": v.form.Get("note")}
+	if text := strings.TrimSpace(v.form.Get("score")); text != "" {
+		score, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, &adminapi.AskError{Status: http.StatusBadRequest, Message: fmt.Sprintf("score must be a number from 0 to 100, this is %q", text)}
+		}
+		body["score"] = score
+	}
+	v.to = prefix + "traces/" + url.PathEscape(v.id)
+	return nil, v.send(http.MethodPost, "traces/"+url.PathEscape(v.id)+"/label", nil, body, new(struct{}))
 }
 
 // said is a message of the conversation.
@@ -76,6 +97,9 @@ type story struct {
 }
 
 func buildTrace(v *visit) (any, error) {
+	if v.form != nil {
+		return v.labelTrace()
+	}
 	var s story
 	if err := v.ask("traces/"+v.id, nil, &s); err != nil {
 		return nil, err
@@ -92,8 +116,10 @@ func buildTrace(v *visit) (any, error) {
 	}
 	v.title = r.Key
 	p.ID, p.Outcome, p.Trouble = r.ID.String(), outcome(r), trouble(r)
+	p.Labels = r.State != trace.StateStarted
 	p.Messages, p.Answer, p.Calls = messagesOf(r.Messages), string(r.Response), indented(r.ToolCalls)
 	p.Inputs, p.Read, p.Metadata = membersOf(r.Inputs), membersOf(r.Read), membersOf(r.Metadata)
+	p.Conversation = conversationOf(p.Metadata, s.Metrics)
 	p.Content = append(membersOf(r.Context), membersOf(r.Variables)...)
 	// The row of an endpoint's record is that of its prompt.
 	if p.Definition = cmp.Or(s.Prompt, s.Definition); p.Definition != nil {

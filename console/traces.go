@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -26,6 +27,8 @@ type tracesPage struct {
 	Problem  string // why the filter is refused
 	Changed  bool   // a filter was given
 	Live     bool   // it is the first page, which new traces come to
+	Export   string // the address of the list as JSON lines
+	Editor   bool   // the visitor may see content
 }
 
 // filterField is a field of the filter's form.
@@ -64,8 +67,11 @@ var filterFields = []filterField{
 	{"status", "status", "", "ok, error or 502"},
 	{"slower", "took at least", "", "2s"},
 	{"score", "score", "", "..50"},
+	{"label", "label", "", ""},
 	{"conversation_id", "conversation", "", ""},
+	{"chain_id", "chain", "", ""},
 	{"metadata", "metadata", "", "user=u-1"},
+	{"field", "field", "", "a field's value"},
 }
 
 func buildTraces(v *visit) (any, error) {
@@ -82,8 +88,9 @@ func buildTraces(v *visit) (any, error) {
 			continue
 		}
 		name, value := field.Name, field.Value
-		if member, of, found := strings.Cut(value, "="); name == "metadata" && found {
-			name, value = adminapi.MetadataParameter+strings.TrimSpace(member), of
+		if within := map[string]string{"metadata": adminapi.MetadataParameter, "field": adminapi.InputParameter}[name]; within != "" {
+			member, of, _ := strings.Cut(value, "=")
+			name, value = within+strings.TrimSpace(member), of
 		}
 		query.Set(name, value)
 		command = append(command, "--"+strings.ReplaceAll(field.Name, "_", "-"), shellWord(field.Value))
@@ -98,11 +105,9 @@ func buildTraces(v *visit) (any, error) {
 		command = append(command, "--sort", shellWord(p.Sort))
 	}
 	v.command = strings.Join(command, " ")
-	var answer struct {
-		Traces   []tracedRow `json:"traces"`
-		Next     string      `json:"next"`
-		Complete bool        `json:"complete"`
-	}
+	p.Export = prefix + "api/traces?" + with(query, "limit", strconv.Itoa(adminapi.MaxTraces), "format", "jsonl")
+	p.Editor = v.visitor.Role.Covers(gateway.RoleEditor)
+	var answer listAnswer
 	if err := v.ask("traces", query, &answer); err != nil {
 		refusal, ok := errors.AsType[*adminapi.AskError](err)
 		if !ok || refusal.Status >= 500 {
@@ -113,29 +118,42 @@ func buildTraces(v *visit) (any, error) {
 	}
 	p.Rows, p.Complete = answer.Traces, answer.Complete
 	if answer.Next != "" {
-		p.Next = p.address(map[string]string{"sort": p.Sort, "before": answer.Next})
+		p.Next = p.address("sort", p.Sort, "before", answer.Next)
 	}
 	return p, nil
 }
 
+// listAnswer is a page of the list of the API.
+type listAnswer struct {
+	Traces   []tracedRow `json:"traces"`
+	Next     string      `json:"next"`
+	Complete bool        `json:"complete"`
+}
+
 // address returns the address of the page with other parameters in place of sort and
 // before.
-func (p *tracesPage) address(with map[string]string) string {
+func (p *tracesPage) address(pairs ...string) string {
 	query := maps.Clone(p.query)
 	query.Del("sort")
 	query.Del("before")
-	for name, value := range with {
-		query.Set(name, value)
-		if value == "" {
-			query.Del(name)
+	return prefix + "traces?" + with(query, pairs...)
+}
+
+// with encodes a query with other values of some names. An empty value removes the name.
+func with(query url.Values, pairs ...string) string {
+	query = maps.Clone(query)
+	for i := 0; i < len(pairs); i += 2 {
+		query.Set(pairs[i], pairs[i+1])
+		if pairs[i+1] == "" {
+			query.Del(pairs[i])
 		}
 	}
-	return prefix + "traces?" + query.Encode()
+	return query.Encode()
 }
 
 // Sorted returns the address of the page sorted by a column.
 func (p *tracesPage) Sorted(by string) string {
-	return p.address(map[string]string{"sort": by})
+	return p.address("sort", by)
 }
 
 // shellWord quotes a word for a shell, if that is necessary.

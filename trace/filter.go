@@ -98,6 +98,7 @@ type Filter struct {
 	Revision string
 	Variant  string
 	Arm      string
+	Row      string // "default": no row matched
 	Decision ID
 
 	Slower   time.Duration // the minimum latency
@@ -114,8 +115,22 @@ type Filter struct {
 	// or if a report on it has them and its kind takes them.
 	ChainID, ConversationID string
 
+	// Label selects traces that a visitor of the console gave this label.
+	Label string
+
 	Metadata []MetadataMatch // all of them
+	Inputs   []InputMatch    // all of them
 }
+
+// InputMatch selects traces by a field of the data model that their decision read: its
+// recorded value as a MetadataMatch does, or the hash that was recorded in its place.
+type InputMatch struct {
+	MetadataMatch
+	Hashes []string // any of them
+}
+
+// LabelledBy begins the API key of a report that a visitor of the console made.
+const LabelledBy = "console:"
 
 // MetadataMatch selects traces by a top-level member of their metadata with a
 // scalar value.
@@ -152,9 +167,16 @@ func (f *Filter) Validate() error {
 	case len(f.Metadata) > maxMetadataMatches:
 		return fmt.Errorf("the filter names %d members of the metadata; at most %d may be", len(f.Metadata), maxMetadataMatches)
 	}
-	for _, match := range f.Metadata {
+	if len(f.Inputs) > maxMetadataMatches {
+		return fmt.Errorf("the filter names %d fields; at most %d may be", len(f.Inputs), maxMetadataMatches)
+	}
+	matches := slices.Clone(f.Metadata)
+	for _, match := range f.Inputs {
+		matches = append(matches, match.MetadataMatch)
+	}
+	for _, match := range matches {
 		if match.Name == "" {
-			return errors.New("the filter asks for a member of the metadata without a name")
+			return errors.New("the filter asks for a member of the metadata, or a field, without a name")
 		}
 		if _, err := match.Scalar(); err != nil {
 			return err

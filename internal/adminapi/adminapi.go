@@ -61,6 +61,8 @@ var routes = []route{
 	{"traces", reads, gateway.RoleViewer, serveTraces},
 	{"traces", []string{http.MethodDelete}, gateway.RoleAdmin, serveErase},
 	{"traces/", reads, gateway.RoleViewer, serveTrace},
+	{"traces/", []string{http.MethodPost}, gateway.RoleEditor, serveLabel},
+	{"find", reads, gateway.RoleViewer, serveFind},
 	{"stats", reads, gateway.RoleViewer, serveStats},
 	{"costs", reads, gateway.RoleViewer, serveCosts},
 	{"refused", reads, gateway.RoleViewer, serveRefused},

@@ -37,10 +37,7 @@ func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 		return nil, err
 	}
 	filter, err := traceFilter(values, time.Now())
-	if err == nil {
-		filter.Workspace = workspace.Name
-		err = filter.Validate()
-	}
+	filter.Workspace = workspace.Name
 	if err != nil {
 		return nil, apiError(http.StatusBadRequest, "%v", err)
 	}
@@ -48,6 +45,16 @@ func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 		if filter.Decision, err = workspace.decision(r.Context(), text); err != nil {
 			return nil, err
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if field, ok := strings.CutPrefix(name, InputParameter); ok {
+			for _, value := range values[name] {
+				filter.Inputs = append(filter.Inputs, workspace.inputMatch(field, strings.TrimSpace(value)))
+			}
+		}
+	}
+	if err := filter.Validate(); err != nil {
+		return nil, apiError(http.StatusBadRequest, "%v", err)
 	}
 	return &traceQuery{values: values, workspace: workspace, filter: filter}, nil
 }
@@ -77,12 +84,30 @@ var filterParameters = func() []string {
 // metadata: metadata.user=u-1.
 const MetadataParameter = "metadata."
 
+// InputParameter is the prefix of parameters that compare a field of the data model:
+// field.customer=c-17.
+const InputParameter = "field."
+
+// inputMatch returns the condition for a field: a value as metadataMatch reads it, or the
+// hash of the text.
+func (w *Workspace) inputMatch(field, value string) trace.InputMatch {
+	m := trace.InputMatch{MetadataMatch: metadataMatch(field, value)}
+	text := value
+	_ = json.Unmarshal([]byte(m.Value), &text) // a text in quotes; any other value stays as it is
+	m.Hashes = []string{w.HashInput(field, text)}
+	if folded := strings.ToLower(text); folded != text {
+		m.Hashes = append(m.Hashes, w.HashInput(field, folded)) // of a field with ignore_case
+	}
+	return m
+}
+
 // knownParameters refuses a parameter that is not in known, or that a request has
 // twice. If known has conversation_id or MetadataParameter, the request may also have
 // metadata.NAME, any number of times.
 func knownParameters(values url.Values, known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
+		case strings.HasPrefix(name, InputParameter) && slices.Contains(known, "score"): // of lists, not of an erasure
 		case strings.HasPrefix(name, MetadataParameter) && (slices.Contains(known, "conversation_id") || slices.Contains(known, MetadataParameter)):
 		case !slices.Contains(known, name):
 			return apiError(http.StatusBadRequest, "there is no parameter %q%s", name, document.DidYouMean(name, known))

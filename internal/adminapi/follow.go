@@ -33,8 +33,8 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 	if q.values.Has("limit") || q.values.Has("before") {
 		return apiError(http.StatusBadRequest, "follow can't be combined with limit or before")
 	}
-	if q.filter.Score != nil || q.values.Has("sort") {
-		return apiError(http.StatusBadRequest, "follow can't be combined with score or sort: a score is reported after its trace was written")
+	if q.filter.Score != nil || q.filter.Label != "" || q.values.Has("sort") {
+		return apiError(http.StatusBadRequest, "follow can't be combined with score, label or sort: a score and a label come after their trace was written")
 	}
 	after, err := strconv.ParseInt(q.values.Get("follow"), 10, 64)
 	if err != nil || after < 0 {

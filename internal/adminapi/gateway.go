@@ -40,6 +40,11 @@ type Workspace struct {
 	Calls func(yield func(record *trace.Record, begun int64) bool)
 	// VerifySeal says whether a record from the store was changed.
 	VerifySeal func(*trace.Record) trace.Verification
+	// Report stores a report on a trace, and returns the members that the trace does not
+	// take. by is who made it.
+	Report func(ctx context.Context, by string, m *trace.Metrics) (ignored []string, err error)
+	// HashInput returns the hash that traces have in place of a value of a field.
+	HashInput func(field, text string) string
 	// Call returns the record of a call that is under way, or nil.
 	Call func(trace.ID) *trace.Record
 	// Mark returns a mark that comes after the begin of all present calls.

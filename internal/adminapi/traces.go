@@ -2,12 +2,14 @@ package adminapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -27,9 +29,17 @@ const listBudget = 60 * time.Millisecond
 // traces with the lowest scores (?sort=score), the dearest (?sort=cost), the slowest
 // (?sort=latency) or the traces written since (?follow).
 func serveTraces(w http.ResponseWriter, r *http.Request) error {
-	q, err := newTraceQuery(r, slices.Concat(filterParameters, []string{"sort", "limit", "before", "follow", "wait"})...)
+	q, err := newTraceQuery(r, slices.Concat(filterParameters, []string{"sort", "limit", "before", "follow", "wait", "format"})...)
 	if err != nil {
 		return err
+	}
+	switch format := q.values.Get("format"); {
+	case format != "" && format != "jsonl":
+		return apiError(http.StatusBadRequest, "format must be jsonl or left out, this is %q", format)
+	case format != "" && q.values.Has("follow"):
+		return apiError(http.StatusBadRequest, "follow can't be combined with format")
+	case format != "" && !seesContent(r.Context()):
+		return apiError(http.StatusForbidden, "lines have content: this needs the role %s", gateway.RoleEditor)
 	}
 	if q.values.Has("follow") {
 		return q.follow(w, r)
@@ -82,6 +92,9 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 		return q.workspace.unreadable(err)
 	}
 	addRunning(&page, calls, before, limit)
+	if q.values.Has("format") {
+		return q.writeLines(r.Context(), w, reader, &page)
+	}
 	out := appendTraces([]byte(`{"traces":`), page.Records, page.Scores)
 	if !page.Next.IsZero() {
 		out = append(page.Next.AppendTo(append(out, `,"next":"`...)), '"')
@@ -114,7 +127,7 @@ func (q *traceQuery) worst(w http.ResponseWriter, r *http.Request, limit int) er
 	if place != nil {
 		next = strings.Join([]string{formatFloat(place.Score), place.On.String(), place.ID.String()}, "_")
 	}
-	return q.writeSorted(w, &page, next)
+	return q.writeSorted(r.Context(), w, reader, &page, next)
 }
 
 // highest answers with the traces that cost most or took longest. It leaves out calls that
@@ -143,11 +156,14 @@ func (q *traceQuery) highest(w http.ResponseWriter, r *http.Request, by *sqlite.
 	if place != nil {
 		next = formatFloat(place.Value) + "_" + place.ID.String()
 	}
-	return q.writeSorted(w, &page, next)
+	return q.writeSorted(r.Context(), w, reader, &page, next)
 }
 
 // writeSorted answers with a page that is not in the order of time, and the place after it.
-func (q *traceQuery) writeSorted(w http.ResponseWriter, page *sqlite.Page, next string) error {
+func (q *traceQuery) writeSorted(ctx context.Context, w http.ResponseWriter, reader *sqlite.Reader, page *sqlite.Page, next string) error {
+	if q.values.Has("format") {
+		return q.writeLines(ctx, w, reader, page)
+	}
 	out := appendTraces([]byte(`{"traces":`), page.Records, page.Scores)
 	if next != "" {
 		out = append(append(append(out, `,"next":"`...), next...), '"')
@@ -155,6 +171,35 @@ func (q *traceQuery) writeSorted(w http.ResponseWriter, page *sqlite.Page, next 
 	out = strconv.AppendBool(append(out, `,"complete":`...), page.Complete)
 	return writeText(w, append(q.workspace.appendWaiting(out), "}\n"...))
 }
+
+// writeLines answers with the traces of a page as an export has them, in the page's order:
+// with their content and the reports on them. The answer ends at some megabytes.
+func (q *traceQuery) writeLines(ctx context.Context, w http.ResponseWriter, reader *sqlite.Reader, page *sqlite.Page) (err error) {
+	var lines []byte
+	for _, record := range page.Records {
+		if len(lines) > maxLines {
+			break
+		}
+		details, err := reader.Get(ctx, q.workspace.Name, record.ID)
+		if errors.Is(err, sqlite.ErrNotFound) {
+			continue // it is under way, or was deleted in between
+		}
+		if err != nil {
+			return q.workspace.unreadable(err)
+		}
+		if lines, err = appendExported(lines, details.Record, nil, details.Metrics); err != nil {
+			return err
+		}
+	}
+	q.workspace.audited(ctx, "export", strconv.Itoa(len(page.Records))+" traces of a list", "", "")
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Disposition", `attachment; filename="traces.jsonl"`)
+	_, err = w.Write(lines)
+	return err
+}
+
+// maxLines bounds the lines of an answer, in bytes, but for its last line.
+const maxLines = 32 << 20
 
 func formatFloat(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
 

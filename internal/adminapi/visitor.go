@@ -104,11 +104,16 @@ func (b *answerBuffer) Header() http.Header            { return b.header }
 func (b *answerBuffer) WriteHeader(status int)         { b.status = status }
 func (b *answerBuffer) Write(text []byte) (int, error) { return b.body.Write(text) }
 
+// seesContent reports whether a request may see content.
+func seesContent(ctx context.Context) bool {
+	visitor, ok := ctx.Value(visitorKey{}).(*gateway.Visitor)
+	return !ok || visitor.Role.Covers(gateway.RoleEditor)
+}
+
 // withoutContent takes what only editors may see out of a trace and the reports on it. For
 // a request that may see it, withoutContent only reports whether there is any.
 func withoutContent(ctx context.Context, record *trace.Record, metrics []trace.Metrics) (shown bool) {
-	visitor, ok := ctx.Value(visitorKey{}).(*gateway.Visitor)
-	if !ok || visitor.Role.Covers(gateway.RoleEditor) {
+	if seesContent(ctx) {
 		return record != nil && record.HasContent() || slices.ContainsFunc(metrics, func(m trace.Metrics) bool { return m.LLMResponse != nil })
 	}
 	if record != nil {

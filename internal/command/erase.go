@@ -45,7 +45,7 @@ gateway is asked by its admin API, as with caddy reload.`,
 				what = fmt.Sprintf("of the decision %q", decision)
 			}
 			if metadata != "" {
-				name, value, err := splitMember(metadata)
+				name, value, err := splitMember("metadata", metadata)
 				if err != nil {
 					return err
 				}

@@ -32,6 +32,7 @@ func addFilterFlags(cmd *cobra.Command, names ...string) {
 	}
 	if len(names) == 0 {
 		flags.StringArray("metadata", nil, "With this member of the metadata, as NAME=VALUE; repeatable")
+		flags.StringArray("field", nil, "Decided by this value of a field of the data model, as NAME=VALUE; repeatable")
 	}
 }
 
@@ -61,22 +62,24 @@ func filterValues(cmd *cobra.Command, now time.Time) (url.Values, error) {
 	if !times[0].IsZero() && !times[1].IsZero() && !times[0].Before(times[1]) {
 		return nil, errors.New("--since must be before --until")
 	}
-	members, _ := cmd.Flags().GetStringArray("metadata") // none if the command lacks the flag
-	for _, member := range members {
-		name, value, err := splitMember(member)
-		if err != nil {
-			return nil, err
+	for flag, parameter := range map[string]string{"metadata": adminapi.MetadataParameter, "field": adminapi.InputParameter} {
+		members, _ := cmd.Flags().GetStringArray(flag) // none if the command lacks the flag
+		for _, member := range members {
+			name, value, err := splitMember(flag, member)
+			if err != nil {
+				return nil, err
+			}
+			values.Add(parameter+name, value)
 		}
-		values.Add(adminapi.MetadataParameter+name, value)
 	}
 	return values, nil
 }
 
-// splitMember splits the value of --metadata, NAME=VALUE.
-func splitMember(member string) (name, value string, err error) {
+// splitMember splits the value of a flag, NAME=VALUE.
+func splitMember(flag, member string) (name, value string, err error) {
 	name, value, ok := strings.Cut(member, "=")
 	if !ok || name == "" {
-		return "", "", fmt.Errorf("--metadata takes NAME=VALUE, this is %q", member)
+		return "", "", fmt.Errorf("--%s takes NAME=VALUE, this is %q", flag, member)
 	}
 	if value == "" {
 		value = `""` // the empty text, as JSON: an empty parameter asks for nothing

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -94,6 +95,29 @@ func (c *call) storeReport(record *wire.MetricsRecord) (earlier *trace.Reply, er
 		return nil, err
 	}
 	return c.reply.Earlier, nil
+}
+
+// Report stores a report on a trace that a visitor of the console made, as that of an app.
+// by stands for the API key. ignored are the members that the trace does not take.
+func (w *Workspace) Report(ctx context.Context, by string, m *trace.Metrics) (ignored []string, err error) {
+	kind, ok := w.verifyID(m.TraceID)
+	if !ok {
+		return nil, wire.Errorf(wire.UnknownTrace, "trace_id", "There is no such trace here.")
+	}
+	record := &wire.MetricsRecord{Metrics: *m}
+	ignored, refused := record.Apply(kind)
+	if refused != nil {
+		return nil, refused
+	}
+	stored := &record.Metrics
+	stored.Workspace, stored.APIKey, stored.Time = w.Name, by, time.Now()
+	w.redactReport(stored)
+	return ignored, w.Store.Recorder.Metrics(ctx, stored)
+}
+
+// HashInput returns the hash that traces have in place of a value of a field.
+func (w *Workspace) HashInput(field, text string) string {
+	return string(w.ids.Load().hasher.Append(nil, field, text))
 }
 
 // readReport parses the record, and finds the trace or the decision that it belongs

@@ -122,6 +122,20 @@ var FilterFields = []FilterField{
 		asked: func(f *trace.Filter) bool { return !f.Decision.IsZero() },
 		where: func(c *clauses, f *trace.Filter) { c.add("decision_id = ?", f.Decision[:]) },
 	},
+	{
+		Name: "row", Usage: "Decided by this row, or default",
+		Parse: func(f *trace.Filter, text string) error { f.Row = text; return nil },
+		asked: func(f *trace.Filter) bool { return f.Row != "" },
+		where: func(c *clauses, f *trace.Filter) { c.add("coalesce(matched_row, 'default') = ?", f.Row) },
+	},
+	{
+		Name: "label", Usage: "That a visitor of the console gave this label",
+		Parse: func(f *trace.Filter, text string) error { f.Label = text; return nil },
+		asked: func(f *trace.Filter) bool { return f.Label != "" },
+		where: func(c *clauses, f *trace.Filter) {
+			c.add("EXISTS (SELECT 1 FROM metrics AS m INDEXED BY metrics_trace_id WHERE m.trace_id = traces.id AND m.workspace = traces.workspace AND "+labelled+")", f.Label)
+		},
+	},
 	textField("conversation_id", "With metrics of this conversation", true, func(f *trace.Filter) *string { return &f.ConversationID }),
 	textField("chain_id", "With metrics of this chain", true, func(f *trace.Filter) *string { return &f.ChainID }),
 	{
@@ -176,13 +190,39 @@ func conditions(f *trace.Filter) (c clauses, err error) {
 			field.where(&c, f)
 		}
 	}
+	c.inputs(f.Inputs)
 	return c, c.metadata(shownMetadata, f.Metadata)
+}
+
+// labelled is the condition on a report with a label, with the terms of the index
+// metrics_label to the letter.
+const labelled = "api_key >= 'console:' AND api_key < 'console;' AND CASE WHEN json_valid(metadata) THEN metadata ->> '$.label' END = ?"
+
+// labelledSource returns the source of the traces with a label.
+func labelledSource(f *trace.Filter) *idSource {
+	s := &source{table: "metrics", id: "trace_id", index: "metrics_label"}
+	s.add(labelled, f.Label)
+	return &idSource{kind: f.Kind, reports: s}
+}
+
+// inputs adds the conditions on the fields that a decision read. A hash is found as text:
+// it is of the field, too. No index has either.
+func (c *clauses) inputs(matches []trace.InputMatch) {
+	for _, match := range matches {
+		var value clauses
+		_ = value.metadata("inputs", []trace.MetadataMatch{match.MetadataMatch}) // Validate has read the value
+		either, args := "("+value.and()+")", value.args
+		for _, hash := range match.Hashes {
+			either, args = either+" OR instr(inputs, ?)", append(args, `{"hash":"`+hash+`"}`)
+		}
+		c.add("inputs IS NOT NULL AND ("+either+")", args...)
+	}
 }
 
 // onlyTraces reports whether the filter sets a member that metrics without a trace do not
 // have.
 func onlyTraces(f *trace.Filter) bool {
-	return f.Kind != 0 && f.Kind != trace.KindMetrics ||
+	return len(f.Inputs) > 0 || f.Kind != 0 && f.Kind != trace.KindMetrics ||
 		slices.ContainsFunc(FilterFields, func(field FilterField) bool { return !field.reported && field.asked(f) })
 }
 

@@ -49,6 +49,9 @@ func idSources(ctx context.Context, db querier, f *trace.Filter) (sources []*idS
 		named.reports = new(name.reports())
 		sources = append(sources, &named)
 	}
+	if f.Label != "" {
+		sources = append(sources, labelledSource(f))
+	}
 	scored, err := scoredSource(ctx, db, f)
 	if scored != nil {
 		sources = append(sources, scored)

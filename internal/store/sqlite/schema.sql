@@ -117,6 +117,10 @@ CREATE INDEX metrics_decision ON metrics (decision_id) WHERE decision_id = trace
 -- come first.
 CREATE INDEX metrics_score ON metrics (workspace, score, trace_id DESC) WHERE score IS NOT NULL;
 
+-- Labels that visitors of the console gave.
+CREATE INDEX metrics_label ON metrics (CASE WHEN json_valid(metadata) THEN metadata ->> '$.label' END, trace_id)
+	WHERE api_key >= 'console:' AND api_key < 'console;';
+
 CREATE TABLE versions (
 	seq           INTEGER PRIMARY KEY,
 	workspace     TEXT    NOT NULL,

@@ -1,0 +1,105 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// turnsShown bounds the turns of a conversation that a page has: the content of each is
+// read by itself.
+const turnsShown = 50
+
+// conversationPage has the traces of a conversation in the order of time.
+type conversationPage struct {
+	ID, Earlier string // Earlier is the address of the turns before these; empty: there are none
+	Later       bool   // these are not the last turns
+	Content     bool   // the visitor may see content
+	Complete    bool   // the search found all turns that the page has room for
+	Turns       []turn
+	Tokens      int64
+	Cost        float64
+	Took        time.Duration
+	Failed      int
+}
+
+// turn is a trace of a conversation, with what its caller asked last.
+type turn struct {
+	tracedRow
+	Asked, Answer, Calls string
+}
+
+func buildConversation(v *visit) (any, error) {
+	p := &conversationPage{ID: v.id, Content: v.visitor.Role.Covers("editor"), Later: v.query.Has("before")}
+	v.title = "Conversation"
+	v.command = "caddy cadenza traces --conversation-id " + shellWord(v.id)
+	query := url.Values{"conversation_id": {v.id}, "limit": {strconv.Itoa(turnsShown)}}
+	if p.Later {
+		query.Set("before", v.query.Get("before"))
+	}
+	var list listAnswer
+	if err := v.ask("traces", query, &list); err != nil {
+		return nil, err
+	}
+	p.Complete = list.Complete
+	if list.Next != "" {
+		p.Earlier = prefix + "conversations/" + url.PathEscape(v.id) + "?" + url.Values{"before": {list.Next}}.Encode()
+	}
+	slices.Reverse(list.Traces)
+	for _, row := range list.Traces {
+		t := turn{tracedRow: row}
+		p.Tokens += row.TotalTokens
+		p.Cost += row.Cost
+		p.Took += row.Latency
+		if trouble(row.Record) == "bad" {
+			p.Failed++
+		}
+		if p.Content {
+			if err := v.readTurn(&t); err != nil {
+				return nil, err
+			}
+		}
+		p.Turns = append(p.Turns, t)
+	}
+	return p, nil
+}
+
+// readTurn reads the content of a turn. Messages before the caller's last are those of
+// turns before.
+func (v *visit) readTurn(t *turn) error {
+	var s story
+	if err := v.ask("traces/"+t.ID.String(), nil, &s); err != nil || s.Trace == nil {
+		return err
+	}
+	messages := messagesOf(s.Trace.Messages)
+	for i, m := range slices.Backward(messages) {
+		if m.Role == "assistant" || i < len(messages)-1 && m.Role == "system" {
+			break
+		}
+		if t.Asked != "" {
+			m.Text += "\n\n" + t.Asked
+		}
+		t.Asked = m.Text
+	}
+	t.Answer, t.Calls = string(s.Trace.Response), indented(s.Trace.ToolCalls)
+	return nil
+}
+
+// conversationOf returns the conversation that a trace belongs to, by its metadata or by a
+// report on it.
+func conversationOf(metadata []member, reports []trace.Metrics) string {
+	for _, m := range metadata {
+		if m.Name == "conversation_id" {
+			return m.Value
+		}
+	}
+	for i := range reports {
+		if id := reports[i].ConversationID; id != nil {
+			return *id
+		}
+	}
+	return ""
+}
