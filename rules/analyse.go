@@ -331,7 +331,7 @@ func (z *analyser) contradiction(row int) Finding {
 			continue
 		}
 		f.Pos = cells[i].node.Pos
-		f.Message = fmt.Sprintf("%s never matches: no %s meets %s", t.rows[row].ID, cells[i].name, cellText(cells[i].node))
+		f.Message = fmt.Sprintf("%s never matches: no %s meets %s", t.rows[row].ID, cells[i].name, CellText(cells[i].node))
 		if m := t.model; int(atoms[i].slot) < len(m.fields) && m.fields[atoms[i].slot].typ == listField && cells[i].node.Get("size") != nil {
 			f.Message += " (an empty list counts as missing)"
 		}
@@ -345,7 +345,7 @@ func (z *analyser) contradiction(row int) Finding {
 	for i := range cells {
 		if i > 0 && cells[i].node == cells[i-1].node && z.solver.find([][]atom{atoms[i-1 : i+1]}, nil) == empty {
 			f.Pos = cells[i].node.Pos
-			f.Message = fmt.Sprintf("%s never matches: no context meets %s: %s", t.rows[row].ID, cells[i].name, cellText(cells[i].node))
+			f.Message = fmt.Sprintf("%s never matches: no context meets %s: %s", t.rows[row].ID, cells[i].name, CellText(cells[i].node))
 		}
 	}
 	return f

@@ -26,7 +26,7 @@ func (t *Table) MissingLists() []Finding {
 			if f.typ != listField || f.required || mentions(cells[i].node, presentWord) || !onlyNegative(a.more.pred) {
 				continue
 			}
-			text := cellText(cells[i].node)
+			text := CellText(cells[i].node)
 			if key := f.name + "\x00" + text; seen[key] || len(findings) >= maxFindings {
 				continue
 			} else {

@@ -200,7 +200,7 @@ func (r *cellReader) leaf(f *field, n *document.Node, negate bool, p *pred) cond
 		p = somePred(p)
 	}
 	if p.op == never {
-		r.errs.Add(n, "%s never matches", cellText(n))
+		r.errs.Add(n, "%s never matches", CellText(n))
 		return noCond
 	}
 	if negate {

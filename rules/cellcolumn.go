@@ -41,7 +41,7 @@ func (r *cellReader) fieldAtom(atoms []atom, slot int32, n *document.Node) []ato
 		return atoms
 	}
 	if !c.onMissing && c.pred.op == never {
-		r.errs.Add(n, "%s never matches", cellText(n))
+		r.errs.Add(n, "%s never matches", CellText(n))
 		return atoms
 	}
 	a := newAtom(slot, c.onMissing, c.pred)

@@ -10,8 +10,9 @@ import (
 // maxCellText is how much of a cell messages and explanations show.
 const maxCellText = 200
 
-// cellText returns a cell as it was written, on one line.
-func cellText(n *document.Node) string {
+// CellText returns a cell as it was written, on one line. Of a long one it returns the
+// beginning.
+func CellText(n *document.Node) string {
 	s := string(appendCell(nil, n))
 	if len(s) <= maxCellText {
 		return s

@@ -76,7 +76,7 @@ func firstFailure(atoms []atom, cells []cellRef, b *Binding, why bool) *Failure 
 		}
 		return &Failure{
 			Field: cells[i].name,
-			Cell:  cellText(cells[i].node),
+			Cell:  CellText(cells[i].node),
 			Value: string(a.appendValue(nil, b, why)),
 			Pos:   cells[i].node.Pos,
 		}
@@ -153,7 +153,7 @@ func (a *atom) appendValue(dst []byte, b *Binding, why bool) []byte {
 
 // explain says why a split left a unit to the rows below.
 func (s *split) explain(b *Binding) *Failure {
-	f := &Failure{Field: s.kind(), Pos: s.node.Pos, Cell: cellText(s.node)}
+	f := &Failure{Field: s.kind(), Pos: s.node.Pos, Cell: CellText(s.node)}
 	name := b.model.fields[s.by].name
 	bucket, ok := s.bucket(b)
 	if !ok {

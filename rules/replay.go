@@ -359,10 +359,10 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 		ref := t.rowCells(row)[at]
 		a := &t.rowAtoms(row)[at]
 		if matched == no {
-			add("no", ref.name+" must be "+cellText(ref.node)+", is "+string(r.appendSeen(a)))
+			add("no", ref.name+" must be "+CellText(ref.node)+", is "+string(r.appendSeen(a)))
 			return false
 		}
-		doubt = &Doubt{Row: shown.ID, Field: ref.name, Cell: cellText(ref.node)}
+		doubt = &Doubt{Row: shown.ID, Field: ref.name, Cell: CellText(ref.node)}
 		r.blame(doubt, a)
 	}
 	s := t.answers[row].split
@@ -395,7 +395,7 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 		return true
 	}
 	if doubt == nil {
-		doubt = &Doubt{Row: shown.ID, Field: s.kind(), Cell: cellText(s.node)}
+		doubt = &Doubt{Row: shown.ID, Field: s.kind(), Cell: CellText(s.node)}
 		r.blameSlot(doubt, s.by)
 	}
 	v.doubt(doubt)

@@ -79,14 +79,32 @@ type analysis struct {
 func (d *Definition) analyse(now time.Time, budget int) *analysis {
 	r := &analysis{at: now}
 	for _, f := range d.table.Analyse(rules.Analysis{Budget: budget, Now: now, Equal: d.same}) {
-		message := f.Message + exampleOf(f, now)
+		w := warningOf(f, now)
 		if f.Kind == rules.Overlap {
-			r.errs.AddAt(f.Pos, "%s (the table has hit: unique)", message)
+			r.errs.AddAt(f.Pos, "%s (the table has hit: unique)", w.Message)
 			continue
 		}
-		r.warnings = append(r.warnings, Warning{Pos: f.Pos, Message: message, Kind: ruleOf(f.Kind)})
+		r.warnings = append(r.warnings, w)
 	}
 	return r
+}
+
+// warningOf returns a finding as a warning.
+func warningOf(f rules.Finding, now time.Time) Warning {
+	w := Warning{Pos: f.Pos, Message: f.Message + exampleOf(f, now), Kind: ruleOf(f.Kind), Witness: f.Witness}
+	if !f.At.Equal(now) {
+		w.At = f.At
+	}
+	return w
+}
+
+// TableFindings returns the warnings and the usual remarks on the table of one definition,
+// as many as there are. It takes up to about half a second.
+func (s *Snapshot) TableFindings(d *Definition, now time.Time) (warnings, remarks []Warning) {
+	if d.table == nil || len(d.table.Rows()) == 0 {
+		return nil, nil
+	}
+	return d.analyse(now, tableBudget+rowBudget*len(d.table.Rows())).warnings, s.remarks(d, now, RemarksUsual)
 }
 
 // ruleOf returns the rule of the findings of a kind.
@@ -151,31 +169,37 @@ func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 		}
 	}
 	for _, t := range s.tabled() {
-		if kinds&RemarkLists != 0 {
-			for _, f := range t.table.MissingLists() {
-				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message, Kind: ruleOf(f.Kind)})
-			}
-		}
-		if kinds&RemarkNoContext != 0 {
-			// A table that reads a field of the gateway is tried without a context.
-			if row, ok := s.needsNoField(t.table, now); ok && !t.table.ReadsGateway() {
-				remarks = append(remarks, Warning{Pos: row.Pos, Kind: "no-context", Message: fmt.Sprintf(
-					"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, t.Kind.Noun, t.Key)})
-			}
-		}
-		if kinds&(RemarkOverlaps|RemarkGaps) == 0 {
-			continue
-		}
-		findings := t.table.Analyse(rules.Analysis{
-			Now: now, Equal: t.same, Overlaps: kinds&RemarkOverlaps != 0, Gaps: kinds&RemarkGaps != 0,
-		})
-		for _, f := range findings {
-			if f.Kind == rules.Overlap || f.Kind == rules.Gap {
-				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message + exampleOf(f, now), Kind: ruleOf(f.Kind)})
-			}
-		}
+		remarks = append(remarks, s.remarks(t, now, kinds)...)
 	}
 	return sortWarnings(remarks)
+}
+
+// remarks returns the remarks on a definition with a table.
+func (s *Snapshot) remarks(t *Definition, now time.Time, kinds Remark) (remarks []Warning) {
+	if kinds&RemarkLists != 0 {
+		for _, f := range t.table.MissingLists() {
+			remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message, Kind: ruleOf(f.Kind)})
+		}
+	}
+	if kinds&RemarkNoContext != 0 {
+		// A table that reads a field of the gateway is tried without a context.
+		if row, ok := s.needsNoField(t.table, now); ok && !t.table.ReadsGateway() {
+			remarks = append(remarks, Warning{Pos: row.Pos, Kind: "no-context", Message: fmt.Sprintf(
+				"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, t.Kind.Noun, t.Key)})
+		}
+	}
+	if kinds&(RemarkOverlaps|RemarkGaps) == 0 {
+		return remarks
+	}
+	findings := t.table.Analyse(rules.Analysis{
+		Now: now, Equal: t.same, Overlaps: kinds&RemarkOverlaps != 0, Gaps: kinds&RemarkGaps != 0,
+	})
+	for _, f := range findings {
+		if f.Kind == rules.Overlap || f.Kind == rules.Gap {
+			remarks = append(remarks, warningOf(f, now))
+		}
+	}
+	return remarks
 }
 
 // needsNoField finds the row that answers a context in which every field is

@@ -59,6 +59,10 @@ type Warning struct {
 	// Suggestion is what to write at Pos instead, where the message does not ask
 	// whether that was meant.
 	Suggestion string
+	// Witness is a context, as JSON, that proves the warning at the instant At, or now
+	// where that is zero. It is empty for a warning without one.
+	Witness string
+	At      time.Time
 }
 
 // String returns file:line:column: message, without line and column where the

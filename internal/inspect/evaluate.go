@@ -266,29 +266,6 @@ func find(s *definition.Snapshot, key string, k *kind.Kind) (*definition.Definit
 	return nil, &KeyError{fmt.Sprintf("%q is the name of several definitions: give the kind, one of %s", key, strings.Join(words, ", "))}
 }
 
-// Summary is a definition in the list of loaded definitions.
-type Summary struct {
-	Kind    string   `json:"kind"`
-	Key     string   `json:"key"`
-	Aliases []string `json:"aliases,omitempty"`
-	Version string   `json:"version"`
-	File    string   `json:"file"`
-	Rows    int      `json:"rows"`
-}
-
-// Summaries lists the definitions of a workspace by kind and key.
-func Summaries(s *definition.Snapshot) []Summary {
-	list := make([]Summary, 0, len(s.Definitions))
-	for _, d := range s.Definitions {
-		m := Summary{Kind: d.Kind.String(), Key: d.Key, Aliases: d.Aliases, Version: d.Version, File: d.Pos.File}
-		if t := d.Table(); t != nil {
-			m.Rows = len(t.Rows())
-		}
-		list = append(list, m)
-	}
-	return list
-}
-
 // Counts holds the number of definitions of each kind.
 type Counts struct {
 	Prompts       int `json:"prompts"`

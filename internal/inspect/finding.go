@@ -2,9 +2,11 @@ package inspect
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"regexp"
 	"strconv"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -24,13 +26,17 @@ type Finding struct {
 	Suggestion string `json:"suggestion,omitempty"`
 	// More is how many findings of one kind this one sums up; 0 for a single finding.
 	More int `json:"more,omitempty"`
+	// Witness is a context that proves the finding at the instant At, or now where that is
+	// zero.
+	Witness json.RawMessage `json:"witness,omitempty"`
+	At      time.Time       `json:"at,omitzero"`
 }
 
 // Findings returns warnings or remarks as findings.
 func Findings(list []definition.Warning) []Finding {
 	findings := make([]Finding, len(list))
 	for i, w := range list {
-		findings[i] = Finding{File: w.Pos.File, Line: w.Pos.Line, Column: w.Pos.Column, Message: w.Message, Rule: w.Kind, Suggestion: cmp.Or(w.Suggestion, suggestion(w.Message)), More: w.More}
+		findings[i] = Finding{File: w.Pos.File, Line: w.Pos.Line, Column: w.Pos.Column, Message: w.Message, Rule: w.Kind, Suggestion: cmp.Or(w.Suggestion, suggestion(w.Message)), More: w.More, Witness: json.RawMessage(w.Witness), At: w.At}
 	}
 	return findings
 }
