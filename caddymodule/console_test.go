@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,8 +16,8 @@ import (
 var consoleRoles = []string{"viewer", "editor", "admin"}
 
 // startConsoleSite starts a gateway with a console and two workspaces, each with a key of each
-// role.
-func startConsoleSite(t *testing.T) *gateway {
+// role. more are files beside those of the usual workspace.
+func startConsoleSite(t *testing.T, more ...map[string]string) *gateway {
 	t.Helper()
 	g, _ := consoleSite(t, "edit files")
 	return g
@@ -26,8 +27,8 @@ func startConsoleSite(t *testing.T) *gateway {
 func consoleSite(t *testing.T, console string) (*gateway, string) {
 	t.Helper()
 	files := map[string]string{"other/remoteconfigs/secret.yaml": "type: string\ndefault: theirs alone\n"}
-	for name, content := range workspace {
-		files[name] = content
+	for _, set := range append(more, workspace) {
+		maps.Copy(files, set)
 	}
 	var keys [2]strings.Builder
 	for i := range keys {
@@ -90,25 +91,27 @@ func TestConsoleRoles(t *testing.T) {
 		status              int    // for those who may; 0: 200
 	}
 	calls := map[string][]call{
-		"status":      {{"GET", "", "", "viewer", 0}},
-		"definitions": {{"GET", "", "", "viewer", 0}},
-		"revisions":   {{"GET", "", "", "viewer", 0}},
-		"revisions/":  {{"GET", "", "", "viewer", 0}},
-		"targets":     {{"GET", "", "", "viewer", 0}},
-		"limits":      {{"GET", "subject=x", "", "viewer", 0}, {"GET", "top=3", "", "viewer", 0}},
-		"evaluate":    {{"POST", "", `{"key":"checkout"}`, "viewer", 0}},
-		"edit":        {{"GET", "file=context.yaml", "", "viewer", 0}, {"POST", "", `{"action":"text","file":"remoteconfigs/no.yaml","base":"x"}`, "editor", 409}},
-		"review":      {{"POST", "", `{"action":"text","file":"remoteconfigs/new.yaml","text":"type: boolean\ndefault: true\n"}`, "editor", 0}},
-		"traces":      {{"GET", "", "", "viewer", 0}, {"DELETE", "metadata.user=nobody", "", "admin", 0}},
-		"traces/":     {{"GET", "", "", "viewer", 0}, {"POST", "", `{"label":"wrong tone"}`, "editor", 0}},
-		"stats":       {{"GET", "", "", "viewer", 0}},
-		"costs":       {{"GET", "", "", "viewer", 0}},
-		"refused":     {{"GET", "", "", "viewer", 0}},
-		"export":      {{"GET", "", "", "admin", 0}},
-		"peaks":       {{"GET", "subject=x", "", "viewer", 0}},
-		"play":        {{"GET", "", "", "editor", 0}, {"POST", "", `{"endpoint":"chat","target":"canned","variables":{"question":"Why?"}}`, "editor", 0}},
-		"audit":       {{"GET", "", "", "admin", 0}},
-		"find":        {{"GET", "id=01990001", "", "viewer", 0}},
+		"status":       {{"GET", "", "", "viewer", 0}},
+		"definitions":  {{"GET", "", "", "viewer", 0}},
+		"revisions":    {{"GET", "", "", "viewer", 0}},
+		"revisions/":   {{"GET", "", "", "viewer", 0}},
+		"targets":      {{"GET", "", "", "viewer", 0}},
+		"limits":       {{"GET", "subject=x", "", "viewer", 0}, {"GET", "top=3", "", "viewer", 0}},
+		"evaluate":     {{"POST", "", `{"key":"checkout"}`, "viewer", 0}},
+		"edit":         {{"GET", "file=context.yaml", "", "viewer", 0}, {"POST", "", `{"action":"text","file":"remoteconfigs/no.yaml","base":"x"}`, "editor", 409}},
+		"review":       {{"POST", "", `{"action":"text","file":"remoteconfigs/new.yaml","text":"type: boolean\ndefault: true\n"}`, "editor", 0}},
+		"traces":       {{"GET", "", "", "viewer", 0}, {"DELETE", "metadata.user=nobody", "", "admin", 0}},
+		"traces/":      {{"GET", "", "", "viewer", 0}, {"POST", "", `{"label":"wrong tone"}`, "editor", 0}},
+		"stats":        {{"GET", "", "", "viewer", 0}},
+		"costs":        {{"GET", "", "", "viewer", 0}},
+		"refused":      {{"GET", "", "", "viewer", 0}},
+		"export":       {{"GET", "", "", "admin", 0}},
+		"peaks":        {{"GET", "subject=x", "", "viewer", 0}},
+		"play":         {{"GET", "", "", "editor", 0}, {"POST", "", `{"endpoint":"chat","target":"canned","variables":{"question":"Why?"}}`, "editor", 0}},
+		"audit":        {{"GET", "", "", "admin", 0}},
+		"find":         {{"GET", "id=01990001", "", "viewer", 0}},
+		"definitions/": {{"GET", "", "", "viewer", 0}},
+		"compare":      {{"GET", "from=REVISION&to=REVISION", "", "viewer", 0}},
 	}
 	sessions := make(map[string]http.Header)
 	for _, role := range consoleRoles {
@@ -125,6 +128,7 @@ func TestConsoleRoles(t *testing.T) {
 	if len(status.Workspaces) != 1 {
 		t.Fatalf("a visitor sees %d workspaces", len(status.Workspaces))
 	}
+	revision := status.Workspaces["default"].Definitions.Revision
 	for _, route := range new(adminapi.API).Routes() {
 		path := strings.TrimPrefix(route.Pattern, "/cadenza/")
 		if len(calls[path]) == 0 {
@@ -139,8 +143,11 @@ func TestConsoleRoles(t *testing.T) {
 					asked += "/label"
 				}
 			case "revisions/":
-				asked += status.Workspaces["default"].Definitions.Revision
+				asked += revision
+			case "definitions/":
+				asked += "remoteconfig/checkout"
 			}
+			c.query = strings.ReplaceAll(c.query, "REVISION", revision)
 			allowed := false
 			for _, role := range consoleRoles {
 				allowed = allowed || role == c.least

@@ -47,6 +47,8 @@ var reads = []string{http.MethodGet, http.MethodHead}
 var routes = []route{
 	{"status", reads, gateway.RoleViewer, serveStatus},
 	{"definitions", reads, gateway.RoleViewer, serveDefinitions},
+	{"definitions/", reads, gateway.RoleViewer, serveDefinition},
+	{"compare", reads, gateway.RoleViewer, serveCompare},
 	{"revisions", reads, gateway.RoleViewer, serveRevisions},
 	{"revisions/", reads, gateway.RoleViewer, serveRevision},
 	{"targets", reads, gateway.RoleViewer, serveTargets},

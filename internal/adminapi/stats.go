@@ -51,19 +51,24 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return asked.workspace.unreadable(err)
 	}
+	oldest, err := reader.Oldest(r.Context())
+	if err != nil {
+		return asked.workspace.unreadable(err)
+	}
 	rows := slices.DeleteFunc(stats.Rows, func(row sqlite.StatsRow) bool {
 		return cmp.Or(only["variant"], row.Variant) != row.Variant || cmp.Or(only["arm"], row.Arm) != row.Arm || cmp.Or(only["version"], row.Version) != row.Version && only["version"] != row.PromptVersion
 	})
 	return writeJSON(w, Stats{
-		Since: q.Since.UTC(), Until: q.Until.UTC(), Interval: interval, By: by, Pending: stats.Pending, Rows: rows,
+		Since: q.Since.UTC(), Until: q.Until.UTC(), Oldest: oldest.UTC(), Interval: interval, By: by, Pending: stats.Pending, Rows: rows,
 	})
 }
 
 // Stats is the answer of GET /cadenza/stats. Since and Until are those of the request;
-// the rows count the whole hours that contain them.
+// the rows count the whole hours that contain them. Oldest is the time of the oldest trace.
 type Stats struct {
 	Since    time.Time         `json:"since,omitzero"`
 	Until    time.Time         `json:"until,omitzero"`
+	Oldest   time.Time         `json:"oldest,omitzero"`
 	Interval string            `json:"interval"`
 	By       string            `json:"by"` // such as "variant" or "arm,version"
 	Pending  int64             `json:"pending"`

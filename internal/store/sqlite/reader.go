@@ -159,3 +159,24 @@ func (r *Reader) Version(ctx context.Context, workspace string, kind trace.Kind,
 	v.Time = time.UnixMilli(firstSeen)
 	return &v, nil
 }
+
+// listedVersions bounds the versions of one definition in a list, and listedContent the
+// content, in bytes, that a version in a list has.
+const (
+	listedVersions = 100
+	listedContent  = 64 << 10
+)
+
+// Versions returns the versions of a definition that are stored, the newest first, 100 at
+// most. Those with a large content have none: Version has it.
+func (r *Reader) Versions(ctx context.Context, workspace string, kind trace.Kind, key string) ([]StoredVersion, error) {
+	return collect(ctx, r.db, func(scan func(...any) error) (StoredVersion, error) {
+		v := StoredVersion{Version: trace.Version{Workspace: workspace, Kind: kind, Key: key}}
+		var firstSeen int64
+		err := scan(&v.Version.Version, &v.Ordinal, &firstSeen, &v.Content)
+		v.Time = time.UnixMilli(firstSeen)
+		return v, err
+	}, `
+SELECT version, ordinal, first_seen_ms, CASE WHEN length(content) <= ? THEN content END
+FROM versions WHERE workspace = ? AND kind = ? AND key = ? ORDER BY seq DESC LIMIT ?`, listedContent, workspace, kind.String(), key, listedVersions)
+}

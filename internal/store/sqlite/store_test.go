@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,42 @@ func TestVersionsAreStoredOnce(t *testing.T) {
 	}
 	if _, err := s.Version(t.Context(), "other", trace.KindPrompt, "a", "v1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("another workspace's version: %v", err)
+	}
+}
+
+func TestVersionsAreListed(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	at := time.UnixMilli(1790000000000)
+	version := func(key string, number, length int) trace.Version {
+		return trace.Version{Workspace: "default", Kind: trace.KindPrompt, Key: key, Version: strconv.Itoa(number), Content: bytes.Repeat([]byte("x"), length), Time: at.Add(time.Duration(number) * time.Hour)}
+	}
+	batch := []trace.Version{version("b", 1, 1)}
+	for number := range listedVersions + 2 {
+		batch = append(batch, version("a", number, listedContent+number%2))
+	}
+	mustCommit(t, s, recorder.Batch{Versions: batch})
+	got, err := s.Versions(t.Context(), "default", trace.KindPrompt, "a")
+	if err != nil || len(got) != listedVersions {
+		t.Fatalf("%d versions, %v", len(got), err)
+	}
+	for i, v := range got {
+		number := listedVersions + 1 - i
+		want := StoredVersion{Version: version("a", number, listedContent), Ordinal: int64(number) + 1}
+		if number%2 == 1 {
+			want.Content = nil // it is too large
+		}
+		if diff := cmp.Diff(want, v); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	for _, other := range []struct {
+		workspace string
+		kind      trace.Kind
+		key       string
+	}{{"other", trace.KindPrompt, "a"}, {"default", trace.KindEndpoint, "a"}, {"default", trace.KindPrompt, "c"}} {
+		if got, err := s.Versions(t.Context(), other.workspace, other.kind, other.key); err != nil || len(got) > 0 {
+			t.Errorf("%v: %v, %v", other, got, err)
+		}
 	}
 }
 
