@@ -29,25 +29,6 @@ func buildRefused(v *visit) (any, error) {
 	return p, v.ask("refused", url.Values{"since": {p.Since}}, &p.Refused)
 }
 
-// definitionsPage has what is served.
-type definitionsPage struct {
-	Now    time.Time
-	Loaded adminapi.LoadedWorkspace
-}
-
-func buildDefinitions(v *visit) (any, error) {
-	v.command = "caddy cadenza check " + shellWord(v.workspace().Definitions.Directory)
-	var answer adminapi.Definitions
-	err := v.ask("definitions", nil, &answer)
-	return &definitionsPage{v.now, answer.Workspaces[v.visitor.Workspace]}, err
-}
-
-func buildRevisions(v *visit) (any, error) {
-	v.command = "caddy cadenza revisions"
-	answer := new(adminapi.Revisions)
-	return answer, v.ask("revisions", nil, answer)
-}
-
 // costsPage has the costs of calls by one part.
 type costsPage struct {
 	By    string

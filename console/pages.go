@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +50,7 @@ var pages = []page{
 	{"refused", "Refused", "Look", "refused.html", buildRefused, false},
 	{"definitions", "Definitions", "Decide", "definitions.html", buildDefinitions, false},
 	{"edit", "Edit", "", "edit.html", buildEdit, true},
+	{"definitions/", "Definition", "", "definition.html", buildDefinition, false},
 	{"try", "Try it", "Decide", "try.html", buildTry, false},
 	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions, false},
 	{"costs", "Costs", "Spend", "costs.html", buildCosts, false},
@@ -66,6 +68,7 @@ type visit struct {
 	form    url.Values // of a POST; nil: the page is only looked at
 	to      string     // a path of the console that answers a POST, if it is set
 	id      string     // what follows the page's path
+	editor  bool       // the console has a page that edits a file
 	title   string     // in place of the page's own, if it is set
 	command string     // the command that shows the same
 
@@ -110,7 +113,7 @@ func (h *Handler) routes() *http.ServeMux {
 		case p.path == "":
 			pattern += "{$}"
 		case strings.HasSuffix(p.path, "/"):
-			pattern += "{id}"
+			pattern += "{id...}" // keys of definitions have slashes
 		}
 		serve := func(w http.ResponseWriter, r *http.Request) { h.servePage(w, r, p) }
 		mux.HandleFunc("GET "+pattern, serve)
@@ -174,6 +177,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 	v := &visit{ctx: r.Context(), visitor: visitor, now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), title: p.title, status: new(adminapi.Status)}
 	asCSV := v.query.Get(csvParameter)
 	v.query.Del(csvParameter)
+	v.editor = slices.ContainsFunc(pages, func(p page) bool { return p.path == "edit" })
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, maxPost)
 		if err := r.ParseForm(); err != nil {
@@ -316,6 +320,8 @@ var words = template.FuncMap{
 	},
 	"join":   strings.Join,
 	"escape": url.PathEscape, // of a segment of a path
+	"join": strings.Join,
+	"add":  func(a, b int) int { return a + b },
 	// The first digits of an id are its time: traces of a moment differ in the last.
 	"short": func(id trace.ID) string {
 		text := id.String()

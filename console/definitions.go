@@ -1,0 +1,163 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+)
+
+// definitionsPage has what is served, with its traffic.
+type definitionsPage struct {
+	Now     time.Time
+	Days    int // of the traffic
+	Loaded  adminapi.LoadedWorkspace
+	Rows    []definitionRow
+	Problem string // why the traffic is not known
+	Errors  []found
+	Warns   []found
+}
+
+// found is a finding with its place.
+type found struct {
+	inspect.Finding
+	Place place
+}
+
+// definitionRow is a definition of the list.
+type definitionRow struct {
+	inspect.Summary
+	Link   string
+	Span   tally
+	Shares string   // of today's answers, by row or variant
+	Stale  []string // why it may not be needed as it is
+}
+
+// usualDays is of how many days the traffic is, without the visitor's word.
+const usualDays = 7
+
+// alone is how many answers of one row alone make the other rows worth a look.
+const alone = 20
+
+// staleRules are the warnings that a row can go.
+var staleRules = []string{"unreachable", "expired", "contradiction"}
+
+func buildDefinitions(v *visit) (any, error) {
+	v.command = "caddy cadenza check " + shellWord(v.workspace().Definitions.Directory)
+	var answer adminapi.Definitions
+	if err := v.ask("definitions", nil, &answer); err != nil {
+		return nil, err
+	}
+	p := &definitionsPage{Now: v.now, Days: usualDays, Loaded: answer.Workspaces[v.visitor.Workspace]}
+	if days, err := strconv.Atoi(v.query.Get("days")); err == nil && days > 0 && days <= 366 {
+		p.Days = days
+	}
+	for _, list := range []struct {
+		from []inspect.Finding
+		to   *[]found
+	}{{p.Loaded.Errors, &p.Errors}, {p.Loaded.Warnings, &p.Warns}} {
+		for _, f := range list.from {
+			*list.to = append(*list.to, found{f, v.place(p.Loaded.Directory, inspect.Place{File: f.File, Line: f.Line, Column: f.Column})})
+		}
+	}
+	var span, today adminapi.Stats
+	err := v.stats(&span, p.Days-1, url.Values{"by": {"variant"}})
+	if err == nil {
+		err = v.stats(&today, 0, url.Values{"by": {"variant"}})
+	}
+	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
+		p.Problem, err = refusal.Message, nil
+	}
+	if err == nil {
+		p.list(&span, &today)
+	}
+	return p, err
+}
+
+// list lists the definitions. The calls of an endpoint count for its prompt, too.
+func (p *definitionsPage) list(span, today *adminapi.Stats) {
+	asked := make(map[string]bool) // by another definition
+	prompts := make(map[string]string)
+	for i := range p.Loaded.Definitions {
+		d := &p.Loaded.Definitions[i]
+		for _, u := range d.Uses {
+			asked[u.Kind+"/"+u.Key] = true
+			if u.As == "prompt" {
+				prompts[d.Kind+"/"+d.Key] = u.Kind + "/" + u.Key
+			}
+		}
+	}
+	parts := func(s *adminapi.Stats) map[string]map[string]tally {
+		all := make(map[string]map[string]tally)
+		eachTally(s, func(i int, t tally) {
+			r := &s.Rows[i]
+			name := r.Kind + "/" + r.Key
+			for _, name := range []string{name, prompts[name]} {
+				if all[name] == nil {
+					all[name] = make(map[string]tally)
+				}
+				add(all[name], r.Variant, t)
+			}
+		})
+		return all
+	}
+	spans, todays := parts(span), parts(today)
+	covered := !span.Oldest.IsZero() && !span.Oldest.After(span.Since)
+	for i := range p.Loaded.Definitions {
+		d := &p.Loaded.Definitions[i]
+		name := d.Kind + "/" + d.Key
+		row := definitionRow{Summary: *d, Link: definitionLink(d.Kind, d.Key), Shares: sharesOf(todays[name])}
+		for _, t := range spans[name] {
+			row.Span = row.Span.plus(t)
+		}
+		switch {
+		case p.Problem != "":
+		case row.Span.Calls == 0 && covered && (d.Kind != "remoteconfig" || !asked[name]):
+			row.Stale = append(row.Stale, "no traffic in "+countOf(p.Days, "day"))
+		case row.Span.Calls >= alone && d.Rows > 0 && d.Kind != "endpoint" && len(spans[name]) == 1:
+			for only := range spans[name] {
+				row.Stale = append(row.Stale, only+" alone answered all")
+			}
+		}
+		for _, w := range p.Loaded.Warnings {
+			if slices.Contains(staleRules, w.Rule) && w.More == 0 && (w.File == d.File || w.File == d.Matrix) {
+				message, _, _ := strings.Cut(w.Message, ", for example")
+				row.Stale = append(row.Stale, message)
+			}
+		}
+		p.Rows = append(p.Rows, row)
+	}
+}
+
+// mostShares bounds the shares that a line of the list names.
+const mostShares = 4
+
+// sharesOf says how answers are divided, the greatest shares first.
+func sharesOf(parts map[string]tally) string {
+	var names []string
+	var all tally
+	for name, t := range parts {
+		names = append(names, name)
+		all = all.plus(t)
+	}
+	if all.Calls == 0 {
+		return ""
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(parts[b].Calls, parts[a].Calls), strings.Compare(a, b))
+	})
+	var list []string
+	for _, name := range names[:min(len(names), mostShares)] {
+		list = append(list, cmp.Or(name, "(none)")+" "+tenth(parts[name].Calls, all.Calls))
+	}
+	if more := len(names) - mostShares; more > 0 {
+		list = append(list, "and "+strconv.Itoa(more)+" more")
+	}
+	return strings.Join(list, ", ")
+}
