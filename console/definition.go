@@ -200,7 +200,11 @@ func buildDefinition(v *visit) (any, error) {
 
 func references(uses []inspect.Use) (list []reference) {
 	for _, u := range uses {
-		list = append(list, reference{definitionLink(u.Kind, u.Key), u.Key, u.Kind + ", as " + u.As})
+		as := u.Kind
+		if u.As != as {
+			as += ", as " + u.As
+		}
+		list = append(list, reference{definitionLink(u.Kind, u.Key), u.Key, as})
 	}
 	return list
 }
@@ -383,6 +387,9 @@ func variantsOf(d *adminapi.Definition, counted *definitionTraffic) (*sideBySide
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
 	}) {
 		line := variantLine{Name: name}
+		if name == "name" && !slices.ContainsFunc(side.Heads, func(h variantHead) bool { return plain(contents[h.Key][name]) != h.Key }) {
+			continue // each is called as its key
+		}
 		for _, h := range side.Heads {
 			cell := variantCell{}
 			value, base := contents[h.Key][name], contents[h.Extends][name]
@@ -398,7 +405,7 @@ func variantsOf(d *adminapi.Definition, counted *definitionTraffic) (*sideBySide
 		}
 		side.Lines = append(side.Lines, line)
 	}
-	if d.Kind == "prompt" {
+	if d.Kind == "prompt" && counted.all[1].Calls > 0 {
 		calls, scores := variantLine{Name: "answers, 7 d"}, variantLine{Name: "score, 7 d"}
 		for _, h := range side.Heads {
 			t := counted.week[h.Key]

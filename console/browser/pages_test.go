@@ -90,6 +90,32 @@ func (g *gateway) traffic() sent {
 	return ids
 }
 
+// returns is a prompt with splits, findings and tests.
+const returns = `
+description: Helps with returns.
+default: en
+variables: { rate: { config: model_limits, path: rpm } }
+variants:
+  en:
+    provider: openai
+    model: gpt-6-luna
+    messages:
+      - { role: system, content: "You help with returns. Answer in English, in at most 80 words, at {{rate}}." }
+      - { history: true, max_messages: 40 }
+  nl:
+    extends: en
+    temperature: 0.2
+    messages: [ { role: system, content: "Je helpt met retourzendingen, in hoogstens 80 woorden." }, { history: true } ]
+rules:
+  - id: dutch
+    when: { locale: nl, plan: [pro, enterprise] }
+    split: { by: seats, of: [ { value: nl, share: 50% }, { value: en, share: 30% } ] }
+  - { id: all, when: { locale: nl }, value: nl }
+  - { id: lost, when: { locale: nl, seats: 100.. }, value: en }
+tests:
+  - { name: a Fleming, context: { locale: nl-BE }, variant: nl }
+`
+
 // sizes are those of a phone, a tablet and a desktop.
 var sizes = []struct {
 	name          string
@@ -107,9 +133,24 @@ type violation struct {
 // axe-core, is wider than its window, logs an error or violates its policy.
 func TestPages(t *testing.T) {
 	needBrowser(t)
-	g := startGateway(t, definitions, shop)
+	files := maps.Clone(definitions)
+	files["definitions/prompts/returns.yaml"] = returns
+	g := startGateway(t, files, shop)
 	ids := g.traffic()
 	b := g.signedIn("ops")
+	gatewaytest.Write(t, g.dir, "definitions/prompts/returns.yaml", strings.Replace(returns, "in at most 80 words", "in at most 60 words", 1))
+	compared := func(path string) string {
+		query := ""
+		gatewaytest.Eventually(t, path+" can be compared", func() bool {
+			b.visit(path)
+			query = value[string](b, `(() => {
+				const all = [...document.querySelectorAll("select[name=from] option")].map((o) => o.textContent);
+				return all.length > 1 ? "?from=" + all[1] + "&to=" + all[0] : "";
+			})()`)
+			return query != ""
+		})
+		return path + query
+	}
 	guest := g.newTab()
 	for _, p := range []struct {
 		name, path string
@@ -126,7 +167,12 @@ func TestPages(t *testing.T) {
 		{"decision", "traces/" + ids.decision, b},
 		{"refused", "refused", b},
 		{"definitions", "definitions", b},
+		{"definition", "definitions/prompt/support_reply", b},
+		{"definition-compared", compared("definitions/prompt/returns"), b},
+		{"definition-endpoint", "definitions/endpoint/support_chat", b},
+		{"definition-configuration", "definitions/remoteconfig/model_limits", b},
 		{"revisions", "revisions", b},
+		{"revisions-compared", compared("revisions"), b},
 		{"try", "try?field.plan=pro&field.locale=nl-BE", b},
 		{"costs", "costs", b},
 		{"limits", "limits", b},

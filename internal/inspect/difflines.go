@@ -188,6 +188,10 @@ func writeMember(b *strings.Builder, indent, name string, value any) {
 		}
 	case isText && text != "" && text == strings.TrimSpace(text):
 		b.WriteString(" " + text + "\n")
+	case isMap && len(members) > 0 && name == "-":
+		var inner strings.Builder
+		writeContent(&inner, indent+"  ", value)
+		b.WriteString(inner.String()[len(indent)+1:]) // its first line goes on behind the dash
 	case isMap && len(members) > 0, isList && len(list) > 0 && !row:
 		b.WriteByte('\n')
 		writeContent(b, indent+"  ", value)

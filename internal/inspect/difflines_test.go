@@ -73,13 +73,11 @@ matrix:
   - ["a","<b>"]
   - ["c",{"any":[1]}]
 messages:
-  -
-    content: |
+  - content: |
       One
       Two
     role: user
-  -
-    content: " x"
+  - content: " x"
     role: user
 on: true
 stop: []
