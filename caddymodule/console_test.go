@@ -112,6 +112,7 @@ func TestConsoleRoles(t *testing.T) {
 		"find":         {{"GET", "id=01990001", "", "viewer", 0}},
 		"definitions/": {{"GET", "", "", "viewer", 0}},
 		"compare":      {{"GET", "from=REVISION&to=REVISION", "", "viewer", 0}},
+		"models":       {{"GET", "since=1d", "", "viewer", 0}},
 	}
 	sessions := make(map[string]http.Header)
 	for _, role := range consoleRoles {
@@ -326,6 +327,8 @@ func TestConsolePages(t *testing.T) {
 		{"costs?by=nothing", 200, "costs are by"},
 		{"definitions?csv=1", 200, "key,kind,rows"},
 		{"definitions?csv=9", 404, "There is no such table"},
+		{"models", 200, "caddy cadenza costs --by provider,model --since 24h"},
+		{"models?over=7d", 200, "--since 7d"},
 		{"limits", 200, "No limit is configured."},
 		{"limits?subject=web", 200, "caddy cadenza limits web"},
 		{"nothing", 404, "There is no such page"},

@@ -16,7 +16,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
 			VerifySeal: served.VerifySeal,
 			Report:     served.Report, HashInput: served.HashInput,
-			Targets: served.Targets, Status: served.Status,
+			Targets: served.Targets, ModelFacts: served.ModelFacts, Status: served.Status,
 			Strangers: a.gateway.Strangers, SubjectStatus: served.SubjectStatus, LimitStatus: served.LimitStatus,
 			EraseSubject: served.EraseSubject, Playable: served.Playable, Play: served.Play, Hash: served.HashAudited,
 		}

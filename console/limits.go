@@ -166,7 +166,7 @@ const barHeight = 60
 // greatest of them.
 func barsOf(values []float64, most float64) []bar {
 	if most == 0 {
-		most = slices.Max(values)
+		most = greatest(values)
 	}
 	bars := make([]bar, len(values))
 	for i, value := range values {
@@ -177,6 +177,14 @@ func barsOf(values []float64, most float64) []bar {
 		bars[i].Y = barHeight - bars[i].Height
 	}
 	return bars
+}
+
+// greatest returns the greatest of some values, at least zero.
+func greatest(values []float64) (most float64) {
+	for _, value := range values {
+		most = max(most, value)
+	}
+	return most
 }
 
 // chartWidth returns the width of a chart's picture.

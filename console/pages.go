@@ -56,6 +56,7 @@ var pages = []page{
 	{"costs", "Costs", "Spend", "costs.html", buildCosts, false},
 	{"limits", "Limits", "Spend", "limits.html", buildLimits, false},
 	{"audit", "Audit", "Operate", "audit.html", buildAudit, false},
+	{"models", "Models", "Spend", "models.html", buildModels, false},
 }
 
 // visit is a request for a page.

@@ -175,6 +175,8 @@ func TestPages(t *testing.T) {
 		{"revisions-compared", compared("revisions"), b},
 		{"try", "try?field.plan=pro&field.locale=nl-BE", b},
 		{"costs", "costs", b},
+		{"models", "models", b},
+		{"models-week", "models?over=7d", b},
 		{"limits", "limits", b},
 		{"limits-subject", "limits?subject=c-1042", b},
 		{"limits-nobody", "limits?subject=nobody", b},

@@ -52,6 +52,7 @@ var routes = []route{
 	{"revisions", reads, gateway.RoleViewer, serveRevisions},
 	{"revisions/", reads, gateway.RoleViewer, serveRevision},
 	{"targets", reads, gateway.RoleViewer, serveTargets},
+	{"models", reads, gateway.RoleViewer, serveModels},
 	{"limits", reads, gateway.RoleViewer, serveLimits},
 	{"peaks", reads, gateway.RoleViewer, servePeaks},
 	{"evaluate", []string{http.MethodPost}, gateway.RoleViewer, serveEvaluate},

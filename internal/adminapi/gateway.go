@@ -57,6 +57,8 @@ type Workspace struct {
 	Waiting func() (records int, reason string)
 	// Targets returns the targets of the definitions that are served.
 	Targets func() []gateway.Target
+	// ModelFacts returns what the prices know of a provider's model.
+	ModelFacts func(provider, model string) gateway.ModelFacts
 	// Strangers counts the refused requests without a valid API key, of all workspaces.
 	Strangers func(since, until time.Time) []gateway.Stranger
 	// Status returns the present state of the workspace.

@@ -84,6 +84,24 @@ func (w *Workspace) Targets() []Target {
 	return targets
 }
 
+// ModelFacts is what the prices know of a provider's model.
+type ModelFacts struct {
+	// PromptPrice and CompletionPrice are US dollars per million tokens of the usual class
+	// and of a short prompt; nil: the model has no price.
+	PromptPrice     *float64 `json:"prompt_price,omitempty"`
+	CompletionPrice *float64 `json:"completion_price,omitempty"`
+	price.Model
+}
+
+// ModelFacts returns what the prices know of a model.
+func (w *Workspace) ModelFacts(provider, model string) ModelFacts {
+	facts := ModelFacts{Model: w.prices.Model(provider, w.hosts[provider], model)}
+	if p := w.prices.Find(provider, w.hosts[provider], model); p != nil {
+		facts.PromptPrice, facts.CompletionPrice = &p.Prompt, &p.Completion
+	}
+	return facts
+}
+
 // shownTime returns a time in UTC and milliseconds.
 func shownTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/store/histogram"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -207,6 +208,7 @@ type costSummer struct {
 	perTrace  []bool // by part of q.By: whether it belongs to the trace, not to an attempt
 	groups    map[string]*costGroup
 	maxGroups int
+	times     bool      // whether the durations of attempts are counted
 	others    costGroup // of the groups that are not counted by themselves
 	total     costGroup
 	trace     int64 // the number of the trace that is read
@@ -224,6 +226,8 @@ type costSummer struct {
 type costGroup struct {
 	CostSums
 	trace int64 // the last trace that was counted as a call
+
+	latency, firstToken histogram.Durations // of attempts that answered, if they are asked for
 }
 
 func (g *costGroup) add(trace int64, sums *CostSums) {
@@ -238,6 +242,8 @@ func (g *costGroup) add(trace int64, sums *CostSums) {
 type costAttempt struct {
 	provider, model string
 	started         time.Duration // after the call
+	latency         time.Duration
+	firstToken      time.Duration // 0: no content came
 	CostSums
 }
 
@@ -247,7 +253,7 @@ const missingPart = "\x00"
 func newCostSummer(q *CostQuery, maxGroups int) *costSummer {
 	s := &costSummer{q: q, maxGroups: maxGroups, groups: map[string]*costGroup{}, seed: maphash.MakeSeed(), parts: make([]string, len(q.By))}
 	for _, part := range q.By {
-		s.perTrace = append(s.perTrace, part != "provider" && part != "model" && part != "day")
+		s.perTrace = append(s.perTrace, part != "provider" && part != "model" && part != "day" && part != partHour)
 	}
 	return s
 }
@@ -437,6 +443,7 @@ func (s *costSummer) readAttempts(text string) {
 func readCostAttempt(v *fastjson.Value) costAttempt {
 	a := costAttempt{
 		provider: string(v.GetStringBytes("provider")), model: string(v.GetStringBytes("model")), started: time.Duration(v.GetInt64("started_ns")),
+		latency: time.Duration(v.GetInt64("latency_ns")), firstToken: time.Duration(v.GetInt64("first_token_ns")),
 		CostSums: CostSums{
 			Attempts: 1, PromptTokens: v.GetInt64("prompt_tokens"), CachedTokens: v.GetInt64("cached_tokens"),
 			CacheWriteTokens: v.GetInt64("cache_write_tokens"), CacheWriteHourTokens: v.GetInt64("cache_write_hour_tokens"),
@@ -481,21 +488,29 @@ func (s *costSummer) count(millis, flags int64) {
 		if f.Provider != "" && f.Provider != a.provider || f.Model != "" && f.Model != a.model {
 			continue
 		}
-		s.add(a.provider, a.model, millis+a.started.Milliseconds(), &a.CostSums)
+		g := s.add(a.provider, a.model, millis+a.started.Milliseconds(), &a.CostSums)
+		if s.times && g != nil && a.Unanswered == 0 {
+			g.latency.Observe(float64(a.latency) / float64(time.Microsecond))
+			if a.firstToken > 0 {
+				g.firstToken.Observe(float64(a.firstToken) / float64(time.Microsecond))
+			}
+		}
 	}
 }
 
-// add adds to the group of the trace's parts and of an attempt's.
-func (s *costSummer) add(provider, model string, millis int64, sums *CostSums) {
+// add adds to the group of the trace's parts and of an attempt's, and returns it; nil if it
+// is not counted by itself.
+func (s *costSummer) add(provider, model string, millis int64, sums *CostSums) *costGroup {
 	s.total.add(s.trace, sums)
 	if g := s.group(provider, model, millis); g != nil {
 		g.add(s.trace, sums)
-		return
+		return g
 	}
 	s.others.add(s.trace, sums)
 	if s.buckets != nil {
 		s.buckets[s.bucket(s.name)] += sums.weight()
 	}
+	return nil
 }
 
 // group returns the group of the trace's parts and of an attempt's, or nil if it is not
@@ -513,6 +528,8 @@ func (s *costSummer) group(provider, model string, millis int64) *costGroup {
 			s.name = append(s.name, cmp.Or(cutName(model), missingPart)...)
 		case "day":
 			s.name = time.UnixMilli(millis).UTC().AppendFormat(s.name, time.DateOnly)
+		case partHour:
+			s.name = time.UnixMilli(millis).UTC().Truncate(time.Hour).AppendFormat(s.name, time.RFC3339)
 		default:
 			s.name = append(s.name, s.parts[i]...)
 		}
