@@ -325,6 +325,8 @@ func TestConsolePages(t *testing.T) {
 		{"revisions", 200, "served"},
 		{"costs", 200, "There were no calls"},
 		{"costs?by=nothing", 200, "costs are by"},
+		{"costs?why=total", 200, "attempts that answered"},
+		{"costs?csv=1", 200, "day,cost"},
 		{"definitions?csv=1", 200, "key,kind,rows"},
 		{"definitions?csv=9", 404, "There is no such table"},
 		{"models", 200, "caddy cadenza costs --by provider,model --since 24h"},

@@ -321,8 +321,7 @@ var words = template.FuncMap{
 	},
 	"join":   strings.Join,
 	"escape": url.PathEscape, // of a segment of a path
-	"join": strings.Join,
-	"add":  func(a, b int) int { return a + b },
+	"add":    func(a, b int) int { return a + b },
 	// The first digits of an id are its time: traces of a moment differ in the last.
 	"short": func(id trace.ID) string {
 		text := id.String()

@@ -175,6 +175,7 @@ func TestPages(t *testing.T) {
 		{"revisions-compared", compared("revisions"), b},
 		{"try", "try?field.plan=pro&field.locale=nl-BE", b},
 		{"costs", "costs", b},
+		{"costs-why", "costs?why=total&by=metadata.customer", b},
 		{"models", "models", b},
 		{"models-week", "models?over=7d", b},
 		{"limits", "limits", b},
