@@ -4,11 +4,16 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"html"
 	"io"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
@@ -201,8 +206,11 @@ func TestPlaygroundCalls(t *testing.T) {
 	if a := p.play(`{"endpoint":"chat","target":"fake/small","variables":{"question":"FAIL"}}`); a.Code == "" || a.Error == "" || a.TraceID == "" || a.Target != "fake/small" {
 		t.Errorf("a failure: %+v", a)
 	}
-	if a := p.play(`{"endpoint":"chat",` + question + `,"dry_run":true,"stream":true}`); a.TraceID != "" || a.MostTokens < 50 || a.MostCost != nil || strings.Join(a.Targets, " ") != "fake/small canned/c" {
+	if a := p.play(`{"endpoint":"chat",` + question + `,"dry_run":true,"stream":true}`); a.TraceID != "" || a.MostTokens < 50 || a.MostCost == nil || strings.Join(a.Targets, " ") != "fake/small canned/c" {
 		t.Errorf("a dry run: %+v", a)
+	}
+	if a := p.play(`{"endpoint":"chat","target":"fake/large",` + question + `,"dry_run":true}`); a.MostTokens < 50 || a.MostCost != nil {
+		t.Errorf("the most without a price: %+v", a)
 	}
 	if a := p.play(`{"endpoint":"chat","target":"fake/small",` + question + `,"dry_run":true}`); a.MostCost == nil || *a.MostCost < 0.1 || *a.MostCost > 0.2 {
 		t.Errorf("the most: %+v", a)
@@ -360,4 +368,74 @@ func TestPlaygroundCounts(t *testing.T) {
 	if list := string(p.do("GET", "/console/api/traces?api_key=console:our_editor", "", p.session).ok(t).body); strings.Count(list, `"trace_id":`) != 2 {
 		t.Errorf("%s", list)
 	}
+}
+
+// TestPlaygroundPage uses the page as a browser without JavaScript does.
+func TestPlaygroundPage(t *testing.T) {
+	p := startPlayground(t, "limit keys {\nrequests 3/1h\n}\n")
+	form := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": p.session["Cookie"]}
+	page := func(values url.Values) string {
+		t.Helper()
+		return html.UnescapeString(string(p.do("POST", "/console/playground", values.Encode(), form).ok(t).body))
+	}
+	check := func(text string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if absent := strings.HasPrefix(part, "!"); strings.Contains(text, strings.TrimPrefix(part, "!")) == absent {
+				t.Errorf("%s in\n%s", part, text)
+			}
+		}
+	}
+	empty := string(p.do("GET", "/console/playground", "", p.session).ok(t).body)
+	check(empty, `value="endpoint/chat"`, `value="prompt/letter"`, "console:our_editor", "keys: 0 of 3/1h requests", "!Keep as a test")
+
+	asked := url.Values{
+		"of": {"endpoint/chat"}, "two": {"1"}, "variable.question": {"Line one\r\nline two"}, "field.plan": {"pro"},
+		"role.0": {"user"}, "turn.0": {"Hi"}, "role.1": {"assistant"}, "turn.1": {"Hello"}, "role.2": {"user"}, "turn.2": {""},
+		"a.variant": {"warm"}, "a.texts": {"endpoint/chat@warm"}, "a.text.0": {"Be kind\r\nto {{company}}."}, "a.text.2": {"{{question}}"},
+		"b.target": {"fake/small"}, "b.texts": {"endpoint/chat@plain"}, "b.text.0": {"of another variant"},
+	}
+	shown := page(asked)
+	check(shown, "not saved", `data-saved="You work for {{company}}."`, "may use at most", "; not all targets have a known price.", "!Calls made", "the history",
+		`context: {"plan":"pro"}, rule: "payers" }`, "prompts/chat.yaml", "keys: 0 of 3/1h requests", "!of another variant")
+	_, test, _ := strings.Cut(shown, `<pre data-out="test"><code>`)
+	test, _, _ = strings.Cut(test, "</code>")
+	prompt := filepath.Join(p.dir, "definitions/prompts/chat.yaml")
+	text, err := os.ReadFile(prompt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("definitions/prompts/chat.yaml", string(text)+test+"\n")
+	if snapshot, err := definition.Load(filepath.Join(p.dir, "definitions")); err != nil || snapshot.Tests != 1 {
+		t.Errorf("%s: %v", test, err)
+	}
+	asked.Set("do", "ask")
+	answered := page(asked)
+	check(answered, `Be kind\nto Acme.`, `Line one\nline two`, `"Hello"`, "fake/large", "fake/small", "$0.013", "7 + 3", `href="/console/traces/0`)
+	_, id, _ := strings.Cut(answered, `href="/console/traces/0`)
+	id = "0" + id[:35]
+	stored(p.gateway, id)
+
+	check(string(p.do("GET", "/console/traces/"+id, "", p.session).ok(t).body), "/console/playground?trace="+id)
+	again := html.UnescapeString(string(p.do("GET", "/console/playground?two=1&trace="+id, "", p.session).ok(t).body))
+	check(again, "Line one\nline two</textarea>", `value="pro"`, "\nHi</textarea>", "\nHello</textarea>", `<option selected>warm</option>`, `id="h-b"`)
+
+	page(asked) // the third call, and one too many
+	check(page(asked), "The limit keys (requests 3/1h by api_key) is used up. There is room again in ")
+	check(page(url.Values{"of": {"endpoint/chat"}, "do": {"two"}}), "known once the required variables are filled in", `id="h-b"`)
+	check(page(url.Values{"of": {"endpoint/chat"}, "two": {"1"}, "do": {"one"}}), `!id="h-b"`)
+	if a := p.do("GET", "/console/playground?endpoint=nothing", "", p.session); a.status != http.StatusNotFound {
+		t.Errorf("an unknown endpoint: %d", a.status)
+	}
+
+	viewer := p.signIn("our_viewer")
+	check(string(p.do("GET", "/console/playground", "", viewer).ok(t).body), "needs the role editor")
+	check(string(p.do("GET", "/console/traces/"+id, "", viewer).ok(t).body), "!playground?trace=")
+	p.eventuallyLogged(`"action":"play","subject":"chat","by":"our_editor"`)
+}
+
+// eventuallyLogged waits until the log has a text.
+func (p *playground) eventuallyLogged(part string) {
+	p.Helper()
+	eventually(p.T, "the log has "+part, p.said(part))
 }

@@ -52,6 +52,7 @@ var pages = []page{
 	{"edit", "Edit", "", "edit.html", buildEdit, true},
 	{"definitions/", "Definition", "", "definition.html", buildDefinition, false},
 	{"try", "Try it", "Decide", "try.html", buildTry, false},
+	{"playground", "Playground", "Decide", "playground.html", buildPlayground, true},
 	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions, false},
 	{"costs", "Costs", "Spend", "costs.html", buildCosts, false},
 	{"limits", "Limits", "Spend", "limits.html", buildLimits, false},
@@ -322,6 +323,8 @@ var words = template.FuncMap{
 	"join":   strings.Join,
 	"escape": url.PathEscape, // of a segment of a path
 	"add":    func(a, b int) int { return a + b },
+	"join": strings.Join,
+	"page": func(path string) bool { return slices.ContainsFunc(pages, func(p page) bool { return p.path == path }) },
 	// The first digits of an id are its time: traces of a moment differ in the last.
 	"short": func(id trace.ID) string {
 		text := id.String()

@@ -39,6 +39,7 @@ type tracePage struct {
 	Verdict    *trace.Verification
 	Definition *adminapi.TracedVersion // with Table
 	Decision   bool
+	Playable   bool // the playground can ask the same
 	Labels     bool // a label can be given
 	// Conversation is the one that the trace belongs to; empty: none is known.
 	Conversation string
@@ -126,6 +127,7 @@ func buildTrace(v *visit) (any, error) {
 		p.Table = tableOf(p.Definition.Content, r.Row)
 	}
 	p.Attempts = waterfalls(r)
+	p.Playable = v.visitor.Role.Covers(gateway.RoleEditor) && (r.Kind == trace.KindEndpoint || r.Kind == trace.KindPrompt) && len(p.Messages)+len(p.Content) > 0
 	return p, nil
 }
 

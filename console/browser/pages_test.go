@@ -181,6 +181,8 @@ func TestPages(t *testing.T) {
 		{"limits", "limits", b},
 		{"limits-subject", "limits?subject=c-1042", b},
 		{"limits-nobody", "limits?subject=nobody", b},
+		{"playground", "playground?trace=" + ids.streamed + "&two=1", b},
+		{"playground-empty", "playground", b},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			p.tab.t = t

@@ -308,7 +308,7 @@ func (p *Played) describe(w *Workspace, info *callInfo) {
 	if info.provider != "" {
 		p.Target = targetName(info.provider, info.model)
 	}
-	if info.cost > 0 || w.prices.Find(info.provider, w.hosts[info.provider], info.model) != nil {
+	if info.cost > 0 || w.priced(info.provider, info.model) {
 		p.Cost = &info.cost
 	}
 }
@@ -323,11 +323,17 @@ func (c *call) weighPlay(plan *plan, played *Played) {
 		played.Targets = append(played.Targets, t.String())
 		played.MostTokens = max(played.MostTokens, a.Of(limit.Tokens))
 		most = max(most, float64(a.Of(limit.Money))/limit.Dollar)
-		priced = priced && c.workspace.prices.Find(t.Name, t.Host, t.Model) != nil
+		priced = priced && c.workspace.priced(t.Name, t.Model)
 	}
 	if priced {
 		played.MostCost = &most
 	}
+}
+
+// priced reports whether it is known what a target costs. A provider that calls no host,
+// such as canned, costs nothing.
+func (w *Workspace) priced(provider, model string) bool {
+	return w.hosts[provider] == "" || w.prices.Find(provider, w.hosts[provider], model) != nil
 }
 
 // refuseAddresses refuses media that a provider would fetch: a visitor's text must not have
