@@ -186,6 +186,7 @@ func TestPlaygroundCalls(t *testing.T) {
 			if record.APIKey != "console:our_editor" || len(record.Response) == 0 || len(record.Messages) == 0 {
 				t.Errorf("%+v", record)
 			}
+			p.do("GET", "/console/traces/"+a.TraceID, "", p.session).ok(t)
 			notes := strings.Join(record.Notes, "; ")
 			if strings.Contains(notes, "not saved") != strings.Contains(test.body, "texts") || strings.Contains(notes, "was asked for") != strings.Contains(test.body, "target") {
 				t.Errorf("notes: %s", notes)
@@ -398,7 +399,7 @@ func TestPlaygroundPage(t *testing.T) {
 	shown := page(asked)
 	check(shown, "not saved", `data-saved="You work for {{company}}."`, "may use at most", "; not all targets have a known price.", "!Calls made", "the history",
 		`context: {"plan":"pro"}, rule: "payers" }`, "prompts/chat.yaml", "keys: 0 of 3/1h requests", "!of another variant")
-	_, test, _ := strings.Cut(shown, `<pre data-out="test"><code>`)
+	_, test, _ := strings.Cut(shown, `<code data-out="test">`)
 	test, _, _ = strings.Cut(test, "</code>")
 	prompt := filepath.Join(p.dir, "definitions/prompts/chat.yaml")
 	text, err := os.ReadFile(prompt)

@@ -32,6 +32,7 @@ func TestProve(t *testing.T) {
 		{`"seats":20,`, ``, Differs, `of which the context has no value`},
 		{`"plan":"pro","beta":false,"seats":20`, `"plan":"free","beta":false,"seats":20`, Differs, `"plan" is "pro", and "free" by the context`},
 		{`"reason":"split"`, `"reason":""`, Unknown, "the trace has no reason"},
+		{`"reason":"split"`, `"reason":"split","api_key":"console:eve"`, Unknown, "a call of the console's playground"},
 		{`"reason":"split"`, `"reason":"no_context"`, Differs, "without a context there are no inputs"},
 		{`"bucket":12000`, `"bucket":32000`, Differs, `bucket 32000 has arm ""`},
 		{`"bucket":12000,`, ``, Differs, "its bucket is none"},
