@@ -64,7 +64,7 @@ func TestMarkup(t *testing.T) {
 	pages := []string{"", "traces", "refused", "refused?since=30d", "definitions", "revisions", "costs", "costs?by=api_key", "costs?by=metadata.n0", "sign-in"}
 	opened := func(id string) {
 		g.stored(id)
-		pages = append(pages, "traces/"+id)
+		pages = append(pages, "traces/"+id, "playground?trace="+id)
 	}
 	for _, key := range []string{"faq", "support_chat"} {
 		opened(traced(t, g.post(200, "/v1/endpoints", about(object{"key": key}))))
@@ -94,7 +94,7 @@ func TestMarkup(t *testing.T) {
 		g.send(401, "/v1/prompts", object{"keys": []string{"faq"}}, http.Header{"Authorization": {"Bearer " + strings.ReplaceAll(p, "\n", "")}})
 		g.send(400, "/v1/prompts", object{"keys": []string{"faq"}}, http.Header{"Authorization": {"Bearer " + keyOf("app")}, "Cadenza-Log": {strings.ReplaceAll(p, "\n", "")}})
 		escaped := url.QueryEscape(p)
-		for _, page := range []string{"traces?key=", "traces?metadata=", "traces?since=", "traces?sort=", "traces?before=", "costs?by=", "costs?since=", "refused?since=", "find?id=", "traces/", "sign-in?to=", "no/"} {
+		for _, page := range []string{"traces?key=", "traces?metadata=", "traces?since=", "traces?sort=", "traces?before=", "costs?by=", "costs?since=", "refused?since=", "find?id=", "traces/", "sign-in?to=", "no/", "playground?of=endpoint%2Ffaq&variable.question="} {
 			if strings.HasSuffix(page, "/") {
 				pages = append(pages, page+url.PathEscape(p))
 			} else {

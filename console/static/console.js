@@ -80,4 +80,5 @@ localTimes(document);
 document.addEventListener("keydown", key);
 const live = document.querySelector("[data-live]");
 if (live) follow(live);
+if (document.querySelector("play-ground")) await import("./playground.js");
 document.documentElement.dataset.ready = "";

@@ -12,6 +12,15 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
+// Prepared returns how many lists of targets are prepared.
+func (w *Workspace) Prepared() (lists int) {
+	w.callTargets(w.Source.Snapshot()).lists.Range(func(_, _ any) bool {
+		lists++
+		return true
+	})
+	return lists
+}
+
 // Leases returns the number of requests that use the store.
 func (s *Store) Leases() int64 { return s.count.Load() - 1 }
 
