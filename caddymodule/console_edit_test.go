@@ -284,9 +284,13 @@ func TestConsoleEditBranch(t *testing.T) {
 	if after := state(); after != before {
 		t.Errorf("the repository was %q, is %q", before, after)
 	}
+	git(t, remote, "update-ref", "refs/heads/"+saved.Pushed.Branch, "main")
 	var refused struct{ Error string }
 	if code := g.edit(session, "edit", e, &refused); code != 400 || !strings.Contains(refused.Error, "could not be pushed") {
-		t.Errorf("the same again: %d %s", code, refused.Error)
+		t.Errorf("a branch of somebody else: %d %s", code, refused.Error)
+	}
+	if git(t, remote, "rev-parse", saved.Pushed.Branch) != git(t, remote, "rev-parse", "main") {
+		t.Error("a branch of somebody else was moved")
 	}
 	if after := state(); after != before {
 		t.Errorf("a push that failed changes something: %s", after)

@@ -81,6 +81,16 @@ func buildEdit(v *visit) (any, error) {
 	return p, v.readEdited(p)
 }
 
+// editQuery returns the query of the page that edits what an edit changes.
+func editQuery(e *edit.Edit) url.Values {
+	query := url.Values{"file": {e.File}}
+	if e.Line > 0 {
+		query.Set("line", strconv.Itoa(e.Line))
+		query.Set("column", strconv.Itoa(e.Column))
+	}
+	return query
+}
+
 // number reads a number of a form. One that is missing or malformed is 0.
 func number(text string) int {
 	n, _ := strconv.Atoi(text)
@@ -90,13 +100,8 @@ func number(text string) int {
 // readEdited asks for the file or the value that is to be edited.
 func (v *visit) readEdited(p *editPage) error {
 	v.title = "Edit " + p.Edit.File
-	query := url.Values{"file": {p.Edit.File}}
-	if p.Edit.Line > 0 {
-		query.Set("line", strconv.Itoa(p.Edit.Line))
-		query.Set("column", strconv.Itoa(p.Edit.Column))
-	}
 	var file adminapi.EditedFile
-	if err := v.ask("edit", query, &file); err != nil {
+	if err := v.ask("edit", editQuery(&p.Edit), &file); err != nil {
 		return err
 	}
 	v.command = "caddy cadenza check " + shellWord(v.workspace().Definitions.Directory+"/"+p.Edit.File)
@@ -119,8 +124,8 @@ func (v *visit) fields() ([]adminapi.DataField, error) {
 	return definitions.Workspaces[v.visitor.Workspace].Fields, err
 }
 
-// postEdit answers a step of the form: edit shows the form again, review says what would
-// change, patch is that as a file, and save saves it.
+// postEdit answers a step of the form: review says what would change, patch is that as a
+// file, and save saves it.
 func (v *visit) postEdit(p *editPage) error {
 	sent := edit.Edit{
 		Action: v.form.Get("action"), File: strings.TrimSpace(v.form.Get("file")), Base: v.form.Get("base"), Text: v.form.Get("text"), To: strings.TrimSpace(v.form.Get("to")),
@@ -133,16 +138,13 @@ func (v *visit) postEdit(p *editPage) error {
 		}
 	}
 	p.Edit, p.Problem = sent, ""
-	v.title = "Before saving"
+	v.title, v.link = "Before saving", prefix+"edit?"+editQuery(&sent).Encode()
 	body := struct {
 		Workspace string `json:"workspace"`
 		edit.Edit
 	}{v.visitor.Workspace, sent}
 	step, err := v.form.Get("step"), error(nil)
 	switch step {
-	case "edit":
-		v.title = "Edit " + sent.File
-		return nil
 	case "save":
 		saved := new(adminapi.Saved)
 		if err = v.send(http.MethodPost, "edit", nil, body, saved); err == nil {

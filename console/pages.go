@@ -73,6 +73,7 @@ type visit struct {
 	editor  bool       // the console has a page that edits a file
 	title   string     // in place of the page's own, if it is set
 	command string     // the command that shows the same
+	link    string     // of the view, if the page's address doesn't show it again
 
 	download *download // answers in place of the page, if it is set
 }
@@ -224,7 +225,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 	host, _ := os.Hostname()
 	f := frame{
 		Title: v.title, Path: p.path, Visitor: visitor, Status: v.status, Workspace: v.workspace(), Host: host, Edit: h.Edit, Now: v.now, Command: v.command,
-		Link: r.URL.RequestURI(), Main: template.HTML(main.String()), //nolint:gosec // the template of the page made it
+		Link: cmp.Or(v.link, r.URL.RequestURI()), Main: template.HTML(main.String()), //nolint:gosec // the template of the page made it
 	}
 	if v.form == nil { // the address shows the same again
 		f.Main = withCSVLinks(main.Bytes(), r.URL)
@@ -244,7 +245,7 @@ func (f *frame) navigate() []group {
 		if len(groups) == 0 || groups[len(groups)-1].Name != p.group {
 			groups = append(groups, group{Name: p.group})
 		}
-		link := navigation{Title: p.title, Path: prefix + p.path, Here: p.path == strings.TrimSuffix(f.Path, "/")}
+		link := navigation{Title: p.title, Path: prefix + p.path, Here: p.path == strings.TrimSuffix(f.Path, "/") || p.path == "definitions" && f.Path == "edit"}
 		if p.path == "" {
 			link.Count = len(f.Workspace.Degraded)
 		}
@@ -323,8 +324,7 @@ var words = template.FuncMap{
 	"join":   strings.Join,
 	"escape": url.PathEscape, // of a segment of a path
 	"add":    func(a, b int) int { return a + b },
-	"join": strings.Join,
-	"page": func(path string) bool { return slices.ContainsFunc(pages, func(p page) bool { return p.path == path }) },
+	"page":   func(path string) bool { return slices.ContainsFunc(pages, func(p page) bool { return p.path == path }) },
 	// The first digits of an id are its time: traces of a moment differ in the last.
 	"short": func(id trace.ID) string {
 		text := id.String()

@@ -118,7 +118,9 @@ func (g *gateway) load(options string) {
 }
 http://{address} {
 	bind 127.0.0.1
-	cadenza_console
+	cadenza_console {
+		edit files
+	}
 	cadenza
 }
 `)

@@ -61,7 +61,7 @@ func TestMarkup(t *testing.T) {
 		maps.Copy(all, more)
 		return all
 	}
-	pages := []string{"", "traces", "refused", "refused?since=30d", "definitions", "revisions", "costs", "costs?by=api_key", "costs?by=metadata.n0", "sign-in"}
+	pages := []string{"", "traces", "refused", "refused?since=30d", "definitions", "edit?file=remoteconfigs/banner_text.yaml", "edit?file=remoteconfigs/banner_text.yaml&line=3&column=10", "revisions", "costs", "costs?by=api_key", "costs?by=metadata.n0", "sign-in"}
 	opened := func(id string) {
 		g.stored(id)
 		pages = append(pages, "traces/"+id, "playground?trace="+id)
@@ -94,7 +94,7 @@ func TestMarkup(t *testing.T) {
 		g.send(401, "/v1/prompts", object{"keys": []string{"faq"}}, http.Header{"Authorization": {"Bearer " + strings.ReplaceAll(p, "\n", "")}})
 		g.send(400, "/v1/prompts", object{"keys": []string{"faq"}}, http.Header{"Authorization": {"Bearer " + keyOf("app")}, "Cadenza-Log": {strings.ReplaceAll(p, "\n", "")}})
 		escaped := url.QueryEscape(p)
-		for _, page := range []string{"traces?key=", "traces?metadata=", "traces?since=", "traces?sort=", "traces?before=", "costs?by=", "costs?since=", "refused?since=", "find?id=", "traces/", "sign-in?to=", "no/", "playground?of=endpoint%2Ffaq&variable.question="} {
+		for _, page := range []string{"traces?key=", "traces?metadata=", "traces?since=", "traces?sort=", "traces?before=", "costs?by=", "costs?since=", "refused?since=", "find?id=", "edit?file=", "edit?new=", "traces/", "sign-in?to=", "no/", "playground?of=endpoint%2Ffaq&variable.question="} {
 			if strings.HasSuffix(page, "/") {
 				pages = append(pages, page+url.PathEscape(p))
 			} else {

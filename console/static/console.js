@@ -65,6 +65,12 @@ const places = { n: "", t: "traces", r: "refused", d: "definitions", y: "try", p
 let before = "";
 
 function key(event) {
+  const review = document.querySelector("button[value=review]:enabled");
+  if (event.key === "s" && (event.ctrlKey || event.metaKey) && review) {
+    event.preventDefault();
+    review.click();
+    return;
+  }
   const typing = event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey;
   if (typing) return;
   if (event.key === "/") {

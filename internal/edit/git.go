@@ -47,6 +47,8 @@ func FindRepository(dir string) *Repository {
 const (
 	gitTime  = 20 * time.Second // of one run of git
 	pushTime = 90 * time.Second
+	// outputWait is how long an ended git's output may be held open by what it started.
+	outputWait = 5 * time.Second
 	// maxGitOutput bounds what is kept of the output of git, in bytes.
 	maxGitOutput = 64 << 10
 )
@@ -85,7 +87,7 @@ func (r *Repository) git(ctx context.Context, most time.Duration, stdin []byte, 
 	}
 	var stdout, stderr capped
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &stdout, &stderr
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = outputWait
 	ownGroup(cmd)
 	err = cmd.Run()
 	switch {
