@@ -76,6 +76,12 @@ func TestConsoleEdits(t *testing.T) {
 		t.Fatal("a review changes something")
 	}
 
+	twice := edit.Edit{Action: "text", File: limitsFile, Base: e.Base, Text: before + "  - [ production, pro, { rpm: 1, burst: 1 } ]\n"}
+	var warned adminapi.Review
+	if status := g.edit(session, "review", twice, &warned); status != 200 || !warned.OK || len(warned.Warnings) != 1 || warned.Warnings[0].Line != 7 || len(warned.Comparison.Definitions[0].Answers) != 0 {
+		t.Errorf("a row that is never reached: %d %+v", status, warned)
+	}
+
 	var saved adminapi.Saved
 	if status := g.edit(session, "edit", e, &saved); status != 200 || saved.Problem != "" || saved.Revision != review.Comparison.New {
 		t.Fatalf("%d %+v", status, saved)
@@ -342,12 +348,12 @@ func TestConsoleEditPages(t *testing.T) {
 
 	before := g.read(limitsFile)
 	e := g.value(6, 7, "staging")
-	status, header, page := form(e, "review")
+	status, _, page := form(e, "review")
 	shows("the review", page, "Before saving", "<b>staging</b>", "What changes", "field.environment=staging", "Try it", "nothing is found", "edit files", "git apply limits.patch")
 	if status != 200 || g.read(limitsFile) != before {
 		t.Errorf("the review: %d", status)
 	}
-	if status, header, page = form(e, "patch"); status != 200 || header.Get("Content-Disposition") != "attachment; filename=limits.patch" || !strings.HasPrefix(page, "diff --git a/remoteconfigs/limits.yaml") {
+	if status, header, page := form(e, "patch"); status != 200 || header.Get("Content-Disposition") != "attachment; filename=limits.patch" || !strings.HasPrefix(page, "diff --git a/remoteconfigs/limits.yaml") {
 		t.Errorf("the patch: %d %v %s", status, header, page)
 	}
 	_, _, page = form(g.value(6, 19, "nobody"), "save")

@@ -85,7 +85,7 @@ type refusedEdit struct {
 // maxEdit bounds the body of an edit, in bytes.
 const maxEdit = 8 << 20
 
-// saving is held while an edit is saved.
+// saving is held while an edit is written.
 var saving sync.Mutex
 
 // serveEditedFile answers GET /cadenza/edit?file=PATH, also with a line and a column.
@@ -250,8 +250,10 @@ func serveEdit(w http.ResponseWriter, r *http.Request) error {
 	if how.Way == "off" {
 		return apiError(http.StatusForbidden, "edits are not saved here: apply the patch of the review, or have ops set `edit files` or `edit branch` in the block of cadenza_console")
 	}
-	saving.Lock()
-	defer saving.Unlock()
+	if how.Way == "files" {
+		saving.Lock()
+		defer saving.Unlock()
+	}
 	workspace, e, c, answered, err := editOf(w, r)
 	if answered || err != nil {
 		return err

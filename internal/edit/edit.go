@@ -72,7 +72,7 @@ func Check(file string) error {
 	ext := strings.ToLower(path.Ext(file))
 	parts := strings.Split(file, "/")
 	switch {
-	case !fs.ValidPath(file) || strings.ContainsFunc(file, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`\":*?<>|`, r) }) || !filepath.IsLocal(filepath.FromSlash(file)):
+	case !fs.ValidPath(file) || strings.ContainsFunc(file, func(r rune) bool { return !unicode.IsPrint(r) || r == '\\' || r == '"' }) || !filepath.IsLocal(filepath.FromSlash(file)):
 		return fmt.Errorf("%q can't be the name of a file: give its path below the directory, such as prompts/summary.yaml", file)
 	case slices.ContainsFunc(parts, func(part string) bool {
 		return strings.HasPrefix(part, ".") || strings.HasPrefix(part, "#") || strings.HasSuffix(part, "~") || strings.HasSuffix(part, ".tmp")
@@ -186,7 +186,10 @@ func (c *Change) Write(dir string) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err != nil || string(now) != string(c.Before) {
+		if err != nil {
+			return &ConflictError{File: c.Old, Yours: string(c.After)}
+		}
+		if string(now) != string(c.Before) {
 			return &ConflictError{c.Old, string(now), Hash(now), string(c.After)}
 		}
 		if info, err := root.Stat(c.Old); err == nil {

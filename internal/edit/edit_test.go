@@ -150,7 +150,7 @@ func TestRefusedEdits(t *testing.T) {
 			t.Errorf("%+v: %v", test.edit, err)
 		}
 	}
-	for _, file := range []string{"", ".", "..", "../a.yaml", "/etc/passwd", "prompts/../../a.yaml", "prompts//a.yaml", "./prompts/a.yaml", `prompts\a.yaml`, "prompts/a.yaml/", "prompts/.a.yaml", ".git/config.yaml", "prompts/.git/a.yaml", "prompts/a.yaml~", "prompts/#a.yaml", "prompts/a.tmp/b.yaml", "prompts/a.txt", "prompts/a", "a.yaml", "keys.json", "context.csv", "other/a.yaml", "prompts/a\n.yaml", "prompts/a\x00.yaml", "prompts/a:b.yaml", "prompts/\"a.yaml", "C:/a.yaml"} {
+	for _, file := range []string{"", ".", "..", "../a.yaml", "/etc/passwd", "prompts/../../a.yaml", "prompts//a.yaml", "./prompts/a.yaml", `prompts\a.yaml`, "prompts/a.yaml/", "prompts/.a.yaml", ".git/config.yaml", "prompts/.git/a.yaml", "prompts/a.yaml~", "prompts/#a.yaml", "prompts/a.tmp/b.yaml", "prompts/a.txt", "prompts/a", "a.yaml", "keys.json", "context.csv", "other/a.yaml", "prompts/a\n.yaml", "prompts/a\x00.yaml", "prompts/\"a.yaml", "C:/a.yaml"} {
 		if _, err := Read(dir, file); err == nil || errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%q: %v", file, err)
 		}
@@ -190,8 +190,10 @@ func TestWriteMeetsAnotherEdit(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "prompts/a.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if err := changes[0].Write(dir); err == nil {
-		t.Error("a file that is gone was written")
+	for _, c := range changes[:3] {
+		if conflict, ok := errors.AsType[*ConflictError](c.Write(dir)); !ok || conflict.Base != "" {
+			t.Errorf("%q is gone, and was written: %v", c.Name(), conflict)
+		}
 	}
 	if got := files(t, dir); !maps.Equal(got, map[string]string{"prompts/c.yaml": "c: theirs\n"}) {
 		t.Errorf("the files are %q", got)

@@ -128,12 +128,10 @@ func (v *Value) find(n *document.Node, steps []any, line, column int) {
 
 // describe sets path and field by the steps that lead to the value.
 func (v *Value) describe(steps []any) {
-	rows, columns := v.tree, (*document.Node)(nil)
+	columns, first := v.tree.Get("columns"), 1
 	if document.IsCSV(v.name) {
-		columns = v.tree.Items[0]
+		columns, first = v.tree.Items[0], 0
 		steps = append([]any{"matrix"}, steps...)
-	} else if rows = v.tree.Get("matrix"); rows != nil {
-		columns = v.tree.Get("columns")
 	}
 	for i, step := range steps {
 		number, isNumber := step.(int)
@@ -142,10 +140,7 @@ func (v *Value) describe(steps []any) {
 			v.Field = columns.Items[number].Text
 			v.Path += ", " + v.Field
 		case i == 1 && (steps[0] == "matrix" || steps[0] == "rules") && isNumber:
-			v.Path = fmt.Sprintf("row %d", number+1)
-			if document.IsCSV(v.name) {
-				v.Path = fmt.Sprintf("row %d", number)
-			}
+			v.Path = fmt.Sprintf("row %d", number+first)
 		case isNumber:
 			v.Path += fmt.Sprintf("[%d]", number+1)
 		case v.Path == "":
