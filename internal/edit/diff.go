@@ -137,7 +137,7 @@ func (c *Change) Patch(prefix string) string {
 	}
 	diff := c.Diff()
 	if len(diff) > 0 {
-		fmt.Fprintf(&b, "--- %s\n+++ %s\n", ended(from), ended(to))
+		fmt.Fprintf(&b, "--- %s\n+++ %s\n", from, to)
 	}
 	for i, l := range diff {
 		if l.Sign != "@" {
@@ -164,12 +164,4 @@ func (c *Change) Patch(prefix string) string {
 		fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n", old[0], lines[0], new[0], lines[1])
 	}
 	return b.String()
-}
-
-// ended returns a name for the head of a patch, where a tab ends names with spaces.
-func ended(name string) string {
-	if strings.Contains(name, " ") {
-		return name + "\t"
-	}
-	return name
 }

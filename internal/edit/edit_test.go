@@ -3,6 +3,7 @@ package edit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -17,7 +18,7 @@ import (
 func write(t *testing.T, dir, file, text string) {
 	t.Helper()
 	name := filepath.Join(dir, filepath.FromSlash(file))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o640)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600), os.Chmod(name, 0o664)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -86,7 +87,7 @@ func TestChanges(t *testing.T) {
 			if got := files(t, dir); !maps.Equal(got, test.after) {
 				t.Errorf("written: %q", got)
 			}
-			if info, err := os.Stat(filepath.Join(dir, "prompts/a.yaml")); err == nil && runtime.GOOS != "windows" && info.Mode().Perm() != 0o640 {
+			if info, err := os.Stat(filepath.Join(dir, "prompts/a.yaml")); err == nil && runtime.GOOS != "windows" && info.Mode().Perm() != 0o664 {
 				t.Errorf("the mode is %v", info.Mode())
 			}
 			if _, err := exec.LookPath("git"); err != nil {
@@ -101,6 +102,19 @@ func TestChanges(t *testing.T) {
 				t.Errorf("applied: %q", got)
 			}
 		})
+	}
+}
+
+// TestDiff has lines that differ, with those around them and their numbers.
+func TestDiff(t *testing.T) {
+	c := &Change{Old: "a", New: "a", Before: []byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"), After: []byte("1\n2\n3\n4\nfive\n6\n7\n8\n9\n9\n10")}
+	var b strings.Builder
+	for _, l := range c.Diff() {
+		fmt.Fprintf(&b, "%s%d,%d %s\n", l.Sign, l.Old, l.New, strings.TrimSpace(l.Text))
+	}
+	want := "@0,0 \n 2,2 2\n 3,3 3\n 4,4 4\n-5,0 5\n+0,5 five\n 6,6 6\n 7,7 7\n 8,8 8\n 9,9 9\n-10,0 10\n+0,10 9\n+0,11 10\n"
+	if b.String() != want {
+		t.Errorf("got %q", b.String())
 	}
 }
 

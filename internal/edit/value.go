@@ -330,7 +330,7 @@ func (v *Value) Replace(text string) ([]byte, error) {
 // candidates returns the ways to write a text, the first to try first.
 func (v *Value) candidates(text string) (list []candidate) {
 	quoted := func(sign string) candidate {
-		return candidate{sign, &document.Node{Shape: document.Scalar, Text: text, Quoted: true, JSON: document.IsJSON(v.name)}}
+		return candidate{sign, &document.Node{Shape: document.Scalar, Text: text, Quoted: true}}
 	}
 	if !v.IsText {
 		text = strings.Trim(text, " \t\n")
@@ -420,7 +420,7 @@ func same(a, b, old, value *document.Node) bool {
 	if a == old {
 		a, old = value, nil
 	}
-	if a.Shape != b.Shape || a.Text != b.Text || a.Quoted != b.Quoted || a.JSON != b.JSON || len(a.Items) != len(b.Items) || len(a.Members) != len(b.Members) {
+	if a.Shape != b.Shape || a.Text != b.Text || a.Quoted != b.Quoted || len(a.Items) != len(b.Items) || len(a.Members) != len(b.Members) {
 		return false
 	}
 	for i := range a.Items {
