@@ -138,7 +138,7 @@ var maxLines = map[string]int{
 	"internal/recorder":            2030,
 	"internal/recorder/calls":      760,
 	"internal/redact":              1480,
-	"internal/regular":             120,
+	"internal/regular":             130,
 	"internal/store/histogram":     480,
 	"internal/store/sqlite":        9250,
 	"internal/visible":             160,

@@ -82,7 +82,7 @@ func stored(g *gateway, id string) {
 // TestConsoleRoles asks for each route of the API under each role, in one's own workspace
 // and in another.
 func TestConsoleRoles(t *testing.T) {
-	g := startConsoleSite(t)
+	g, _ := withKeysFile(t)
 	id := g.post("/v1/remoteconfigs", `{"keys":["checkout"],"context":{"plan":"pro"},"metadata":{"user":"u-1"}}`).ok(t).header.Get("Cadenza-Trace-Id")
 	stored(g, id)
 	type call struct {
@@ -113,6 +113,8 @@ func TestConsoleRoles(t *testing.T) {
 		"definitions/": {{"GET", "", "", "viewer", 0}},
 		"compare":      {{"GET", "from=REVISION&to=REVISION", "", "viewer", 0}},
 		"models":       {{"GET", "since=1d", "", "viewer", 0}},
+		"keys":         {{"GET", "", "", "viewer", 0}, {"POST", "", `{"name":"another"}`, "admin", 0}},
+		"keys/":        {{"DELETE", "", "", "admin", 0}},
 	}
 	sessions := make(map[string]http.Header)
 	for _, role := range consoleRoles {
@@ -143,6 +145,8 @@ func TestConsoleRoles(t *testing.T) {
 				if c.method == "POST" {
 					asked += "/label"
 				}
+			case "keys/":
+				asked += "filed"
 			case "revisions/":
 				asked += revision
 			case "definitions/":
@@ -333,6 +337,8 @@ func TestConsolePages(t *testing.T) {
 		{"models?over=7d", 200, "--since 7d"},
 		{"limits", 200, "No limit is configured."},
 		{"limits?subject=web", 200, "caddy cadenza limits web"},
+		{"keys", 200, "Making and revoking keys needs the role admin."},
+		{"audit", 403, "this needs the role admin"},
 		{"nothing", 404, "There is no such page"},
 	} {
 		var a answer

@@ -19,6 +19,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 			Targets: served.Targets, ModelFacts: served.ModelFacts, Status: served.Status,
 			Strangers: a.gateway.Strangers, SubjectStatus: served.SubjectStatus, LimitStatus: served.LimitStatus,
 			EraseSubject: served.EraseSubject, Playable: served.Playable, Play: served.Play, Hash: served.HashAudited,
+			KeysFile: served.KeysFile, Keys: served.Keys, EditKeys: served.EditKeys,
 		}
 	}
 	return shown

@@ -56,6 +56,7 @@ var pages = []page{
 	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions, false},
 	{"costs", "Costs", "Spend", "costs.html", buildCosts, false},
 	{"limits", "Limits", "Spend", "limits.html", buildLimits, false},
+	{"keys", "Keys", "Operate", "keys.html", buildKeys, true},
 	{"audit", "Audit", "Operate", "audit.html", buildAudit, false},
 	{"models", "Models", "Spend", "models.html", buildModels, false},
 }

@@ -129,9 +129,6 @@ type InputMatch struct {
 	Hashes []string // any of them
 }
 
-// LabelledBy begins the API key of a report that a visitor of the console made.
-const LabelledBy = "console:"
-
 // MetadataMatch selects traces by a top-level member of their metadata with a
 // scalar value.
 type MetadataMatch struct {

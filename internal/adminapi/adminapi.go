@@ -70,6 +70,9 @@ var routes = []route{
 	{"costs", reads, gateway.RoleViewer, serveCosts},
 	{"refused", reads, gateway.RoleViewer, serveRefused},
 	{"export", []string{http.MethodGet}, gateway.RoleAdmin, serveExport},
+	{"keys", reads, gateway.RoleViewer, serveKeys},
+	{"keys", []string{http.MethodPost}, gateway.RoleAdmin, serveMakeKey},
+	{"keys/", []string{http.MethodDelete}, gateway.RoleAdmin, serveRevokeKey},
 	{"audit", []string{http.MethodGet}, gateway.RoleAdmin, serveAudit},
 }
 

@@ -75,6 +75,12 @@ type Workspace struct {
 	Play     func(ctx context.Context, w http.ResponseWriter, by string, p *gateway.Play) (gateway.Played, *wire.Error)
 	// Hash returns the keyed hash that stands for a value of a caller's in the audit.
 	Hash func(value string) string
+	// KeysFile is the path of the workspace's keys file, or empty.
+	KeysFile string
+	// Keys returns the workspace's API keys.
+	Keys func() []gateway.KeyInfo
+	// EditKeys replaces the keys file by what edit makes of it.
+	EditKeys func(edit func(file []byte) ([]byte, error)) error
 	// Stopping is closed when Caddy begins to stop the configuration.
 	Stopping <-chan struct{}
 	Logger   *zap.Logger

@@ -65,7 +65,7 @@ func serveLabel(w http.ResponseWriter, r *http.Request) error {
 	if visitor, ok := r.Context().Value(visitorKey{}).(*gateway.Visitor); ok {
 		by = visitor.Key
 	}
-	ignored, err := workspace.Report(r.Context(), trace.LabelledBy+by, &trace.Metrics{TraceID: id, Score: score, Metadata: metadata})
+	ignored, err := workspace.Report(r.Context(), trace.ConsoleKey+by, &trace.Metrics{TraceID: id, Score: score, Metadata: metadata})
 	if refused, ok := errors.AsType[*wire.Error](err); ok {
 		return apiError(http.StatusNotFound, "%s", refused.Message)
 	}

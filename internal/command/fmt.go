@@ -138,7 +138,7 @@ func formatFile(out io.Writer, file string, write, diff, check bool) (changed bo
 		_, err = out.Write(after)
 	case !changed:
 	case write:
-		err = replaceFile(file, after)
+		err = regular.ReplaceFile(file, after)
 	case check:
 		_, err = fmt.Fprintln(out, visible.Line(file))
 	case diff:
@@ -156,30 +156,6 @@ func readFile(file string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, document.MaxFileBytes+1))
-}
-
-// replaceFile replaces a file's content at once, so that a gateway that watches
-// the file never reads half of it. A symbolic link stays one.
-func replaceFile(file string, content []byte) error {
-	path, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".cadenza-fmt-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // fails after the rename
-	_, err = temporary.Write(content)
-	err = errors.Join(err, temporary.Chmod(info.Mode().Perm()), temporary.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), path)
 }
 
 // writeLineDiff writes a unified diff. A layout keeps the number of each line,

@@ -31,6 +31,7 @@ type principal struct {
 	notAfter  time.Time // zero: never expires
 	revoked   bool
 	bound     *bound // nil: the key is bound to no fields
+	used      *atomic.Int64
 	Access
 }
 
@@ -260,6 +261,7 @@ func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) 
 }
 
 func (h *heldKeys) add(p *principal) {
+	p.used = p.workspace.Memory.useOf(p.name)
 	h.keys = append(h.keys, p)
 	h.has[p.digest] = p.name
 }
@@ -332,5 +334,6 @@ func (k *keyring) authenticate(key string, now time.Time) *principal {
 	if p == nil || !p.validAt(now) {
 		return nil
 	}
+	p.use(now)
 	return p
 }

@@ -319,7 +319,7 @@ func TestParseKeys(t *testing.T) {
 		`[{"name":1,` + sum + `}]`:  "a key needs a name",
 		`[{"name":"",` + sum + `}]`: "a key needs a name",
 		`[{"name":"` + strings.Repeat("n", wire.MaxKeyName+1) + `",` + sum + `}]`: "text of 1 to 256 bytes",
-		`[{"name":"console:a",` + sum + `}]`:                                      "names of keys that begin with console: are those of calls",
+		`[{"name":"console:a",` + sum + `}]`:                                      "names that begin with console: are those of calls",
 		`[{"name":"a","sha256":"cdz_secret"}]`:                                    `sha256 of the key "a" must be`,
 		`[{"name":"a","sha256":"` + strings.Repeat("g", 64) + `"}]`:               `sha256 of the key "a" must be`,
 		`[{"name":"a",` + sum + `,"Not_After":null}]`:                             `unknown member "Not_After" in a key: did you mean "not_after"?`,

@@ -13,7 +13,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/secret"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // defaultKeysInterval is the time between two reads of a keys file.
@@ -34,8 +33,8 @@ func (w *Workspace) resolveKeys() error {
 		if len(key.Name) > wire.MaxKeyName {
 			return fmt.Errorf("api_key: a name has at most %d bytes, this one %d", wire.MaxKeyName, len(key.Name))
 		}
-		if strings.HasPrefix(key.Name, trace.ConsoleKey) {
-			return fmt.Errorf("api_key %s: names that begin with %s are those of calls of the console's playground", key.Name, trace.ConsoleKey)
+		if err := checkKeyName(key.Name); err != nil {
+			return err
 		}
 		names[key.Name] = true
 		bound := newBound(key.Context)
@@ -114,6 +113,7 @@ func (w *Workspace) beginKeys(problems []string) {
 func (w *Workspace) startKeys(ctx context.Context) {
 	before := w.Memory.badKeys.Load()
 	w.keysTaken(w.listed, w.refusedKeys)
+	w.background.Go(func() { w.keepUses(ctx) })
 	if w.fileKeys == nil {
 		return
 	}
@@ -140,6 +140,8 @@ func (w *Workspace) followKeys(ctx context.Context) {
 }
 
 func (w *Workspace) checkKeys() {
+	w.checking.Lock()
+	defer w.checking.Unlock()
 	listed, changed, err := w.fileKeys.read()
 	now := time.Now()
 	if !changed {

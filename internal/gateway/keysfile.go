@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/regular"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // keysFile is a file of API key digests, a JSON list of
@@ -103,8 +101,11 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 	n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked", "context", "role", "loopback", "app")
 	if name := n.Get("name"); name == nil || !name.Quoted || name.Text == "" || len(name.Text) > wire.MaxKeyName {
 		errs.Add(orItself(name, n), "a key needs a name, text of 1 to %d bytes", wire.MaxKeyName)
-	} else if key.name = name.Text; strings.HasPrefix(key.name, trace.ConsoleKey) {
-		errs.Add(name, "names of keys that begin with %s are those of calls of the console's playground", trace.ConsoleKey)
+	} else {
+		key.name = name.Text
+		if err := checkKeyName(key.name); err != nil {
+			errs.Add(name, "%v", err)
+		}
 	}
 	sha := n.Get("sha256")
 	// The message does not quote the value, which may be the key itself.

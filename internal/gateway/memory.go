@@ -23,6 +23,7 @@ type Memory struct {
 	*leases
 	keys          atomic.Pointer[lastKeys]  // nil: none yet
 	badKeys       atomic.Pointer[Condition] // nil: all keys are in use
+	uses          sync.Map                  // of keys: *atomic.Int64 by name, see useOf
 	definitions   atomic.Pointer[string]    // the state in the last event; nil: no event yet
 	engine        *invoke.Engine
 	decisions     *cache.Cache

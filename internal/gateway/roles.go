@@ -2,11 +2,14 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Role is what an API key may do in the console.
@@ -56,6 +59,22 @@ func (a Access) CheckAccess() error {
 
 // forApps reports whether the key opens the routes of apps.
 func (a *Access) forApps() bool { return a.Role == RoleNone || a.App }
+
+// SSOPrefix begins the names of visitors that another server signed in. No API key has such
+// a name.
+const SSOPrefix = "sso:"
+
+// checkKeyName refuses a name of an API key that could be taken for a user's, or for that
+// of a visitor's calls.
+func checkKeyName(name string) error {
+	if strings.HasPrefix(name, trace.ConsoleKey) {
+		return fmt.Errorf("api_key %q: names that begin with %s are those of calls of the console's playground", name, trace.ConsoleKey)
+	}
+	if strings.HasPrefix(name, SSOPrefix) {
+		return fmt.Errorf("api_key %q: names that begin with %s are those of users that another server signed in", name, SSOPrefix)
+	}
+	return nil
+}
 
 // Visitor is an API key with a role, as the console sees it.
 type Visitor struct {

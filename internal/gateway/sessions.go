@@ -70,6 +70,7 @@ func (g *Gateway) Session(sealed string, now time.Time) (Visitor, bool) {
 	if ids == nil || !s.sealedBy(ids.sessions, p.digest, sealed) && (ids.formerSessions == nil || !s.sealedBy(ids.formerSessions, p.digest, sealed)) {
 		return Visitor{}, false
 	}
+	p.use(now)
 	return p.visitor()
 }
 

@@ -94,8 +94,9 @@ type Workspace struct {
 	redactor    *redact.Redactor
 	inline      []*principal // the keys of APIKeys
 	fileKeys    *keysFile
-	listed      []fileKey // the entries of fileKeys at the start
-	refusedKeys []string  // why some of listed are refused
+	listed      []fileKey  // the entries of fileKeys at the start
+	refusedKeys []string   // why some of listed are refused
+	checking    sync.Mutex // of fileKeys
 	callLimits  callLimits
 	refusals    refusals
 	keyOfIDs    []byte // the configured trace key

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -98,4 +99,28 @@ func readAll(f *os.File, err error, name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	return data, nil
+}
+
+// ReplaceFile replaces a file's content at once, so that a gateway that watches
+// the file never reads half of it. A symbolic link stays one.
+func ReplaceFile(file string, content []byte) error {
+	path, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".cadenza-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(temporary.Name()) }() // fails after the rename
+	_, err = temporary.Write(content)
+	err = errors.Join(err, temporary.Chmod(info.Mode().Perm()), temporary.Sync(), temporary.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
 }

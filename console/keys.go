@@ -1,0 +1,94 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
+)
+
+// keysPage has the API keys, and for an admin the form that makes one.
+type keysPage struct {
+	adminapi.Keys
+	Admin   bool
+	Now     time.Time
+	Made    *adminapi.MadeKey // the key that was made just now
+	Form    url.Values        // as it was sent, if it is refused
+	Problem string
+}
+
+func buildKeys(v *visit) (any, error) {
+	p := &keysPage{Admin: v.visitor.Role.Covers(gateway.RoleAdmin), Now: v.now}
+	v.command = "caddy cadenza key"
+	if v.form != nil {
+		err := p.change(v)
+		if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status != http.StatusForbidden {
+			p.Problem, p.Form, err = refusal.Message, v.form, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return p, v.ask("keys", nil, &p.Keys)
+}
+
+// change makes or revokes a key, as the form says.
+func (p *keysPage) change(v *visit) error {
+	if name := v.form.Get("revoke"); name != "" {
+		v.to = prefix + "keys"
+		err := v.send(http.MethodDelete, "keys/"+name, nil, nil, new(map[string]string))
+		if err != nil {
+			v.to = ""
+		}
+		return err
+	}
+	request := adminapi.KeyRequest{
+		Name:   strings.TrimSpace(v.form.Get("name")),
+		Access: gateway.Access{Role: gateway.Role(v.form.Get("role")), App: v.form.Has("app"), Loopback: v.form.Has("loopback")},
+	}
+	if text := strings.TrimSpace(v.form.Get("not_after")); text != "" {
+		day, err := time.Parse(time.DateOnly, text)
+		if err != nil {
+			return &adminapi.AskError{Status: http.StatusBadRequest, Message: fmt.Sprintf("the last day must be a date such as 2027-01-31, this is %q", text)}
+		}
+		request.NotAfter = day.Add(24*time.Hour - time.Second)
+	}
+	made := new(adminapi.MadeKey)
+	if err := v.send(http.MethodPost, "keys", nil, request, made); err != nil {
+		return err
+	}
+	p.Made = made
+	return nil
+}
+
+// Roles are the roles that the form offers.
+func (*keysPage) Roles() []string {
+	return []string{string(gateway.RoleViewer), string(gateway.RoleEditor), string(gateway.RoleAdmin)}
+}
+
+// Opens returns what a key is for.
+func (*keysPage) Opens(k gateway.KeyInfo) string {
+	switch {
+	case k.Role == gateway.RoleNone:
+		return "apps"
+	case k.App:
+		return "apps, console"
+	}
+	return "console"
+}
+
+// State returns what there is to know about a key beside what it opens.
+func (p *keysPage) State(k gateway.KeyInfo) string {
+	switch {
+	case k.Revoked:
+		return "revoked"
+	case !k.NotAfter.IsZero() && p.Now.After(k.NotAfter):
+		return "expired"
+	}
+	return ""
+}
