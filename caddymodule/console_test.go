@@ -338,6 +338,7 @@ func TestConsolePages(t *testing.T) {
 		{"limits", 200, "No limit is configured."},
 		{"limits?subject=web", 200, "caddy cadenza limits web"},
 		{"keys", 200, "Making and revoking keys needs the role admin."},
+		{"erase", 200, "Erasing and exporting need the role admin."},
 		{"audit", 403, "this needs the role admin"},
 		{"nothing", 404, "There is no such page"},
 	} {

@@ -57,6 +57,7 @@ var pages = []page{
 	{"costs", "Costs", "Spend", "costs.html", buildCosts, false},
 	{"limits", "Limits", "Spend", "limits.html", buildLimits, false},
 	{"keys", "Keys", "Operate", "keys.html", buildKeys, true},
+	{"erase", "Erase and export", "Operate", "erase.html", buildErase, true},
 	{"audit", "Audit", "Operate", "audit.html", buildAudit, false},
 	{"models", "Models", "Spend", "models.html", buildModels, false},
 }

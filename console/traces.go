@@ -87,12 +87,7 @@ func buildTraces(v *visit) (any, error) {
 		if field.Value == "" {
 			continue
 		}
-		name, value := field.Name, field.Value
-		if within := map[string]string{"metadata": adminapi.MetadataParameter, "field": adminapi.InputParameter}[name]; within != "" {
-			member, of, _ := strings.Cut(value, "=")
-			name, value = within+strings.TrimSpace(member), of
-		}
-		query.Set(name, value)
+		query.Set(field.parameter())
 		command = append(command, "--"+strings.ReplaceAll(field.Name, "_", "-"), shellWord(field.Value))
 	}
 	for _, name := range []string{"sort", "before"} {
@@ -154,6 +149,15 @@ func with(query url.Values, pairs ...string) string {
 // Sorted returns the address of the page sorted by a column.
 func (p *tracesPage) Sorted(by string) string {
 	return p.address("sort", by)
+}
+
+// parameter returns the parameter of the API that a field stands for.
+func (f *filterField) parameter() (name, value string) {
+	if within := map[string]string{"metadata": adminapi.MetadataParameter, "field": adminapi.InputParameter}[f.Name]; within != "" {
+		member, of, _ := strings.Cut(f.Value, "=")
+		return within + strings.TrimSpace(member), of
+	}
+	return f.Name, f.Value
 }
 
 // shellWord quotes a word for a shell, if that is necessary.

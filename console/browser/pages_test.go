@@ -186,6 +186,9 @@ func TestPages(t *testing.T) {
 		{"limits-nobody", "limits?subject=nobody", b},
 		{"playground", "playground?trace=" + ids.streamed + "&two=1", b},
 		{"playground-empty", "playground", b},
+		{"keys", "keys", b},
+		{"erase", "erase", b},
+		{"audit", "audit", b},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			p.tab.t = t

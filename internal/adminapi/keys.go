@@ -93,7 +93,7 @@ func serveMakeKey(w http.ResponseWriter, r *http.Request) error {
 	if err := workspace.EditKeys(func(file []byte) ([]byte, error) { return gateway.AddKey(file, &entry) }); err != nil {
 		return apiError(http.StatusInternalServerError, "the key can't be added: %v", err)
 	}
-	workspace.audited(r.Context(), AuditMakeKey, entry.Name, "", describe(entry.Access, entry.NotAfter))
+	workspace.audited(r.Context(), AuditMakeKey, entry.Name, "", describeKey(entry.Access, entry.NotAfter))
 	return writeJSON(w, MadeKey{key, entry})
 }
 
@@ -119,7 +119,7 @@ func serveRevokeKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return apiError(http.StatusInternalServerError, "the key can't be revoked: %v", err)
 	}
-	q.workspace.audited(r.Context(), AuditRevokeKey, name, describe(key.Access, key.NotAfter), "revoked")
+	q.workspace.audited(r.Context(), AuditRevokeKey, name, describeKey(key.Access, key.NotAfter), "revoked")
 	return writeJSON(w, map[string]string{"revoked": name})
 }
 
@@ -133,8 +133,8 @@ func (w *Workspace) key(name string) *gateway.KeyInfo {
 	return &keys[i]
 }
 
-// describe returns in a line what a key opens.
-func describe(a gateway.Access, notAfter time.Time) string {
+// describeKey returns in a line what a key opens.
+func describeKey(a gateway.Access, notAfter time.Time) string {
 	text := cmp.Or(string(a.Role), "app")
 	if a.Role != gateway.RoleNone && a.App {
 		text += ", app"

@@ -65,8 +65,12 @@ func Ask(ctx context.Context, visitor *gateway.Visitor, path string, query url.V
 	return ask(ctx, visitor, http.MethodGet, path, query, nil, answer)
 }
 
-// Send asks the API to change or evaluate something, as Ask does. body becomes JSON.
+// Send asks the API to change or evaluate something, as Ask does. body becomes JSON,
+// nil an empty body.
 func Send(ctx context.Context, visitor *gateway.Visitor, method, path string, query url.Values, body, answer any) error {
+	if body == nil {
+		return ask(ctx, visitor, method, path, query, nil, answer)
+	}
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
