@@ -10,6 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // nowPage has the state of the workspace: what needs somebody first.
@@ -19,6 +20,7 @@ type nowPage struct {
 	Limits    []limitRow
 	Staves    []stave
 	Busiest   []busy
+	Span      span
 	Pending   int64 // records that the statistics do not count yet
 }
 
@@ -42,15 +44,12 @@ type busy struct {
 	Latency, FirstText float64 // the largest p95 of its variants, in milliseconds
 }
 
-// hours is how many hours the staves show.
-const hours = 24
-
 // busiestShown is how many definitions the page shows.
 const busiestShown = 8
 
 func buildNow(v *visit) (any, error) {
 	v.command = "caddy cadenza status"
-	p := &nowPage{Now: v.now, Workspace: v.workspace()}
+	p := &nowPage{Now: v.now, Workspace: v.workspace(), Span: lastHour}
 	for _, l := range p.Workspace.Limits {
 		for _, use := range l.Fullest {
 			p.Limits = append(p.Limits, limitRow{l.Name, l.By, use})
@@ -59,47 +58,73 @@ func buildNow(v *visit) (any, error) {
 	slices.SortStableFunc(p.Limits, func(a, b limitRow) int { return cmp.Compare(b.Percent, a.Percent) })
 	p.Limits = p.Limits[:min(len(p.Limits), 5)]
 
-	end := v.now.Truncate(time.Hour).Add(time.Hour)
-	today, err := v.hourly(end)
+	if v.query.Get("last") == "day" {
+		p.Span = lastDay
+	}
+	end := v.now.Truncate(p.Span.Step).Add(p.Span.Step)
+	now, err := v.sums(p.Span, end)
 	if err != nil {
 		return nil, err
 	}
-	before, err := v.hourly(end.Add(-7 * 24 * time.Hour))
+	before, err := v.sums(p.Span, end.Add(-week))
 	if err != nil {
 		return nil, err
 	}
-	p.Pending = today.Pending
-	p.Staves = newStaves(sums(today, end), sums(before, end.Add(-7*24*time.Hour)), end)
-	p.Busiest = busiest(today)
-	return p, nil
+	p.Staves = newStaves(p.Span, now, before, end)
+	day := new(adminapi.Stats)
+	err = v.ask("stats", url.Values{"since": {v.now.Add(-24 * time.Hour).Format(time.RFC3339)}, "interval": {"all"}}, day)
+	p.Pending = day.Pending
+	p.Busiest = busiest(day)
+	return p, err
 }
 
-// hourly asks for the statistics of the hours that end at a time.
-func (v *visit) hourly(end time.Time) (*adminapi.Stats, error) {
+const week = 7 * 24 * time.Hour
+
+// span is what the staves show: so many steps of time.
+type span struct {
+	Name, Interval string
+	Step           time.Duration
+	Steps          int
+}
+
+var (
+	lastHour = span{"hour", "minute", time.Minute, 60}
+	lastDay  = span{"day", "hour", time.Hour, 24}
+)
+
+// sum is what a step of time adds up to.
+type sum struct {
+	traces, errors      int64
+	cost                float64
+	latency, firstToken float64 // p95 of calls of models in milliseconds; by the hour, the largest of a variant
+}
+
+// sums asks for the steps of a span that ends at a time.
+func (v *visit) sums(s span, end time.Time) ([]sum, error) {
 	stats := new(adminapi.Stats)
 	err := v.ask("stats", url.Values{
-		"since": {end.Add(-hours * time.Hour).Format(time.RFC3339)}, "until": {end.Add(-time.Second).Format(time.RFC3339)}, "interval": {"hour"},
+		"since": {end.Add(-time.Duration(s.Steps) * s.Step).Format(time.RFC3339)}, "until": {end.Add(-time.Second).Format(time.RFC3339)}, "interval": {s.Interval},
 	}, stats)
-	return stats, err
+	return s.sums(stats, end), err
 }
 
-// hour is the sum of an hour.
-type hour struct {
-	traces, errors int64
-	cost           float64
-}
-
-// sums returns the sums of the hours before end, the oldest first.
-func sums(s *adminapi.Stats, end time.Time) (list [hours]hour) {
-	for i := range s.Rows {
-		row := &s.Rows[i]
-		at := hours - int(end.Sub(row.Start)/time.Hour)
-		if at < 0 || at >= hours {
+// sums returns the steps that end at a time, the oldest first.
+func (s span) sums(stats *adminapi.Stats, end time.Time) []sum {
+	list := make([]sum, s.Steps)
+	for i := range stats.Rows {
+		row := &stats.Rows[i]
+		at := s.Steps - int(end.Sub(row.Start)/s.Step)
+		if at < 0 || at >= s.Steps {
 			continue
 		}
-		list[at].traces += row.Traces
-		list[at].errors += row.Errors
-		list[at].cost += row.Cost
+		to := &list[at]
+		to.traces += row.Traces
+		to.errors += row.Errors
+		to.cost += row.Cost
+		if row.Kind == "" || row.Kind == trace.KindEndpoint.String() {
+			to.latency = max(to.latency, row.Latency.P95)
+			to.firstToken = max(to.firstToken, row.FirstToken.P95)
+		}
 	}
 	return list
 }
@@ -131,46 +156,72 @@ func busiest(s *adminapi.Stats) []busy {
 	return list[:min(len(list), busiestShown)]
 }
 
-// stave is a figure by the hour beside that of a week ago.
+// stave is a figure by the minute or hour beside that of a week ago.
 type stave struct {
-	Name, Last, Before string // the sum of the day, and of the day a week ago
+	Name, Last, Before string // the figure, and that of a week ago
+	Width              int
 	Bars               []bar
 	Table              []staveRow
 }
 
-// staveRow is an hour of a stave as a row of its table.
+// staveRow is a step of a stave as a row of its table.
 type staveRow struct {
 	Start         time.Time
+	Path          string // of its traces
 	Value, Before string
 }
 
-// bar is an hour of a stave as a picture: a height and the mark of a week ago, of 24.
+// bar is a step of a stave as a picture: a height and the mark of a week ago, of 24.
 type bar struct {
 	X, Y, Height, Mark int
-	Class              string
+	Class, Path        string
 }
 
 // staveHeight is the height of a stave's picture.
 const staveHeight = 24
 
-func newStaves(now, before [hours]hour, end time.Time) []stave {
+func newStaves(s span, now, before []sum, end time.Time) []stave {
 	number := func(n float64) string { return count(int64(n)) }
+	millis := func(ms float64) string { return took(time.Duration(ms * float64(time.Millisecond))) }
+	build := func(name, filter, class string, text func(float64) string, of func(*sum) float64, whole func([]sum) float64) stave {
+		return newStave(s, name, filter, class, text, now, before, end, of, whole)
+	}
+	added := func(of func(*sum) float64) func([]sum) float64 {
+		return func(list []sum) (n float64) {
+			for i := range list {
+				n += of(&list[i])
+			}
+			return n
+		}
+	}
+	// last is the figure of the last step that has one.
+	last := func(of func(*sum) float64) func([]sum) float64 {
+		return func(list []sum) float64 {
+			for i := range slices.Backward(list) {
+				if n := of(&list[i]); n > 0 {
+					return n
+				}
+			}
+			return 0
+		}
+	}
+	traces, errors, cost := func(s *sum) float64 { return float64(s.traces) }, func(s *sum) float64 { return float64(s.errors) }, func(s *sum) float64 { return s.cost }
+	latency, first := func(s *sum) float64 { return s.latency }, func(s *sum) float64 { return s.firstToken }
 	return []stave{
-		newStave("Requests", number, "", now, before, end, func(h hour) float64 { return float64(h.traces) }),
-		newStave("Errors", number, "bad", now, before, end, func(h hour) float64 { return float64(h.errors) }),
-		newStave("Money", dollars, "", now, before, end, func(h hour) float64 { return h.cost }),
+		build("Requests", "", "", number, traces, added(traces)),
+		build("Errors", "status=error", "bad", number, errors, added(errors)),
+		build("Took, p95, last "+s.Interval, "sort=latency", "", millis, latency, last(latency)),
+		build("First token, p95, last "+s.Interval, "kind=endpoint", "", millis, first, last(first)),
+		build("Money", "sort=cost", "", dollars, cost, added(cost)),
 	}
 }
 
-func newStave(name string, text func(float64) string, class string, now, before [hours]hour, end time.Time, of func(hour) float64) stave {
-	s := stave{Name: name}
-	var sum, sumBefore, most float64
+func newStave(span span, name, filter, class string, text func(float64) string, now, before []sum, end time.Time, of func(*sum) float64, whole func([]sum) float64) stave {
+	s := stave{Name: name, Last: text(whole(now)), Before: text(whole(before)), Width: 10 * span.Steps}
+	var most float64
 	for i := range now {
-		sum += of(now[i])
-		sumBefore += of(before[i])
-		most = max(most, of(now[i]), of(before[i]))
+		most = max(most, of(&now[i]), of(&before[i]))
 	}
-	s.Last, s.Before = text(sum), text(sumBefore)
 	height := func(value float64) int {
 		if value <= 0 || most == 0 {
 			return 0
@@ -178,13 +229,17 @@ func newStave(name string, text func(float64) string, class string, now, before 
 		return max(int(value/most*staveHeight), 1)
 	}
 	for i := range now {
-		h := height(of(now[i]))
-		b := bar{X: 10 * i, Y: staveHeight - h, Height: h, Mark: staveHeight - height(of(before[i])), Class: class}
-		if class == "" && of(now[i]) > 1.25*of(before[i]) && sumBefore > 0 {
+		value, was := of(&now[i]), of(&before[i])
+		start := end.Add(time.Duration(i-span.Steps) * span.Step)
+		query, _ := url.ParseQuery(filter) // the filters above can be read
+		query.Set("since", start.Format(time.RFC3339))
+		query.Set("until", start.Add(span.Step).Format(time.RFC3339))
+		b := bar{X: 10 * i, Y: staveHeight - height(value), Height: height(value), Mark: staveHeight - height(was), Class: class, Path: prefix + "traces?" + query.Encode()}
+		if class == "" && was > 0 && value > 1.25*was {
 			b.Class = "strong"
 		}
 		s.Bars = append(s.Bars, b)
-		s.Table = append(s.Table, staveRow{end.Add(time.Duration(i-hours) * time.Hour), text(of(now[i])), text(of(before[i]))})
+		s.Table = append(s.Table, staveRow{start, b.Path, text(value), text(was)})
 	}
 	return s
 }

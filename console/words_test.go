@@ -68,19 +68,22 @@ func TestStaves(t *testing.T) {
 	row := func(hours int, traces int64) sqlite.StatsRow {
 		return sqlite.StatsRow{Start: end.Add(time.Duration(-hours) * time.Hour), Kind: "endpoint", Key: "chat", Traces: traces, Errors: 1, Cost: 0.5}
 	}
-	now := sums(&adminapi.Stats{Rows: []sqlite.StatsRow{row(1, 30), row(1, 10), row(24, 5), row(25, 1000), row(0, 1000)}}, end)
+	now := lastDay.sums(&adminapi.Stats{Rows: []sqlite.StatsRow{row(1, 30), row(1, 10), row(24, 5), row(25, 1000), row(0, 1000)}}, end)
 	if now[23].traces != 40 || now[0].traces != 5 {
 		t.Fatalf("%+v", now)
 	}
-	before := sums(&adminapi.Stats{Rows: []sqlite.StatsRow{row(1, 20), row(24, 5)}}, end)
-	staves := newStaves(now, before, end)
+	before := lastDay.sums(&adminapi.Stats{Rows: []sqlite.StatsRow{row(1, 20), row(24, 5)}}, end)
+	staves := newStaves(lastDay, now, before, end)
 	requests := staves[0]
-	if requests.Last != "45" || requests.Before != "25" || staves[1].Last != "3" || staves[2].Last != "$1.50" {
-		t.Errorf("%+v", staves)
+	if requests.Last != "45" || requests.Before != "25" || staves[1].Last != "3" || staves[4].Last != "$1.50" {
+		t.Errorf("%s %s, %s %s", requests.Last, requests.Before, staves[1].Last, staves[4].Last)
 	}
 	last, first := requests.Bars[23], requests.Bars[0]
 	if last.Height != staveHeight || last.Class != "strong" || last.Mark != staveHeight/2 || first.Height != 3 || first.Class != "" {
 		t.Errorf("%+v, %+v", last, first)
+	}
+	if want := "/console/traces?since=2026-11-28T12%3A00%3A00Z&status=error&until=2026-11-28T13%3A00%3A00Z"; staves[1].Bars[23].Path != want {
+		t.Errorf("%s, want %s", staves[1].Bars[23].Path, want)
 	}
 	if at := requests.Table[23]; !at.Start.Equal(end.Add(-time.Hour)) || at.Value != "40" || at.Before != "20" {
 		t.Errorf("%+v", at)

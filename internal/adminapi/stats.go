@@ -27,7 +27,20 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	}
 	var known bool
 	if q.Interval, known = sqlite.ParseInterval(interval); !known {
-		return apiError(http.StatusBadRequest, "interval must be hour, day or all, this is %q", interval)
+		return apiError(http.StatusBadRequest, "interval must be minute, hour, day or all, this is %q", interval)
+	}
+	if q.Interval == sqlite.Minutely {
+		for _, name := range []string{"kind", "key", "by", "variant", "arm", "version"} {
+			if asked.values.Has(name) {
+				return apiError(http.StatusBadRequest, "interval=minute counts the whole workspace: it can't be combined with %s", name)
+			}
+		}
+		if q.Until.IsZero() {
+			q.Until = time.Now()
+		}
+		if q.Since.IsZero() {
+			q.Since = q.Until.Add(-time.Hour)
+		}
 	}
 	by := cmp.Or(asked.values.Get("by"), "variant")
 	only := map[string]string{"variant": asked.filter.Variant, "arm": asked.filter.Arm, "version": asked.filter.Version}

@@ -272,11 +272,11 @@ CREATE TABLE stats_series (
 );
 
 -- A background task counts the ended traces and the metrics up to its cursor, each once, by
--- the hour and by the day (UTC).
+-- the hour and by the day (UTC), and those of the last days by the minute.
 CREATE TABLE stats (
 	series                INTEGER NOT NULL,
-	hours                 INTEGER NOT NULL,    -- 1, or 24
-	start                 INTEGER NOT NULL,    -- in hours since 1970
+	hours                 INTEGER NOT NULL,    -- 1, or 24; 0: a minute of the workspace, whose series has no names
+	start                 INTEGER NOT NULL,    -- in hours since 1970; of a minute, in minutes
 	traces                INTEGER NOT NULL,
 	errors                INTEGER NOT NULL,
 	cached                INTEGER NOT NULL,

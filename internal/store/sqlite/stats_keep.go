@@ -138,6 +138,9 @@ func (k *statsKeeper) look(ctx context.Context, s *Store) error {
 		if err := k.expire(ctx, now, s.config.CurrentRetention()); err != nil {
 			return err
 		}
+		if err := k.expireMinutes(ctx, now); err != nil {
+			return err
+		}
 		if err := k.dropTerms(ctx); err != nil {
 			return err
 		}
@@ -251,6 +254,9 @@ SELECT coalesce((
 func (k *statsKeeper) addStored(ctx context.Context, tx *sql.Tx, counted tallies) error {
 	days := tallies{}
 	for key, hour := range counted {
+		if key.hours == 0 {
+			continue
+		}
 		key.hours, key.start = 24, key.start-key.start%24
 		if days[key] == nil {
 			days[key] = new(tally)
@@ -372,6 +378,9 @@ func (k *statsKeeper) deleteStats(ctx context.Context, cutoff time.Time) error {
 			if err := k.deleteSlots(ctx, id, length, hours-length+1); err != nil {
 				return err
 			}
+		}
+		if err := k.deleteSlots(ctx, id, 0, hours*60); err != nil {
+			return err
 		}
 	}
 	if err := k.deleteSeries(ctx); err != nil {

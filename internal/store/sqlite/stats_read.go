@@ -23,11 +23,14 @@ const (
 	Hourly Interval = iota
 	Daily           // by UTC
 	Overall
+	Minutely // of the workspace, for the last eight days
 )
 
-// ParseInterval reads "hour", "day" and "all". It is false for any other name.
+// ParseInterval reads "minute", "hour", "day" and "all". It is false for any other name.
 func ParseInterval(name string) (Interval, bool) {
 	switch name {
+	case "minute":
+		return Minutely, true
 	case "hour":
 		return Hourly, true
 	case "day":
@@ -204,6 +207,9 @@ func (r *Reader) Stats(ctx context.Context, q StatsQuery) (_ Stats, err error) {
 		return Stats{}, err
 	}
 	defer func() { err = errors.Join(err, endRead(tx)) }()
+	if q.Interval == Minutely {
+		return q.minutes(ctx, tx)
+	}
 	found := tallies{}
 	if err := q.readStored(ctx, tx, since, until, found); err != nil {
 		return Stats{}, err
@@ -300,46 +306,13 @@ func (q *StatsQuery) readStored(ctx context.Context, db querier, since, until in
 
 // readTail adds the rows that were not counted yet, up to maxStatsTail of each table, and
 // returns how many rows remain.
-func (q *StatsQuery) readTail(ctx context.Context, db querier, since, until int64, answer tallies) (pending int64, err error) {
-	from, err := statsProgress(ctx, db)
+func (q *StatsQuery) readTail(ctx context.Context, db querier, since, until int64, answer tallies) (int64, error) {
+	counted, pending, err := q.countTail(ctx, db)
 	if err != nil {
 		return 0, err
 	}
-	counted := tallies{}
-	var to progress
-	for _, table := range []struct {
-		name string
-		from int64
-		to   *int64
-	}{{"traces", from.traces, &to.traces}, {"metrics", from.metrics, &to.metrics}} {
-		if *table.to, err = endOfRows(ctx, db, table.name, table.from, maxStatsTail); err != nil {
-			return 0, err
-		}
-		greatest, err := queryInt(ctx, db, fmt.Sprintf("SELECT coalesce(max(seq), 0) FROM %s", table.name))
-		if err != nil {
-			return 0, err
-		}
-		pending += max(greatest-*table.to, 0)
-	}
-	var ofTraces, ofMetrics clauses
-	ofTraces.equal("t.workspace", q.Workspace)
-	ofMetrics.equal("m.workspace", q.Workspace)
-	if _, err := counted.countTraces(ctx, db, from.traces, to.traces, math.MaxInt, ofTraces); err != nil {
-		return 0, err
-	}
-	if err := counted.countLate(ctx, db, from.traces, to.traces, from.metrics, ofTraces); err != nil {
-		return 0, err
-	}
-	if _, err := counted.countMetrics(ctx, db, from.metrics, to.metrics, to.traces, math.MaxInt, ofMetrics); err != nil {
-		return 0, err
-	}
-	var where clauses
-	where.equal("workspace", q.Workspace)
-	if err := counted.countInterrupted(ctx, db, where); err != nil {
-		return 0, err
-	}
 	for key, t := range counted {
-		if key.start < since || key.start >= until || q.Kind != 0 && key.kind != q.Kind.String() || q.Key != "" && key.key != q.Key {
+		if key.hours == 0 || key.start < since || key.start >= until || q.Kind != 0 && key.kind != q.Kind.String() || q.Key != "" && key.key != q.Key {
 			continue
 		}
 		if err := answer.add(q.slotOf(key.series, key.start), t); err != nil {
@@ -347,6 +320,49 @@ func (q *StatsQuery) readTail(ctx context.Context, db querier, since, until int6
 		}
 	}
 	return pending, nil
+}
+
+// countTail counts the rows that were not counted yet, by the hour and the minute, as
+// readTail.
+func (q *StatsQuery) countTail(ctx context.Context, db querier) (counted tallies, pending int64, err error) {
+	from, err := statsProgress(ctx, db)
+	if err != nil {
+		return nil, 0, err
+	}
+	counted = tallies{}
+	var to progress
+	for _, table := range []struct {
+		name string
+		from int64
+		to   *int64
+	}{{"traces", from.traces, &to.traces}, {"metrics", from.metrics, &to.metrics}} {
+		if *table.to, err = endOfRows(ctx, db, table.name, table.from, maxStatsTail); err != nil {
+			return nil, 0, err
+		}
+		greatest, err := queryInt(ctx, db, fmt.Sprintf("SELECT coalesce(max(seq), 0) FROM %s", table.name))
+		if err != nil {
+			return nil, 0, err
+		}
+		pending += max(greatest-*table.to, 0)
+	}
+	var ofTraces, ofMetrics clauses
+	ofTraces.equal("t.workspace", q.Workspace)
+	ofMetrics.equal("m.workspace", q.Workspace)
+	if _, err := counted.countTraces(ctx, db, from.traces, to.traces, math.MaxInt, ofTraces); err != nil {
+		return nil, 0, err
+	}
+	if err := counted.countLate(ctx, db, from.traces, to.traces, from.metrics, ofTraces); err != nil {
+		return nil, 0, err
+	}
+	if _, err := counted.countMetrics(ctx, db, from.metrics, to.metrics, to.traces, math.MaxInt, ofMetrics); err != nil {
+		return nil, 0, err
+	}
+	var where clauses
+	where.equal("workspace", q.Workspace)
+	if err := counted.countInterrupted(ctx, db, where); err != nil {
+		return nil, 0, err
+	}
+	return counted, pending, nil
 }
 
 // add adds to a slot of an answer, and fails if the answer is full. The caller may use
@@ -377,6 +393,9 @@ func rowsOf(found tallies, interval Interval) []StatsRow {
 		}
 		if interval != Overall {
 			row.Start = hourTime(key.start).UTC()
+			if interval == Minutely {
+				row.Start = time.UnixMilli(key.start * minuteMillis).UTC()
+			}
 		}
 		if t.scores > 0 {
 			row.ScoreMean = new(t.scoreSum / float64(t.scores))

@@ -28,10 +28,10 @@ func hourTime(hour int64) time.Time { return time.UnixMilli(hour * hourMillis) }
 // series names a series of statistics.
 type series struct{ workspace, kind, key, variant, version, arm string }
 
-// slot is one hour, or one day, of a series.
+// slot is one hour, or one day, of a series, or a minute of a workspace.
 type slot struct {
 	series
-	hours int   // 1, or 24
+	hours int   // 1, or 24; 0: see minuteSlot
 	start int64 // in hours since 1970
 }
 
@@ -194,7 +194,8 @@ func (t tallies) countRows(ctx context.Context, db querier, maxSlots int, query 
 		start int64
 	}
 	found := map[hour]*tally{} // by a key that is quicker to look up than a slot
-	var row [5]any             // with the driver's types: converting costs as much as reading
+	minutes := minuteTally{tallies: t, since: time.Now().Add(-minutesKept).UnixMilli()}
+	var row [5]any // with the driver's types: converting costs as much as reading
 	targets := []any{&row[0], &row[1], &row[2], &row[3], &row[4]}
 	for rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
@@ -212,8 +213,13 @@ func (t tallies) countRows(ctx context.Context, db querier, maxSlots int, query 
 			found[hour{names, millis / hourMillis}] = c
 		}
 		last, _ = row[4].(int64)
+		minute := minutes.at(names, millis)
 		c.traces++
 		c.errors += flags & flagFailed
+		if minute != nil {
+			minute.traces++
+			minute.errors += flags & flagFailed
+		}
 		c.interrupted += flags & flagInterrupted / flagInterrupted
 		c.cached += flags & flagCached / flagCached
 		if reason := flags & flagsFinish / flagFinish; reason > 0 {
@@ -221,10 +227,18 @@ func (t tallies) countRows(ctx context.Context, db querier, maxSlots int, query 
 		}
 		if latency := flags / flagsEnd; latency > 0 {
 			c.latency.Observe(float64(latency))
+			if minute != nil && minutes.isCall(names) {
+				minute.latency.Observe(float64(latency))
+			}
 		}
 		if numbers, ok := row[3].(string); ok {
-			if err := c.addNumbers([]byte(numbers)); err != nil {
-				return false, last, err
+			for _, to := range []*tally{c, minute} {
+				if to == nil {
+					continue
+				}
+				if err := to.addNumbers([]byte(numbers)); err != nil {
+					return false, last, err
+				}
 			}
 		}
 	}
