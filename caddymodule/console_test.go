@@ -262,6 +262,12 @@ func TestConsoleLabels(t *testing.T) {
 	if page := string(g.do("GET", "/console/traces/"+id, "", session).ok(t).body); !strings.Contains(page, "by console:our_editor") || !strings.Contains(page, "wrong tone") {
 		t.Errorf("the trace lacks its label: %s", page)
 	}
+	if page := string(g.do("GET", "/console/traces/"+id+"?prove", "", session).ok(t).body); !strings.Contains(page, "The definitions decide what was recorded") || !strings.Contains(page, "caddy cadenza prove "+id) {
+		t.Errorf("no proof: %s", page)
+	}
+	if a := g.do("GET", "/console/api/traces/"+id+"?prove=1", "", session); a.status != http.StatusBadRequest {
+		t.Errorf("prove=1: %d", a.status)
+	}
 	for query, found := range map[string]bool{"label=wrong+tone": true, "label=wrong+tone&score=..10": true, "label=tone": false, "score=11..": false} {
 		var list struct{ Traces []json.RawMessage }
 		if err := json.Unmarshal(g.do("GET", "/console/api/traces?"+query, "", session).ok(t).body, &list); err != nil || (len(list.Traces) == 1) != found {
@@ -308,6 +314,7 @@ func TestConsolePages(t *testing.T) {
 		{"traces/" + id[:13], 200, id},
 		{"traces/01a2220a-abf8-85dc-834a-b077b92a0c8d", 404, "there is no trace"},
 		{"traces/x", 400, "is no trace id"},
+		{"traces/" + id + "?prove", 403, "this needs the role editor"},
 		{"find?id=" + id, 303, "/console/traces/" + id},
 		{"find?id=" + id[:8], 200, "decision <a href=\"/console/traces/" + decision},
 		{"find?id=c-1+/%3F", 303, "/console/conversations/c-1%20%2F%3F"},

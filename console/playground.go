@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
 	"maps"
 	"net/http"
 	"net/url"
@@ -60,7 +61,7 @@ type playLimit struct {
 }
 
 // Amount returns what is used of the limit.
-func (l *playLimit) Amount() string { return (&limitRow{LimitUse: l.LimitUse}).Amount() }
+func (l *playLimit) Amount() template.HTML { return (&limitRow{LimitUse: l.LimitUse}).Amount() }
 
 // playTurns is how many empty turns the form has for more of the history.
 const playTurns = 2

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -41,6 +42,7 @@ type tracePage struct {
 	Decision   bool
 	Playable   bool // the playground can ask the same
 	Labels     bool // a label can be given
+	Proof      *inspect.Proof
 	// Conversation is the one that the trace belongs to; empty: none is known.
 	Conversation string
 }
@@ -89,6 +91,7 @@ type waterfall struct {
 type story struct {
 	Trace        *trace.Record           `json:"trace"`
 	Verification *trace.Verification     `json:"verification"`
+	Proof        *inspect.Proof          `json:"proof"`
 	Metrics      []trace.Metrics         `json:"metrics"`
 	Definition   *adminapi.TracedVersion `json:"definition"`
 	Prompt       *adminapi.TracedVersion `json:"prompt"`
@@ -102,10 +105,15 @@ func buildTrace(v *visit) (any, error) {
 		return v.labelTrace()
 	}
 	var s story
-	if err := v.ask("traces/"+v.id, nil, &s); err != nil {
+	query, command := url.Values{}, "traces"
+	if v.query.Has("prove") {
+		query.Set("prove", "true")
+		command = "prove"
+	}
+	if err := v.ask("traces/"+v.id, query, &s); err != nil {
 		return nil, err
 	}
-	v.command = "caddy cadenza traces " + shellWord(v.id)
+	v.command = "caddy cadenza " + command + " " + shellWord(v.id)
 	p := &tracePage{ID: v.id, Trace: s.Trace, Role: v.visitor.Role, Metrics: s.Metrics, Others: s.Others, Verdict: s.Verification}
 	if s.Decision != "" {
 		p.ID, p.Decision, p.Others = s.Decision, true, s.Traces
@@ -128,6 +136,7 @@ func buildTrace(v *visit) (any, error) {
 	}
 	p.Attempts = waterfalls(r)
 	p.Playable = v.visitor.Role.Covers(gateway.RoleEditor) && (r.Kind == trace.KindEndpoint || r.Kind == trace.KindPrompt) && len(p.Messages)+len(p.Content) > 0
+	p.Proof = s.Proof
 	return p, nil
 }
 

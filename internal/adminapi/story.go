@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -19,6 +22,7 @@ import (
 type traceStory struct {
 	Trace        *trace.Record       `json:"trace,omitempty"`
 	Verification *trace.Verification `json:"verification,omitempty"`
+	Proof        *inspect.Proof      `json:"proof,omitempty"` // if it was asked for
 	Metrics      []trace.Metrics     `json:"metrics"`
 	MetricsTotal int64               `json:"metrics_total"`
 	Definition   *TracedVersion      `json:"definition,omitempty"`
@@ -52,8 +56,15 @@ type TracedVersion struct {
 func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	text := strings.TrimPrefix(r.URL.Path, "/cadenza/traces/")
 	values := r.URL.Query()
-	if err := knownParameters(values, []string{"workspace"}); err != nil {
+	if err := knownParameters(values, []string{"workspace", "prove"}); err != nil {
 		return err
+	}
+	prove := values.Get("prove") == "true"
+	switch {
+	case values.Has("prove") && !prove:
+		return apiError(http.StatusBadRequest, "prove must be true or left out, this is %q", values.Get("prove"))
+	case prove && !seesContent(r.Context()):
+		return apiError(http.StatusForbidden, "a proof shows the context: this needs the role %s", gateway.RoleEditor)
 	}
 	all, err := running(r.Context())
 	if err != nil {
@@ -71,7 +82,7 @@ func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	}
 	var failure error
 	for _, name := range names {
-		story, err := all[name].story(r.Context(), id)
+		story, err := all[name].story(r.Context(), id, prove)
 		if story != nil {
 			return writeJSON(w, story)
 		}
@@ -98,7 +109,7 @@ func (all workspaces) searched(name string) ([]string, error) {
 
 // story returns nil if the store has neither the trace or decision nor metrics on
 // it.
-func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
+func (w *Workspace) story(ctx context.Context, id trace.ID, prove bool) (any, error) {
 	reader, err := w.openTraces(ctx)
 	if err != nil {
 		return nil, err
@@ -122,6 +133,12 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 		details.Metrics = []trace.Metrics{}
 	}
 	verification := w.verify(details.Record) // of the whole record
+	var proof *inspect.Proof
+	if prove && verification != nil {
+		if proof, err = w.prove(ctx, reader, details.Record, verification); err != nil {
+			return nil, err
+		}
+	}
 	if withoutContent(ctx, details.Record, details.Metrics) {
 		w.audited(ctx, AuditLook, id.String(), "", "")
 	}
@@ -147,7 +164,7 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 	}
 	return &traceStory{
 		Trace: details.Record, Verification: verification, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal,
-		Definition: shownVersion(details.Version), Prompt: shownVersion(details.Prompt),
+		Proof: proof, Definition: shownVersion(details.Version), Prompt: shownVersion(details.Prompt),
 		Others: slices.DeleteFunc(traces, func(r *trace.Record) bool { return r.ID == id }),
 	}, nil
 }
@@ -159,6 +176,28 @@ func (w *Workspace) verify(record *trace.Record) *trace.Verification {
 		return nil
 	}
 	return new(w.VerifySeal(record))
+}
+
+// prove decides again what a trace recorded, by the definitions of its revision.
+func (w *Workspace) prove(ctx context.Context, reader *sqlite.Reader, record *trace.Record, verification *trace.Verification) (*inspect.Proof, error) {
+	traced, err := inspect.ReadTraced(record.AppendJSON(nil))
+	if err != nil {
+		return nil, err
+	}
+	traced.Verification = *verification
+	stored, err := reader.Revision(ctx, w.Name, record.Revision)
+	if errors.Is(err, sqlite.ErrNotFound) {
+		return inspect.Unproved(traced, inspect.NoRevision(record.Revision)), nil
+	}
+	if err != nil {
+		return nil, w.unreadable(err)
+	}
+	past := definition.Past{Revision: stored.Revision, Files: stored.Files}
+	snapshot, err := past.Load()
+	if err != nil {
+		return inspect.Unproved(traced, err.Error()), nil
+	}
+	return inspect.Prove(snapshot, traced), nil
 }
 
 // shownVersion returns a version for an answer, nil for nil.

@@ -166,7 +166,7 @@ func (p *prover) list(cmd *cobra.Command) (traces []*inspect.Traced, err error) 
 	}
 	_, err = l.pages(func(page []json.RawMessage) error {
 		for _, text := range page {
-			t, err := decodeTraced(text)
+			t, err := inspect.ReadTraced(text)
 			if err != nil {
 				return err
 			}
@@ -175,18 +175,6 @@ func (p *prover) list(cmd *cobra.Command) (traces []*inspect.Traced, err error) 
 		return nil
 	})
 	return traces, err
-}
-
-// decodeTraced reads a trace. If a member has another type than this version writes, the
-// proof has a difference for it.
-func decodeTraced(text []byte) (*inspect.Traced, error) {
-	t := new(inspect.Traced)
-	err := decode(text, t)
-	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		t.Unreadable = fmt.Sprintf("%s is a JSON %s, which no version of Cadenza writes there", cmp.Or(odd.Field, "the trace"), odd.Value)
-		return t, nil
-	}
-	return t, err
 }
 
 // ask asks for a trace with its content, or for the traces of a decision without content.
@@ -208,7 +196,7 @@ func (p *prover) ask(id string) ([]*inspect.Traced, error) {
 	traces := make([]*inspect.Traced, len(story.Traces))
 	for i, text := range story.Traces {
 		var err error
-		if traces[i], err = decodeTraced(text); err != nil {
+		if traces[i], err = inspect.ReadTraced(text); err != nil {
 			return nil, err
 		}
 		traces[i].Verification = story.Verification
@@ -249,7 +237,7 @@ func (p *prover) past(t *inspect.Traced) (*provable, error) {
 	refused, isRefused := errors.AsType[*gatewayError](err)
 	switch {
 	case isRefused && (refused.status == http.StatusNotFound || t.Revision == ""):
-		found.missing = fmt.Sprintf("the store has no revision %s any more: it is past the retention, or newer ones took its place", t.Revision)
+		found.missing = inspect.NoRevision(t.Revision)
 	case err != nil:
 		return nil, err
 	default:

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -107,6 +108,25 @@ type ProvedRow struct {
 	Row     string `json:"row"`
 	Matched string `json:"matched"` // yes, no or unknown
 	Why     string `json:"why,omitempty"`
+	// Position is the row's place in the files of the revision.
+	Position string `json:"position,omitempty"`
+}
+
+// ReadTraced reads a trace. If a member has another type than this version writes, the
+// proof has a difference for it.
+func ReadTraced(text []byte) (*Traced, error) {
+	t := new(Traced)
+	err := json.Unmarshal(text, t)
+	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		t.Unreadable = fmt.Sprintf("%s is a JSON %s, which no version of Cadenza writes there", cmp.Or(odd.Field, "the trace"), odd.Value)
+		return t, nil
+	}
+	return t, err
+}
+
+// NoRevision says what a proof misses whose revision the store does not have.
+func NoRevision(revision string) string {
+	return fmt.Sprintf("the store has no revision %s any more: it is past the retention, or newer ones took its place", revision)
 }
 
 // Unproved returns the proof of a trace whose definitions can't be had.
@@ -354,8 +374,12 @@ func (p *prover) decide() {
 	for _, t := range p.tables {
 		v := p.replay.Table(t.table)
 		explained := ProvedTable{Definition: t.table.Name(), Rows: []ProvedRow{}}
+		places := make(map[string]string)
+		for _, row := range t.table.Rows() {
+			places[row.ID] = strings.TrimPrefix(row.Pos.String(), "revision:"+p.t.Revision+"/")
+		}
 		for _, row := range v.Rows {
-			explained.Rows = append(explained.Rows, ProvedRow{row.ID, row.Matched, row.Why})
+			explained.Rows = append(explained.Rows, ProvedRow{row.ID, row.Matched, row.Why, places[row.ID]})
 		}
 		p.Tables = append(p.Tables, explained)
 		possible := p.Possible
