@@ -90,8 +90,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 106_300
-	maxTests   = 116_500
+	maxProduct = 112_700
+	maxTests   = 119_300
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -101,13 +101,13 @@ var maxLines = map[string]int{
 	"cache":                        400,
 	"caddymodule":                  3090,
 	"cmd/caddy":                    40,
-	"console":                      2550,
+	"console":                      4530,
 	"cmd/cadenza-reconcile":        1180,
-	"internal/adminapi":            2800,
+	"internal/adminapi":            3810,
 	"internal/buffers":             160,
 	"internal/command":             5830,
 	"internal/configpath":          40,
-	"internal/definition":          8260,
+	"internal/definition":          8340,
 	"internal/dialect":             600,
 	"internal/dialect/chat":        440,
 	"internal/dialect/dialecttest": 330,
@@ -118,10 +118,10 @@ var maxLines = map[string]int{
 	"internal/document":            2060,
 	"internal/document/format":     300,
 	"internal/edit":                1200,
-	"internal/gateway":             11750,
+	"internal/gateway":             12210,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
-	"internal/inspect":             3400,
+	"internal/inspect":             3420,
 	"internal/invoke":              4160,
 	"internal/journal":             1140,
 	"internal/journaltest":         100,
@@ -140,7 +140,7 @@ var maxLines = map[string]int{
 	"internal/redact":              1480,
 	"internal/regular":             130,
 	"internal/store/histogram":     480,
-	"internal/store/sqlite":        9250,
+	"internal/store/sqlite":        9680,
 	"internal/visible":             160,
 	"internal/wire":                2570,
 	"providers":                    1330,

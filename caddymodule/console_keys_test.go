@@ -29,7 +29,7 @@ func form(session http.Header) http.Header {
 // withKeysFile starts a console whose first workspace has a keys file, too.
 func withKeysFile(t *testing.T) (g *gateway, text string) {
 	t.Helper()
-	g, text = consoleSite(t)
+	g, text = consoleSite(t, "edit files")
 	g.write("keys.json", "[\n\t"+keyOf("filed", consoleKey("filed"), `, "role": "viewer"`)+"\n]\n")
 	text = strings.Replace(text, "log content\n", "log content\nkeys "+filepath.Join(g.dir, "keys.json")+"\n", 1)
 	if err := g.loadText(text); err != nil {

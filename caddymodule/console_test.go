@@ -19,12 +19,12 @@ var consoleRoles = []string{"viewer", "editor", "admin"}
 // role. more are files beside those of the usual workspace.
 func startConsoleSite(t *testing.T, more ...map[string]string) *gateway {
 	t.Helper()
-	g, _ := consoleSite(t, "edit files")
+	g, _ := consoleSite(t, "edit files", more...)
 	return g
 }
 
 // consoleSite does the same with options of the console, and returns the Caddyfile.
-func consoleSite(t *testing.T, console string) (*gateway, string) {
+func consoleSite(t *testing.T, console string, more ...map[string]string) (*gateway, string) {
 	t.Helper()
 	files := map[string]string{"other/remoteconfigs/secret.yaml": "type: string\ndefault: theirs alone\n"}
 	for _, set := range append(more, workspace) {
