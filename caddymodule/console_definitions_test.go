@@ -72,6 +72,7 @@ func TestConsoleDefinition(t *testing.T) {
 		g.post("/v1/metrics", `{"trace_id":"`+id+`","score":`+score+`}`).ok(t)
 		stored(g, id)
 	}
+	g.post("/v1/endpoints", `{"key":"chat/v1.2","messages":[{"role":"user","content":"Hello"}],"context":{"plan":"free"}}`).ok(t)
 	first := g.do("GET", "/console/api/definitions/prompt/helpdesk", "", session).ok(t).json(t)
 	before, served := first["version"].(string), first["revision"].(string)
 	g.write("definitions/prompts/helpdesk.yaml", strings.Replace(shopDefinitions["definitions/prompts/helpdesk.yaml"], "You are <b>the</b>", "You are <b>our</b>", 1))
@@ -95,14 +96,14 @@ func TestConsoleDefinition(t *testing.T) {
 			"Answers <script>alert(1)</script>",
 			"Used by chat/v1.2 (endpoint, as prompt)", "Uses daily (remoteconfig, as variable)",
 			`1 test pro any by locale: nl 30 %, en 50 %, 20 % to the rows below`, `helpdesk.yaml:14:5`,
-			`2 never pro "<i>" nl`, "never2 has expired at 2020-01-02T00:00:00Z helpdesk.yaml:18:5", "default en 100.0 % with test, never2 40.0 helpdesk.yaml:3:10", "en 2 100.0 % 2 40.0",
+			`2 never pro "<i>" nl`, "never2 has expired at 2020-01-02T00:00:00Z helpdesk.yaml:18:5", "default en 100.0 % with test, never2 40.0 helpdesk.yaml:3:10", "en 3 100.0 % 3 40.0",
 			"en nl extends en provider fake as en", "system Je bent de helpdesk. history: true",
 			"You are <b>our</b> helpdesk. {{limit}} history: true max_messages: 40",
 			"the store has 2", after + " served", "variants.en.messages", "first version",
 			"passes the <u>default</u> {plan: free} variant en",
 		}},
 		{"definitions/prompt/helpdesk?from=" + before + "&to=" + after, []string{before + " and " + after, "33 - - content: You are <b> the </b> helpdesk.", "33 + - content: You are <b> our </b> helpdesk."}},
-		{"definitions/endpoint/chat-old", []string{"chat/v1.2 – Cadenza", "Uses helpdesk (prompt)", "- extra: answer: Later <em>today</em>. provider: canned weight: 3", "count: 2", "total: 7s", "It has no row: each call is made in the same way."}},
+		{"definitions/endpoint/chat-old", []string{"chat/v1.2 – Cadenza", "Uses helpdesk (prompt)", "- extra: answer: Later <em>today</em>. provider: canned weight: 3", "count: 2", "total: 7s", "It has no row: each call is made in the same way.", "canned ok", "fake/m unavailable {env.CADENZA_TEST_NO_KEY} is empty", "en 1 100.0 % 1"}},
 		{"definitions/remoteconfig/daily", []string{
 			`lost is never reached: paid above matches all that it matches, for example for {"plan":"pro"} daily.yaml:7:5 Try this context`,
 			"by locale: 30 25.5 %, 74.5 % to the rows below", "Used by helpdesk (prompt, as variable)",
@@ -113,7 +114,7 @@ func TestConsoleDefinition(t *testing.T) {
 		{"definitions/remoteconfig/daily?row=2", []string{"Rows before these", "3 slow free"}},
 		{"definitions", []string{
 			"daily remoteconfig 3 4 paid 75.0 %, default 25.0 % lost is never reached: paid above matches all that it matches",
-			"helpdesk prompt 3 2 40.0 en 100.0 % never2 has expired", "chat/v1.2 also chat-old endpoint", "daily.yaml:7:5",
+			"helpdesk prompt 3 3 40.0 en 100.0 % never2 has expired", "chat/v1.2 also chat-old endpoint 1 en 100.0 %", "daily.yaml:7:5",
 		}},
 		{"definitions?days=30", []string{"answers, 30 d"}},
 		{"definitions?days=x", []string{"answers, 7 d"}},

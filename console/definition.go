@@ -32,6 +32,7 @@ type definitionPage struct {
 	Other      []member // of the content, beside table and variants
 	UsesText   []reference
 	UsedByText []reference
+	Targets    []gateway.Target // of an endpoint
 	Tests      []test
 	Traffic    []trafficRow
 	TooMany    string // why the traffic is not known
@@ -185,6 +186,11 @@ func buildDefinition(v *visit) (any, error) {
 	}
 	p.layOut(v, counted)
 	p.Variants, p.Other = variantsOf(&p.Definition, counted)
+	for _, t := range v.workspace().Targets {
+		if p.Kind == "endpoint" && slices.Contains(t.Endpoints, p.Key) {
+			p.Targets = append(p.Targets, t)
+		}
+	}
 	p.UsesText, p.UsedByText = references(p.Uses), references(p.UsedBy)
 	for _, t := range p.Definition.Tests {
 		result := "passes"
@@ -198,8 +204,14 @@ func buildDefinition(v *visit) (any, error) {
 	return p, nil
 }
 
+// mostReferences bounds the definitions that a page names as users of one.
+const mostReferences = 50
+
 func references(uses []inspect.Use) (list []reference) {
-	for _, u := range uses {
+	for i, u := range uses {
+		if i == mostReferences {
+			return append(list, reference{prefix + "definitions", "others", count(int64(len(uses) - i))})
+		}
 		as := u.Kind
 		if u.As != as {
 			as += ", as " + u.As

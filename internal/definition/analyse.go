@@ -98,13 +98,18 @@ func warningOf(f rules.Finding, now time.Time) Warning {
 	return w
 }
 
-// TableFindings returns the warnings and the usual remarks on the table of one definition,
-// as many as there are. It takes up to about half a second.
+// TableFindings returns the usual remarks on the table of one definition, and the warnings
+// that Warnings may lack: where it leaves some out, and where time has changed the table
+// since it was loaded. That takes up to about half a second.
 func (s *Snapshot) TableFindings(d *Definition, now time.Time) (warnings, remarks []Warning) {
 	if d.table == nil || len(d.table.Rows()) == 0 {
 		return nil, nil
 	}
-	return d.analyse(now, tableBudget+rowBudget*len(d.table.Rows())).warnings, s.remarks(d, now, RemarksUsual)
+	leftOut := slices.ContainsFunc(s.Warnings, func(w Warning) bool { return w.More > 0 })
+	if leftOut || d.table.ChangesWithin(s.Loaded, now) {
+		warnings = d.analyse(now, tableBudget+rowBudget*len(d.table.Rows())).warnings
+	}
+	return warnings, s.remarks(d, now, RemarksUsual)
 }
 
 // ruleOf returns the rule of the findings of a kind.

@@ -111,12 +111,7 @@ type Description struct {
 	UsedBy   []Use                      `json:"used_by"`
 	Tests    []TestView                 `json:"tests"`
 	Findings []PlacedFinding            `json:"findings"`
-	// FindingsTotal is how many there are: the first ones are in Findings.
-	FindingsTotal int `json:"findings_total"`
 }
-
-// shownFindings bounds the findings of a Description: each row of a table may have some.
-const shownFindings = 200
 
 // VariantSource is where a variant is written. What it has with all that it inherits is
 // in the content.
@@ -222,8 +217,6 @@ func (v *Description) find(s *definition.Snapshot, d *definition.Definition, now
 		}
 	}
 	slices.SortStableFunc(v.Findings, func(a, b PlacedFinding) int { return comparePlaces(a.Finding, b.Finding) })
-	v.FindingsTotal = len(v.Findings)
-	v.Findings = v.Findings[:min(len(v.Findings), shownFindings)]
 }
 
 // AddMistakes adds those of the directory's present mistakes that are in the files of the
@@ -232,7 +225,6 @@ func (v *Description) AddMistakes(mistakes []Finding) {
 	for _, m := range mistakes {
 		if v.has(m.File) {
 			v.Findings = append(v.Findings, PlacedFinding{Finding: m, Level: "error"})
-			v.FindingsTotal++
 		}
 	}
 }

@@ -148,7 +148,7 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("%s in %s", diff, table.Matrix)
 	}
 	table.AddMistakes([]Finding{{File: file, Line: 1}, {File: table.Matrix, Line: 2}, {File: table.File, Line: 3}})
-	if diff := cmp.Diff([]string{"warning unreachable never", "error", "error"}, found(table)); diff != "" || table.FindingsTotal != 3 {
+	if diff := cmp.Diff([]string{"warning unreachable never", "error", "error"}, found(table)); diff != "" {
 		t.Error(diff)
 	}
 	reply := describe(t, s, kind.Prompt, "reply")
@@ -166,6 +166,27 @@ func TestDescribe(t *testing.T) {
 		if diff := cmp.Diff(test.want, test.got); diff != "" {
 			t.Errorf("%s:\n%s", test.what, diff)
 		}
+	}
+}
+
+// TestDescribeFindsAll has more rows that nothing reaches than a workspace reports, and one
+// that expires after the set was loaded.
+func TestDescribeFindsAll(t *testing.T) {
+	rows := func(n int) string {
+		return "type: number\ndefault: 1\ncolumns: [ plan, until, value ]\nmatrix:\n  - [ pro, null, 2 ]\n" + strings.Repeat("  - [ pro, null, 3 ]\n", n)
+	}
+	s := load(t, workspace(t, "context.yaml", "fields: { plan: { type: string } }\n", "remoteconfigs/a.yaml", rows(definition.MaxWarnings), "remoteconfigs/b.yaml", rows(5)+"  - [ free, 2030-01-01, 4 ]\n"))
+	d := s.Named(kind.RemoteConfig, "b")
+	if v := Describe(s, d, 0, now); len(v.Findings) != 5 || v.Findings[4].Row != "row 6" || v.Findings[4].Witness == nil {
+		t.Errorf("%+v", v.Findings)
+	}
+	v := Describe(s, d, 0, now.AddDate(5, 0, 0))
+	if len(v.Findings) != 6 || v.Findings[5].Rule != "expired" || v.Findings[5].Row != "row 7" {
+		t.Errorf("%+v", v.Findings)
+	}
+	s = load(t, workspace(t, "context.yaml", "fields: { plan: { type: string } }\n", "remoteconfigs/b.yaml", rows(0)+"  - [ free, 2030-01-01, 4 ]\n"))
+	if v := Describe(s, s.Named(kind.RemoteConfig, "b"), 0, now.AddDate(5, 0, 0)); len(v.Findings) != 1 || v.Findings[0].Rule != "expired" {
+		t.Errorf("%+v", v.Findings)
 	}
 }
 

@@ -89,3 +89,43 @@ stop: []
 		t.Errorf("no JSON: %q", text)
 	}
 }
+
+// TestCompareTextsRandom: the lines of a comparison, with those that it skips, are both texts.
+func TestCompareTextsRandom(t *testing.T) {
+	_, pick := randomly(t)
+	text := func() string {
+		var b strings.Builder
+		for pick("0", "1", "2", "3", "4", "5", "6", "7", "8", "9") != "0" {
+			b.WriteString(pick("a", "b", "a b", "b a", "") + "\n")
+		}
+		return b.String()
+	}
+	for range 2000 {
+		before, after := text(), text()
+		a, b := linesOf(before), linesOf(after)
+		i, j := 0, 0
+		for _, l := range CompareTexts(before, after) {
+			whole := ""
+			for _, p := range l.Parts {
+				whole += p.Text
+			}
+			if l.Skipped > 0 {
+				i, j = i+l.Skipped, j+l.Skipped
+				continue
+			}
+			if l.Old > 0 {
+				if i++; l.Old != i || a[i-1] != whole {
+					t.Fatalf("%q and %q: line %+v of the first", before, after, l)
+				}
+			}
+			if l.New > 0 {
+				if j++; l.New != j || b[j-1] != whole {
+					t.Fatalf("%q and %q: line %+v of the second", before, after, l)
+				}
+			}
+		}
+		if before != after && (i != len(a) || j != len(b)) && strings.TrimSuffix(before, "\n") != strings.TrimSuffix(after, "\n") {
+			t.Fatalf("%q and %q: ended at %d and %d", before, after, i, j)
+		}
+	}
+}
