@@ -21,7 +21,6 @@ type definitionPage struct {
 	adminapi.Definition
 	Now        time.Time
 	File       place
-	CanEdit    bool // the pages have an editor, and the visitor may use it
 	NeedsRole  bool // the pages have an editor, and the visitor may not
 	Columns    []gridCell
 	Rows       []gridRow
@@ -178,7 +177,7 @@ func buildDefinition(v *visit) (any, error) {
 	}
 	v.title = p.Key
 	v.command = "caddy cadenza check " + shellWord(p.Definition.File)
-	p.CanEdit, p.NeedsRole = v.editor && v.visitor.Role.Covers(gateway.RoleEditor), v.editor && !v.visitor.Role.Covers(gateway.RoleEditor)
+	p.NeedsRole = v.editor && !v.visitor.Role.Covers(gateway.RoleEditor)
 	p.File = v.place(p.Directory, inspect.Place{File: p.Definition.File})
 	counted, err := v.countDefinition(p)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +73,28 @@ func TestPlaceLinks(t *testing.T) {
 		v := &visit{editor: test.editor, visitor: &gateway.Visitor{Role: test.role}}
 		if p := v.place("/srv/definitions", at); p.Edit != test.want || p.Text != "a b.yaml:7:5" {
 			t.Errorf("%s: %+v", test.role, p)
+		}
+	}
+}
+
+// TestCells has texts with markup, with and without a link to the editor.
+func TestCells(t *testing.T) {
+	const link, escaped = "/console/edit?file=a&line=1", "/console/edit?file=a&amp;line=1"
+	for _, test := range []struct {
+		template string
+		data     any
+		want     string
+	}{
+		{"cell", gridCell{Text: "<b>"}, "&lt;b&gt;"},
+		{"cell", gridCell{Text: "<b>", Place: place{Edit: link}}, `<a href="` + escaped + `">&lt;b&gt;</a>`},
+		{"cell", gridCell{Place: place{Edit: link}}, `<a href="` + escaped + `"><span class="unseen">empty, edit</span></a>`},
+		{"cell", gridAnswer{Text: "nl", Place: place{Edit: link}}, `<a href="` + escaped + `">nl</a>`},
+		{"place", place{Text: "<i>.yaml:1:2"}, `<code class="place">&lt;i&gt;.yaml:1:2</code>`},
+		{"place", place{"a:1:2", link}, `<a class="place" href="` + escaped + `">a:1:2</a>`},
+	} {
+		var b strings.Builder
+		if err := templates.ExecuteTemplate(&b, test.template, test.data); err != nil || b.String() != test.want {
+			t.Errorf("%+v: %s, want %s (%v)", test.data, &b, test.want, err)
 		}
 	}
 }
