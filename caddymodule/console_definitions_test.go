@@ -151,6 +151,17 @@ func TestConsoleDefinition(t *testing.T) {
 			t.Errorf("%s: %s", test.path, page)
 		}
 	}
+	g.write("definitions/prompts/helpdesk.yaml", strings.Replace(shopDefinitions["definitions/prompts/helpdesk.yaml"], "variant: en }", "variant: nl }", 1))
+	for path, shows := range map[string]string{
+		"definitions/prompt/helpdesk":    `mistake : test failed: expected the variant "nl", got "en" (default) helpdesk.yaml:20:`,
+		"definitions":                    `Mistakes the last good definitions are served test failed: expected the variant "nl", got "en" (default) helpdesk.yaml:20:`,
+		"definitions/remoteconfig/daily": "1 paid pro 11",
+	} {
+		eventually(t, path+" shows "+shows, func() bool {
+			page := textOf(g.do("GET", "/console/"+path, "", session).ok(t, path).body)
+			return strings.Contains(page, shows) && strings.Contains(page, "test failed") == strings.Contains(shows, "test failed")
+		})
+	}
 	for path, status := range map[string]int{
 		"prompt/nothing": 404, "unknown/helpdesk": 404, "prompt": 404, "": 404, "remoteconfig/daily?row=-1": 400, "remoteconfig/daily?row=x": 400, "remoteconfig/daily?row=99": 200,
 	} {
