@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type editPage struct {
 	Review    *adminapi.Review
 	Diff      []diffLine
 	Answers   []changedAnswer
+	More      int              // lines and answers that are not shown
 	Others    []inspect.Change // without an example of another answer
 	Undecided bool
 	Here      []lineFinding // in the edited file
@@ -37,6 +39,9 @@ type editPage struct {
 	Conflict *adminapi.Conflict
 	Saved    *adminapi.Saved
 }
+
+// mostShown bounds the lines of a diff, and the answers, that one page shows.
+const mostShown = 1000
 
 // diffLine is a line of a diff. Marked is the part of it that its counterpart has not.
 type diffLine struct {
@@ -189,7 +194,8 @@ func isRefusal(err error) bool {
 
 // showReview sets what the page says about a review.
 func (v *visit) showReview(p *editPage) error {
-	p.Diff = markedDiff(p.Review.Diff)
+	p.Diff = markedDiff(p.Review.Diff[:min(len(p.Review.Diff), mostShown)])
+	p.More = len(p.Review.Diff) - len(p.Diff)
 	directory := v.workspace().Definitions.Directory + "/"
 	sort := func(list []inspect.Finding, warning bool) {
 		for _, f := range list {
@@ -218,6 +224,10 @@ func (v *visit) showReview(p *editPage) error {
 	for _, c := range p.Review.Comparison.Definitions {
 		p.Undecided = p.Undecided || c.Undecided
 		for _, a := range c.Answers {
+			if len(p.Answers) == mostShown {
+				p.More++
+				continue
+			}
 			p.Answers = append(p.Answers, changedAnswer{c, a, tryAddress(a.Context, a.At, fields)})
 		}
 		if len(c.Answers) == 0 {
@@ -231,7 +241,9 @@ func (v *visit) showReview(p *editPage) error {
 // are no part of the form, and left out.
 func tryAddress(context json.RawMessage, at *time.Time, fields []adminapi.DataField) string {
 	var whole any
-	_ = json.Unmarshal(context, &whole) // null for a request without a context
+	numbers := json.NewDecoder(bytes.NewReader(context))
+	numbers.UseNumber()
+	_ = numbers.Decode(&whole) // null for a request without a context
 	query := make(url.Values)
 	for _, f := range fields {
 		value := whole
