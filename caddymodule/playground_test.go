@@ -417,7 +417,7 @@ func TestPlaygroundPage(t *testing.T) {
 	id = "0" + id[:35]
 	stored(p.gateway, id)
 
-	check(string(p.do("GET", "/console/traces/"+id, "", p.session).ok(t).body), "/console/playground?trace="+id)
+	check(string(p.do("GET", "/console/traces/"+id, "", p.session).ok(t).body), "/console/playground?trace="+id, "The record is as it was made", "playground: texts that are not saved")
 	again := html.UnescapeString(string(p.do("GET", "/console/playground?two=1&trace="+id, "", p.session).ok(t).body))
 	check(again, "Line one\nline two</textarea>", `value="pro"`, "\nHi</textarea>", "\nHello</textarea>", `<option selected>warm</option>`, `id="h-b"`)
 

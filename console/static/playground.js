@@ -51,7 +51,7 @@ class Playground extends HTMLElement {
     });
     this.form.addEventListener("change", () => this.weigh());
     this.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && event.ctrlKey && this.columns.length) this.askAll();
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && this.columns.length) this.askAll();
       if (event.key === "Escape") this.columns.forEach((column) => this.stop(column));
     });
     this.dataset.ready = "";
