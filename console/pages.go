@@ -90,6 +90,11 @@ func (d *download) write(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, d.text) // a browser that left has no use for the error
 }
 
+// spanOf returns how far back a page looks: the visitor's word, or a default.
+func (v *visit) spanOf(name, usual string) string {
+	return cmp.Or(strings.TrimSpace(v.query.Get(name)), usual)
+}
+
 // ask asks the API in the visitor's name.
 func (v *visit) ask(path string, query url.Values, answer any) error {
 	return adminapi.Ask(v.ctx, v.visitor, path, query, answer)

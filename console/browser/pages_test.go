@@ -166,6 +166,7 @@ func TestPages(t *testing.T) {
 		{"trace-configuration", "traces/" + ids.configuration, b},
 		{"decision", "traces/" + ids.decision, b},
 		{"refused", "refused", b},
+		{"refused-none", "refused?since=30d&code=nothing", b},
 		{"definitions", "definitions", b},
 		{"definition", "definitions/prompt/support_reply", b},
 		{"definition-compared", compared("definitions/prompt/returns"), b},

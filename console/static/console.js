@@ -60,7 +60,7 @@ function follow(live) {
 }
 
 /** places are the pages that g and a letter open. */
-const places = { n: "", t: "traces", r: "refused", d: "definitions", y: "try", p: "playground", c: "costs" };
+const places = { n: "", t: "traces", r: "refused", d: "definitions", y: "try", p: "playground", c: "costs", l: "limits", m: "models" };
 
 let before = "";
 

@@ -168,7 +168,7 @@ func TestAliasesCountAsTheirKey(t *testing.T) {
 	defer reader.Close()
 	want := "endpoints/missing_variable/shop/chat endpoints/rate_limited/shop/chat prompts/missing_variable/shop/reply"
 	eventually(t, "refusals: "+want, func() bool {
-		rows, err := reader.Refusals(t.Context(), &trace.Filter{Workspace: "default"})
+		rows, err := reader.Refusals(t.Context(), &sqlite.RefusalQuery{Filter: trace.Filter{Workspace: "default"}})
 		if err != nil {
 			t.Fatal(err)
 		}

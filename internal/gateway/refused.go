@@ -71,9 +71,10 @@ func (s *strangers) count(route string, err *wire.Error, now time.Time) {
 	c.last = now
 }
 
-// Stranger counts the requests of one route that were refused with one code because they
-// had no valid API key.
+// Stranger counts the requests of one route that were refused with one code in an hour
+// because they had no valid API key.
 type Stranger struct {
+	Hour   time.Time // its start
 	Route  string
 	Status int
 	Code   string
@@ -81,31 +82,18 @@ type Stranger struct {
 	Last   time.Time
 }
 
-// Strangers returns the counts of requests that were refused without a valid API key, in
-// no order. They cover the last 7 days at most, since the process started, and the whole
+// Strangers returns the counts of requests that were refused without a valid API key, by
+// the hour and in no order. They cover the last 7 days at most, since the process started, and the whole
 // hours that contain since and until. A zero time is no bound.
 func (g *Gateway) Strangers(since, until time.Time) (list []Stranger) {
 	s := &g.process.strangers
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sums := make(map[strangerKey]*Stranger)
 	for key, c := range s.all {
 		if !since.IsZero() && key.hour < since.Unix()/3600 || !until.IsZero() && key.hour*3600 >= until.Unix() {
 			continue
 		}
-		key.hour = 0
-		sum := sums[key]
-		if sum == nil {
-			sum = &Stranger{Route: key.route, Status: key.status, Code: key.code}
-			sums[key] = sum
-		}
-		sum.Count += c.count
-		if c.last.After(sum.Last) {
-			sum.Last = c.last
-		}
-	}
-	for _, sum := range sums {
-		list = append(list, *sum)
+		list = append(list, Stranger{time.Unix(key.hour*3600, 0).UTC(), key.route, key.status, key.code, c.count, c.last})
 	}
 	return list
 }

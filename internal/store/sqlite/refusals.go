@@ -99,16 +99,37 @@ type RefusalRow struct {
 	Examples []recorder.RefusalExample `json:"examples,omitempty"` // of the last hour, the newest first
 }
 
-// Refusals returns the refused requests of the filter's workspace, API key and key, in the
-// whole hours that its times are in: at most MaxRefusals rows, the greatest counts first.
-func (r *Reader) Refusals(ctx context.Context, f *trace.Filter) ([]RefusalRow, error) {
+// RefusalQuery selects refusals: by the workspace, the times, the API key, the key and the
+// code of a filter, which count in whole hours, and by a limit and a subject of limits.
+type RefusalQuery struct {
+	trace.Filter
+	Limit   string
+	Subject *string
+}
+
+// RefusalHour counts the refusals of an hour.
+type RefusalHour struct {
+	Start time.Time `json:"start"`
+	Count int64     `json:"count"`
+}
+
+const chosenRefusals = ` FROM refusals
+WHERE workspace = ?1 AND hour BETWEEN ?2 AND ?3 AND (?4 = '' OR api_key = ?4) AND (?5 = '' OR key = ?5)
+AND (?6 = '' OR code = ?6) AND (?7 = '' OR limit_name = ?7) AND (?8 IS NULL OR limit_name <> '' AND subject = ?8)`
+
+func (q *RefusalQuery) args() []any {
 	since, until := int64(0), int64(1<<62)
-	if !f.Since.IsZero() {
-		since = f.Since.Unix() / 3600 * 3600
+	if !q.Since.IsZero() {
+		since = q.Since.Unix() / 3600 * 3600
 	}
-	if !f.Until.IsZero() {
-		until = f.Until.Add(-time.Nanosecond).Unix()
+	if !q.Until.IsZero() {
+		until = q.Until.Add(-time.Nanosecond).Unix()
 	}
+	return []any{q.Workspace, since, until, q.APIKey, q.Key, q.Code, q.Limit, q.Subject}
+}
+
+// Refusals returns refused requests: at most MaxRefusals rows, the greatest counts first.
+func (r *Reader) Refusals(ctx context.Context, q *RefusalQuery) ([]RefusalRow, error) {
 	// SQLite takes the other columns from the row with the maximum.
 	// https://www.sqlite.org/lang_select.html#bareagg
 	return collect(ctx, r.db, func(scan func(...any) error) (row RefusalRow, err error) {
@@ -120,9 +141,17 @@ func (r *Reader) Refusals(ctx context.Context, f *trace.Filter) ([]RefusalRow, e
 		row.Last = time.UnixMilli(last).UTC()
 		return row, json.Unmarshal(examples, &row.Examples)
 	}, `
-SELECT api_key, route, status, code, limit_name, subject, key, sum(count) AS total, max(last_ms), examples FROM refusals
-WHERE workspace = ?1 AND hour BETWEEN ?2 AND ?3 AND (?4 = '' OR api_key = ?4) AND (?5 = '' OR key = ?5)
+SELECT api_key, route, status, code, limit_name, subject, key, sum(count) AS total, max(last_ms), examples`+chosenRefusals+`
 GROUP BY api_key, route, status, code, limit_name, subject, key
-ORDER BY total DESC, api_key, route, status, code, limit_name, subject, key LIMIT ?6`,
-		f.Workspace, since, until, f.APIKey, f.Key, MaxRefusals)
+ORDER BY total DESC, api_key, route, status, code, limit_name, subject, key LIMIT ?9`, append(q.args(), MaxRefusals)...)
+}
+
+// RefusalHours returns the hours that have refusals, by time.
+func (r *Reader) RefusalHours(ctx context.Context, q *RefusalQuery) ([]RefusalHour, error) {
+	return collect(ctx, r.db, func(scan func(...any) error) (hour RefusalHour, err error) {
+		var start int64
+		err = scan(&start, &hour.Count)
+		hour.Start = time.Unix(start, 0).UTC()
+		return hour, err
+	}, "SELECT hour, sum(count)"+chosenRefusals+" GROUP BY hour ORDER BY hour", q.args()...)
 }

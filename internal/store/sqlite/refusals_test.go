@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func refusedIn(t *testing.T, path string, f trace.Filter) (rows []string) {
 	}
 	defer reader.Close()
 	f.Workspace = "default"
-	list, err := reader.Refusals(t.Context(), &f)
+	list, err := reader.Refusals(t.Context(), &RefusalQuery{Filter: f})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +73,38 @@ func TestRefusals(t *testing.T) {
 	hold("the hour that began before", trace.Filter{Since: now.Add(30 * time.Minute)}, "4 acme chat d c b", "3 globex chat for globex")
 	hold("another key", trace.Filter{APIKey: "other"})
 	hold("another definition", trace.Filter{Key: "other"})
+
+	reader, err := OpenReader(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, q := range map[string]*RefusalQuery{
+		"1 rows, [-48h 5 0h 7]": {}, // of acme's row, the sum
+		"1 rows, [0h 3]":        {Limit: "customers", Subject: new("globex")},
+		"0 rows, []":            {Limit: "other"},
+		"0 rows, [] ":           {Subject: new("")},
+		"0 rows, []  ":          {Filter: trace.Filter{Code: "server"}},
+	} {
+		q.Workspace = "default"
+		rows, err := reader.Refusals(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hours, err := reader.RefusalHours(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for _, h := range hours {
+			list = append(list, fmt.Sprintf("%dh %d", int(h.Start.Sub(now.Truncate(time.Hour)).Hours()), h.Count))
+		}
+		if got := fmt.Sprintf("%d rows, %v", min(len(rows), 1), list); got != strings.TrimSpace(want) {
+			t.Errorf("%+v: %s, want %s", q, got, want)
+		}
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
 
 	retention = 24 * time.Hour
 	if _, err := s.Maintain(t.Context(), now); err != nil {

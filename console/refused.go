@@ -1,0 +1,148 @@
+package console
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+)
+
+// refusedPage has the requests that were refused before a call: when, why and whose.
+type refusedPage struct {
+	Filters []filterField
+	Step    string // hour, or day for a long time
+	Bars    []bar
+	Groups  []refusedGroup
+	adminapi.Refused
+}
+
+// refusedGroup has the counts by one property.
+type refusedGroup struct {
+	Name string
+	Rows []refusedSum
+}
+
+type refusedSum struct {
+	Name, Link string
+	Count      int64
+	Last       time.Time
+}
+
+// refusedFilters are the fields of the form.
+var refusedFilters = []filterField{
+	{"since", "since", "24h", "90m, 7d or 2026-01-31"},
+	{"code", "code", "", "rate_limited"},
+	{"api_key", "API key", "", "app"},
+	{"key", "key", "", "support_chat"},
+	{"limit", "limit", "", ""},
+	{"subject", "subject", "", ""},
+}
+
+const (
+	// hourBars is the most hours that are shown by the hour.
+	hourBars = 7 * 24
+	// sumsShown is the most rows of a refusedGroup.
+	sumsShown = 10
+)
+
+func buildRefused(v *visit) (any, error) {
+	p := new(refusedPage)
+	query := url.Values{}
+	for _, f := range refusedFilters {
+		if text := strings.TrimSpace(v.query.Get(f.Name)); text != "" || f.Name == "since" && v.query.Has("since") {
+			f.Value = text
+		}
+		if f.Value != "" {
+			query.Set(f.Name, f.Value)
+		}
+		p.Filters = append(p.Filters, f)
+	}
+	v.command = "caddy cadenza refused"
+	for _, name := range []string{"since", "api_key", "key"} { // the others are columns of the command
+		if query.Has(name) {
+			v.command += " --" + strings.ReplaceAll(name, "_", "-") + " " + shellWord(query.Get(name))
+		}
+	}
+	if err := v.ask("refused", query, &p.Refused); err != nil {
+		return nil, err
+	}
+	p.Step, p.Bars = refusedBars(p.Hours, p.Since, v.now)
+	group := func(name string, of func(*sqlite.RefusalRow) (string, url.Values)) {
+		p.Groups = append(p.Groups, refusedGroup{name, sumRefused(p.Rows, query, of)})
+	}
+	group("code", func(r *sqlite.RefusalRow) (string, url.Values) { return r.Code, url.Values{"code": {r.Code}} })
+	group("API key", func(r *sqlite.RefusalRow) (string, url.Values) {
+		if r.APIKey == "" {
+			return "no valid key, all workspaces", nil
+		}
+		return r.APIKey, url.Values{"api_key": {r.APIKey}}
+	})
+	group("limit, subject", func(r *sqlite.RefusalRow) (string, url.Values) {
+		if r.Limit == "" {
+			return "", nil
+		}
+		return r.Limit + ", " + cmp.Or(r.Subject, "all"), url.Values{"limit": {r.Limit}, "subject": {r.Subject}}
+	})
+	return p, nil
+}
+
+// refusedBars returns the bars of hours, or of days where there are many, since a time. A
+// zero time is that of the first hour.
+func refusedBars(hours []sqlite.RefusalHour, since, now time.Time) (string, []bar) {
+	if len(hours) == 0 {
+		return "", nil
+	}
+	name, step := "hour", time.Hour
+	if since.IsZero() {
+		since = hours[0].Start
+	}
+	if now.Sub(since) > hourBars*time.Hour {
+		name, step = "day", day
+	}
+	first := since.Truncate(step)
+	values := make([]float64, max(int(now.Sub(first)/step), 0)+1)
+	for _, h := range hours {
+		if at := int(h.Start.Sub(first) / step); at >= 0 && at < len(values) {
+			values[at] += float64(h.Count)
+		}
+	}
+	return name, barsOf(values, 0)
+}
+
+// sumRefused sums rows by a property, the greatest counts first. A row without a name does
+// not count; a link narrows the page to what its row counts.
+func sumRefused(rows []sqlite.RefusalRow, query url.Values, of func(*sqlite.RefusalRow) (string, url.Values)) []refusedSum {
+	at := make(map[string]int)
+	var sums []refusedSum
+	for i := range rows {
+		name, narrow := of(&rows[i])
+		if name == "" {
+			continue
+		}
+		place, known := at[name]
+		if !known {
+			place = len(sums)
+			at[name] = place
+			sum := refusedSum{Name: name}
+			if narrow != nil {
+				for parameter, values := range query {
+					if !narrow.Has(parameter) {
+						narrow[parameter] = values
+					}
+				}
+				sum.Link = prefix + "refused?" + narrow.Encode()
+			}
+			sums = append(sums, sum)
+		}
+		sums[place].Count += rows[i].Count
+		if rows[i].Last.After(sums[place].Last) {
+			sums[place].Last = rows[i].Last
+		}
+	}
+	slices.SortStableFunc(sums, func(a, b refusedSum) int { return cmp.Compare(b.Count, a.Count) })
+	return sums[:min(len(sums), sumsShown)]
+}
