@@ -122,19 +122,7 @@ func (p *limitsPage) fill(v *visit, subject string, refused []sqlite.RefusalRow)
 		for _, use := range l.Ceilings {
 			view.Uses = append(view.Uses, subjectUse{limitRow{l.Name, l.By, use.LimitUse}, use.Left})
 		}
-		values := make([]float64, history/time.Hour)
-		end := v.now.Truncate(time.Hour)
-		for i := range view.Peaks {
-			if at := len(values) - 1 - int(end.Sub(view.Peaks[i].Hour)/time.Hour); at >= 0 && at < len(values) {
-				values[at] = float64(view.Peaks[i].Percent)
-			}
-		}
-		view.Bars = barsOf(values, 100)
-		for i := range view.Bars {
-			if values[i] >= nearlyUsed {
-				view.Bars[i].Class = "warn"
-			}
-		}
+		view.Bars = peakBars(view.Peaks, v.now)
 		slices.Reverse(view.Peaks)
 		p.Subject.Limits = append(p.Subject.Limits, view)
 		if selects := tracesOf(l.By, subject); selects != nil {
@@ -142,6 +130,23 @@ func (p *limitsPage) fill(v *visit, subject string, refused []sqlite.RefusalRow)
 		}
 	}
 	return nil
+}
+
+// peakBars returns the bars of the hours before now.
+func peakBars(peaks []sqlite.PeakRow, now time.Time) []bar {
+	values := make([]float64, history/time.Hour)
+	for i := range peaks {
+		if at := len(values) - 1 - int(now.Truncate(time.Hour).Sub(peaks[i].Hour)/time.Hour); at >= 0 && at < len(values) {
+			values[at] = float64(peaks[i].Percent)
+		}
+	}
+	bars := barsOf(values, 100)
+	for i := range bars {
+		if values[i] >= nearlyUsed {
+			bars[i].Class = "warn"
+		}
+	}
+	return bars
 }
 
 // tracesOf returns the filters that select the traces of a subject, or nil.
