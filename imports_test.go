@@ -99,7 +99,7 @@ const (
 var maxLines = map[string]int{
 	".":                            40,
 	"cache":                        400,
-	"caddymodule":                  3090,
+	"caddymodule":                  3110,
 	"cmd/caddy":                    40,
 	"console":                      4530,
 	"cmd/cadenza-reconcile":        1180,

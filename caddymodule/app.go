@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -233,6 +234,18 @@ func (a *App) NewSession(v gateway.Visitor, until time.Time) (string, bool) {
 // Session returns the visitor of a session: see gateway.Gateway.
 func (a *App) Session(sealed string, now time.Time) (gateway.Visitor, bool) {
 	return a.gateway.Session(sealed, now)
+}
+
+// ConsoleWorkspace returns the name of a workspace: the only one, if the name is empty.
+func (a *App) ConsoleWorkspace(name string) (string, error) {
+	names := slices.Sorted(maps.Keys(a.Workspaces))
+	if name == "" && len(names) == 1 {
+		return names[0], nil
+	}
+	if !slices.Contains(names, name) {
+		return "", fmt.Errorf("the console's workspace must be one of %s, this is %q", strings.Join(names, ", "), name)
+	}
+	return name, nil
 }
 
 // ServeConsole has the log's line about the start name a console of a server.

@@ -58,6 +58,18 @@ type Handler struct {
 	// in. Default: false.
 	Commit bool `json:"commit,omitempty"`
 
+	// The placeholder of the user's name, for single sign-on: one of an auth server's answer,
+	// such as {http.reverse_proxy.header.Remote-User} after `forward_auth`, or
+	// {http.auth.user.id}. Such a user needs no API key.
+	TrustedUser string `json:"trusted_user,omitempty"`
+	// The placeholder of the user's roles or groups, with commas or spaces between. The
+	// greatest role counts.
+	TrustedRole string `json:"trusted_role,omitempty"`
+	// The roles of groups: "viewer", "editor" or "admin". Default: the groups are the roles.
+	RoleOf map[string]gateway.Role `json:"role_of,omitempty"`
+	// The workspace of such users. Default: the only one.
+	Workspace string `json:"workspace,omitempty"`
+
 	app    app
 	mux    *http.ServeMux
 	logger *zap.Logger
@@ -71,6 +83,8 @@ type app interface {
 	NewSession(v gateway.Visitor, until time.Time) (string, bool)
 	// Session returns the visitor of a sealed text, with the role that its key has now.
 	Session(sealed string, now time.Time) (gateway.Visitor, bool)
+	// ConsoleWorkspace returns the name of a workspace: the only one, if the name is empty.
+	ConsoleWorkspace(name string) (string, error)
 	// ServeConsole has the log's line about the start name a console of a server.
 	ServeConsole(server *caddyhttp.Server)
 }
@@ -86,6 +100,10 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 //		edit          off|files|branch
 //		commit
 //		insecure_http
+//		trusted_user {http.reverse_proxy.header.Remote-User}
+//		trusted_role {http.reverse_proxy.header.Remote-Groups}
+//		role_of      <group> viewer | editor | admin
+//		workspace    <name>
 //	}
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the directive's name
@@ -93,18 +111,35 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	for d.NextBlock(0) {
-		switch option := d.Val(); option {
+		var group, role string
+		arguments := []*string{}
+		option := d.Val()
+		switch option {
+		case "insecure_http":
+			h.InsecureHTTP = true
+		case "commit":
+			h.Commit = true
 		case "edit":
-			if !d.Args(&h.Edit) || d.NextArg() {
-				return d.Err("edit takes one of off, files and branch")
-			}
-		case "insecure_http", "commit":
-			if d.NextArg() {
-				return d.Errf("%s takes no arguments", option)
-			}
-			h.InsecureHTTP, h.Commit = h.InsecureHTTP || option == "insecure_http", h.Commit || option == "commit"
+			arguments = append(arguments, &h.Edit)
+		case "trusted_user":
+			arguments = append(arguments, &h.TrustedUser)
+		case "trusted_role":
+			arguments = append(arguments, &h.TrustedRole)
+		case "workspace":
+			arguments = append(arguments, &h.Workspace)
+		case "role_of":
+			arguments = append(arguments, &group, &role)
 		default:
-			return d.Errf("there is no option %q of cadenza_console: the options are edit, commit and insecure_http", option)
+			return d.Errf("there is no option %q of cadenza_console: the options are edit, commit, insecure_http, trusted_user, trusted_role, role_of and workspace", option)
+		}
+		if !d.Args(arguments...) || d.NextArg() {
+			return d.Errf("%s takes %d arguments", option, len(arguments))
+		}
+		if option == "role_of" {
+			if h.RoleOf == nil {
+				h.RoleOf = make(map[string]gateway.Role)
+			}
+			h.RoleOf[group] = gateway.Role(role)
 		}
 	}
 	return nil
@@ -128,6 +163,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		h.app.ServeConsole(server)
+	}
+	if err := h.provisionSSO(); err != nil {
+		return err
 	}
 	h.logger = ctx.Logger()
 	h.mux = h.routes()

@@ -165,6 +165,9 @@ type frame struct {
 	Main                  template.HTML
 }
 
+// SSO reports whether another server signed the visitor in.
+func (f *frame) SSO() bool { return strings.HasPrefix(f.Visitor.Key, gateway.SSOPrefix) }
+
 // group is a part of the navigation.
 type group struct {
 	Name  string
@@ -238,7 +241,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		f.Main = withCSVLinks(main.Bytes(), r.URL)
 	}
 	f.Groups = f.navigate()
-	h.write(w, status, "frame.html", f)
+	h.write(w, status, "frame.html", &f)
 }
 
 // navigate returns the navigation with the place of this page in it.

@@ -68,8 +68,12 @@ func (h *Handler) mayCarryKeys(r *http.Request) bool {
 	return overHTTPS(r) || onLoopback(r) || h.InsecureHTTP
 }
 
-// visitorOf returns the visitor of a request's session, or nil.
+// visitorOf returns the visitor that an auth server signed in or, without one, that of the
+// request's session, or nil.
 func (h *Handler) visitorOf(r *http.Request) *gateway.Visitor {
+	if visitor, named := h.userOf(r); named {
+		return visitor
+	}
 	if !h.mayCarryKeys(r) {
 		return nil
 	}
@@ -112,9 +116,17 @@ type signInForm struct {
 	To      string // the page to open then
 	Problem string
 	Closed  bool // keys may not travel the way that the request came
+	NoRole  bool // an auth server named a user, who has no role
 }
 
 func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request) {
+	if visitor, named := h.userOf(r); visitor != nil {
+		http.Redirect(w, r, localPath(r.URL.Query().Get("to")), http.StatusSeeOther)
+		return
+	} else if named {
+		h.writeSignIn(w, http.StatusForbidden, signInForm{NoRole: true})
+		return
+	}
 	h.writeSignIn(w, http.StatusOK, signInForm{To: localPath(r.URL.Query().Get("to")), Closed: !h.mayCarryKeys(r)})
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -34,6 +35,13 @@ func (keys) NewSession(v gateway.Visitor, _ time.Time) (string, bool) {
 
 func (keys) Session(sealed string, _ time.Time) (gateway.Visitor, bool) {
 	return gateway.Visitor{Workspace: "w", Key: "ops", Role: gateway.RoleAdmin, Loopback: sealed == "local"}, sealed == "sealed" || sealed == "local"
+}
+
+func (keys) ConsoleWorkspace(name string) (string, error) {
+	if name == "missing" {
+		return "", errors.New("there is no workspace missing")
+	}
+	return "w", nil
 }
 
 func (keys) ServeConsole(*caddyhttp.Server) {}
