@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"errors"
 	"html"
 	"net/http"
 	"net/url"
@@ -97,7 +98,7 @@ func TestConsoleErases(t *testing.T) {
 				holds = holds || strings.Contains(string(text), "8842")
 			}
 		}
-		if err := all.Close(); err != nil || holds {
+		if err := errors.Join(all.Err(), all.Close()); err != nil || holds {
 			t.Errorf("%s has the erased value: %t, %v", table, holds, err)
 		}
 	}

@@ -96,20 +96,27 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 	if dry {
 		erase, done = sqlite.CountErasure, "found"
 	}
+	note := func(outcome string) {
+		if !dry {
+			workspace.audited(r.Context(), AuditErase, workspace.hashedQuery(q.values), "",
+				fmt.Sprintf("%d traces, %d metrics and %d replies erased%s", erased.Traces, erased.Metrics, erased.Replies, outcome))
+		}
+	}
 	for _, selector := range selectors {
 		more, err := erase(r.Context(), workspace.Store, selector)
 		erased.Traces += more.Traces
 		erased.Metrics += more.Metrics
 		erased.Replies += more.Replies
 		if err != nil {
+			note(", not all")
 			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
 	}
 	if !dry {
 		workspace.Logger.Info("traces erased",
 			zap.Int64("traces", erased.Traces), zap.Int64("metrics", erased.Metrics), zap.Int64("replies", erased.Replies))
-		workspace.audited(r.Context(), AuditErase, workspace.hashedQuery(q.values), "", fmt.Sprintf("%d traces, %d metrics and %d replies erased", erased.Traces, erased.Metrics, erased.Replies))
 	}
+	note("")
 	return writeJSON(w, map[string]any{done: map[string]int64{
 		"traces": erased.Traces, "metrics": erased.Metrics, "replies": erased.Replies,
 	}})

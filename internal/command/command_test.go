@@ -343,11 +343,13 @@ func TestCommandKey(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for arguments, want := range map[string]string{
-		"--role admin":           `,"role":"admin"}`,
-		"--role viewer --app":    `,"role":"viewer","app":true}`,
-		"--role amdin":           `did you mean "admin"?`,
-		"--app":                  "app belongs to a key with a role",
-		"--role editor --json x": `,"role":"editor"}}`,
+		"--role admin":            `,"role":"admin"}`,
+		"--role viewer --app":     `,"role":"viewer","app":true}`,
+		"--role admin --loopback": `,"role":"admin","loopback":true}`,
+		"--loopback":              "loopback is about a role",
+		"--role amdin":            `did you mean "admin"?`,
+		"--app":                   "app belongs to a key with a role",
+		"--role editor --json x":  `,"role":"editor"}}`,
 	} {
 		r := command(t, append([]string{"key"}, strings.Fields(arguments)...)...)
 		if failed := r.err != nil; failed == strings.HasPrefix(want, ",") || failed && !strings.Contains(r.err.Error(), want) || !failed && !strings.Contains(r.out, want) {
