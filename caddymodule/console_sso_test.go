@@ -23,9 +23,9 @@ func TestConsoleSSO(t *testing.T) {
 		}
 	}))
 	defer auth.Close()
-	g, text := consoleSite(t)
+	g, text := consoleSite(t, "")
 	site := func(options string) string {
-		return strings.Replace(text, "\tcadenza_console {\n\t\tinsecure_http\n\t}\n", "\tvars client_ip 192.0.2.7\n\tforward_auth "+auth.URL+` {
+		return strings.Replace(text, "\tcadenza_console {\n\t\tinsecure_http\n\t\t\n\t}\n", "\tvars client_ip 192.0.2.7\n\tforward_auth "+auth.URL+` {
 		uri /verify
 		copy_headers Remote-User Remote-Groups
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,6 +55,11 @@ func consoleSite(t *testing.T, console string, more ...map[string]string) (*gate
 }
 
 func consoleKey(name string) string { return "a-key-that-is-called-" + name }
+
+var dataElements = regexp.MustCompile("</?data[^>]*>")
+
+// shownText returns a page without the elements that have numbers for programs.
+func shownText(page string) string { return dataElements.ReplaceAllString(page, "") }
 
 // signIn returns the headers of requests in the session of a key.
 func (g *gateway) signIn(name string) http.Header {

@@ -77,12 +77,20 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 			selectors = append(selectors, asText)
 		}
 	}
+	var erased trace.Erased
+	note := func(outcome string) {
+		if !dry {
+			workspace.audited(r.Context(), AuditErase, workspace.hashedQuery(q.values), "",
+				fmt.Sprintf("%d traces, %d metrics and %d replies erased%s", erased.Traces, erased.Metrics, erased.Replies, outcome))
+		}
+	}
 	// First the counters of the limits, or their peaks would name the subject again.
 	for _, selector := range selectors {
 		if dry || selector.MetadataName == "" {
 			continue
 		}
 		if err := workspace.EraseSubject(r.Context(), selector.MetadataName, selector.MetadataValue); err != nil {
+			note(", not all")
 			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
 	}
@@ -91,16 +99,9 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 	flushing, cancel := context.WithTimeout(r.Context(), flushTimeout)
 	defer cancel()
 	_ = workspace.Flush(flushing)
-	var erased trace.Erased
 	erase, done := sqlite.Erase, "erased"
 	if dry {
 		erase, done = sqlite.CountErasure, "found"
-	}
-	note := func(outcome string) {
-		if !dry {
-			workspace.audited(r.Context(), AuditErase, workspace.hashedQuery(q.values), "",
-				fmt.Sprintf("%d traces, %d metrics and %d replies erased%s", erased.Traces, erased.Metrics, erased.Replies, outcome))
-		}
 	}
 	for _, selector := range selectors {
 		more, err := erase(r.Context(), workspace.Store, selector)

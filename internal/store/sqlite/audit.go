@@ -33,30 +33,6 @@ const (
 // AuditRefused is the action of a sign-in that was refused.
 const AuditRefused = "sign_in_refused"
 
-// consoleTables are the tables of what visitors of the console did, and of when keys were
-// used. A file that was made without them gets them when it is opened.
-const consoleTables = `
-CREATE TABLE IF NOT EXISTS audit (
-	seq       INTEGER PRIMARY KEY AUTOINCREMENT,
-	time_ms   INTEGER NOT NULL,                -- Unix time
-	workspace TEXT    NOT NULL,
-	visitor   TEXT    NOT NULL,                -- name of the API key, or sso:USER; empty: none
-	role      TEXT    NOT NULL,
-	address   TEXT    NOT NULL,                -- of the client
-	action    TEXT    NOT NULL,
-	subject   TEXT    NOT NULL,                -- what it was done to
-	before    TEXT    NOT NULL,
-	after     TEXT    NOT NULL
-);
-CREATE INDEX IF NOT EXISTS audit_time ON audit (time_ms);
-CREATE INDEX IF NOT EXISTS audit_refused ON audit (seq) WHERE action = '` + AuditRefused + `';
-CREATE TABLE IF NOT EXISTS key_uses (
-	workspace TEXT    NOT NULL,
-	api_key   TEXT    NOT NULL,                -- its name
-	minute    INTEGER NOT NULL,                -- of the last use, Unix time
-	PRIMARY KEY (workspace, api_key)
-) WITHOUT ROWID;`
-
 // AuditEntry is something that a visitor did.
 type AuditEntry struct {
 	Seq       int64     `json:"seq"`

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	_ "embed" // for schema
+	_ "embed" // for the schemas
 	"errors"
 	"fmt"
 )
@@ -20,6 +20,9 @@ const (
 
 //go:embed schema.sql
 var schema string
+
+//go:embed console.sql
+var consoleSchema string
 
 // errNoStore says that a file has no schema of ours.
 var errNoStore = errors.New("not a trace store, or not one yet")

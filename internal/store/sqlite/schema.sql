@@ -53,10 +53,6 @@ CREATE TABLE traces (
 CREATE INDEX traces_failed ON traces (id) WHERE code IS NOT NULL OR state = 'interrupted' OR status >= 400;
 CREATE INDEX traces_interrupted ON traces (id) WHERE state = 'interrupted';
 CREATE INDEX traces_provider ON traces (provider, id) WHERE provider IS NOT NULL;
--- The dearest and the slowest are found without reading the others. Calls of models are in
--- both, evaluations in neither.
-CREATE INDEX traces_cost ON traces (workspace, cost, id) WHERE cost > 0;
-CREATE INDEX traces_latency ON traces (workspace, latency_us, id) WHERE latency_us >= 10000;
 -- Cut answers are few.
 CREATE INDEX traces_cut ON traces (finish_reason, id) WHERE finish_reason NOT IN ('stop', 'tool_calls');
 
@@ -116,10 +112,6 @@ CREATE INDEX metrics_decision ON metrics (decision_id) WHERE decision_id = trace
 -- The worst answers are found without reading the others; of one score, the newest
 -- come first.
 CREATE INDEX metrics_score ON metrics (workspace, score, trace_id DESC) WHERE score IS NOT NULL;
-
--- Labels that visitors of the console gave.
-CREATE INDEX metrics_label ON metrics (CASE WHEN json_valid(metadata) THEN metadata ->> '$.label' END, trace_id)
-	WHERE api_key >= 'console:' AND api_key < 'console;';
 
 CREATE TABLE versions (
 	seq           INTEGER PRIMARY KEY,
@@ -219,19 +211,6 @@ CREATE TABLE refusals (
 	last_ms    INTEGER NOT NULL,               -- Unix time
 	examples   TEXT    NOT NULL,               -- JSON array of {time, message, param}, the newest first
 	PRIMARY KEY (workspace, hour, api_key, route, status, code, limit_name, subject, key)
-) WITHOUT ROWID;
-
--- The largest shares of limits that subjects used, by hour: of each limit the fullest ones.
-CREATE TABLE limit_peaks (
-	workspace  TEXT    NOT NULL,
-	hour       INTEGER NOT NULL,               -- its start, Unix time
-	limit_name TEXT    NOT NULL,
-	subject    TEXT    NOT NULL,
-	percent    INTEGER NOT NULL,
-	measure    TEXT    NOT NULL,
-	ceiling    TEXT    NOT NULL,               -- as it was configured then
-	used       REAL    NOT NULL,               -- requests, tokens or US dollars
-	PRIMARY KEY (workspace, hour, limit_name, subject)
 ) WITHOUT ROWID;
 
 -- Erasures, for the sinks that have copies. The marks are the greatest seq of each table
