@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 // audit returns the entries of a query, the oldest first, each in a line.
@@ -138,6 +139,12 @@ func TestConsoleAudit(t *testing.T) {
 	}
 	g.do("POST", "/console/sign-out", "", viewer)
 	g.expectAudit(admin, "by=our_viewer&action=sign_out", "our_viewer viewer sign_out")
+
+	// Who left has done it nevertheless.
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	adminapi.Audited(left, &gw.Visitor{Workspace: "default", Key: "gone"}, "look", "x")
+	g.expectAudit(admin, "by=gone", "gone  look x")
 
 	// Another workspace has the refused sign-in, and its own.
 	theirs := g.signIn("their_admin")

@@ -118,4 +118,9 @@ func TestUses(t *testing.T) {
 	if at := used("ops"); !at.Equal(began.Add(time.Minute)) {
 		t.Errorf("used at %s", at)
 	}
+	session, _ := g.NewSession(Visitor{Workspace: "a", Key: "ops"}, began.Add(time.Hour))
+	g.Session(session, began.Add(5*time.Minute))
+	if at := used("ops"); !at.Equal(began.Add(5 * time.Minute)) {
+		t.Errorf("the session was used at %s", at)
+	}
 }
