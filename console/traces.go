@@ -29,6 +29,7 @@ type tracesPage struct {
 	Live     bool   // it is the first page, which new traces come to
 	Export   string // the address of the list as JSON lines
 	Editor   bool   // the visitor may see content
+	Overview *overview
 }
 
 // filterField is a field of the filter's form.
@@ -61,6 +62,7 @@ var filterFields = []filterField{
 	{"key", "key", "", "support_chat"},
 	{"api_key", "API key", "", "app"},
 	{"row", "row", "", ""},
+	{"variant", "variant", "", ""},
 	{"arm", "arm", "", ""},
 	{"provider", "provider", "", "openai"},
 	{"model", "model", "", ""},
@@ -112,6 +114,9 @@ func buildTraces(v *visit) (any, error) {
 		return p, nil
 	}
 	p.Rows, p.Complete = answer.Traces, answer.Complete
+	if p.Live {
+		p.Overview = p.overview(v, query)
+	}
 	if answer.Next != "" {
 		p.Next = p.address("sort", p.Sort, "before", answer.Next)
 	}

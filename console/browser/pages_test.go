@@ -69,7 +69,7 @@ func (g *gateway) traffic() sent {
 	g.post(200, "/v1/endpoints", ask("summary", "A long thread of mails.", false))
 	failed := g.post(502, "/v1/endpoints", ask("translate", "Bonjour à tous.", false))
 	ids.failed = failed.Header.Get("Cadenza-Trace-Id")
-	g.post(200, "/v1/metrics", object{"trace_id": ids.streamed, "score": 10, "values": object{"resolved": 0}, "metadata": object{"reason": "not what I asked"}})
+	g.post(200, "/v1/metrics", object{"trace_id": ids.streamed, "score": 10, "values": object{"resolved": 0}, "metadata": object{"reason": "not what I asked"}, "conversation_id": "talk/7"})
 
 	pro := object{"environment": "production", "plan": "pro", "seats": 12, "locale": "nl-BE"}
 	answer := g.post(200, "/v1/remoteconfigs", object{"keys": []string{"model_limits", "banner_text"}, "context": pro})
@@ -164,7 +164,13 @@ func TestPages(t *testing.T) {
 		{"trace", "traces/" + ids.streamed, b},
 		{"trace-failed", "traces/" + ids.failed, b},
 		{"trace-configuration", "traces/" + ids.configuration, b},
+		{"trace-proved", "traces/" + ids.configuration + "?prove", b},
+		{"traces-sorted", "traces?sort=latency", b},
 		{"decision", "traces/" + ids.decision, b},
+		{"conversation", "conversations/talk%2F7", b},
+		{"find-several", "find?id=" + ids.streamed[:8], b},
+		{"find-none", "find?id=nothing", b},
+		{"now-day", "?last=day", b},
 		{"refused", "refused", b},
 		{"refused-none", "refused?since=30d&code=nothing", b},
 		{"definitions", "definitions", b},

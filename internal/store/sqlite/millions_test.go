@@ -401,6 +401,8 @@ func (r *millionsReads) measure(t *testing.T, when string, times int, prepare fu
 		"one key, an hour":           {Interval: Hourly, Key: "key_0", Since: r.now.Add(-time.Hour)},
 		"one kind, 30 days":          {Interval: Daily, Kind: trace.KindEndpoint},
 		"a key that is not there":    {Interval: Daily, Key: "none"},
+		"an hour by the minute":      {Interval: Minutely, Since: r.now.Add(-time.Hour), Until: r.now},
+		"a week ago by the minute":   {Interval: Minutely, Since: r.now.Add(-169 * time.Hour), Until: r.now.Add(-168 * time.Hour)},
 		"29 days with parts of days": {Interval: Overall, Since: r.now.Add(-29*24*time.Hour - 5*time.Hour), Until: r.now.Add(-3 * time.Hour)},
 	} {
 		q.Workspace = "default"
@@ -516,7 +518,8 @@ func millionsFilters(now time.Time) map[string]trace.Filter {
 		"metadata plan, failed": {Metadata: plan, Outcome: trace.Failed}, "metadata user, failed": {Metadata: user, Outcome: trace.Failed},
 		"metadata none, failed": {Metadata: none, Outcome: trace.Failed}, "metadata plan, slower": {Metadata: plan, Slower: 4 * time.Second},
 		"metadata none, kind": {Metadata: none, Kind: trace.KindEndpoint},
-		"key, api key":        {Key: "key_0", APIKey: "internal"}, "key, kind": {Key: "key_43", Kind: trace.KindEndpoint}, "key, status 502": {Key: "key_43", Status: 502},
+		"key, api key":        {Key: "key_0", APIKey: "internal"}, "key, kind": {Key: "key_43", Kind: trace.KindEndpoint}, "label, none": {Label: "none"}, "row": {Row: "row_1"}, "~row, none": {Row: "none"}, "~field, none": {Inputs: []trace.InputMatch{{MetadataMatch: trace.MetadataMatch{Name: "plan", Value: `"none"`}, Hashes: []string{"none"}}}},
+		"key, status 502":   {Key: "key_43", Status: 502},
 		"key, variant none": {Key: "key_0", Variant: "none"}, "key, version none": {Key: "key_0", Version: "none"}, "provider, key none": {Provider: "openai", Key: "none"},
 		"provider, metadata none": {Provider: "openai", Metadata: none}, "~provider, another's model": {Provider: "openai", Model: "groq-large"},
 		"score": {Score: &trace.ScoreRange{Most: 20}}, "score, few": {Score: &trace.ScoreRange{Most: 1}}, "score, none": {Score: &trace.ScoreRange{Least: 0.25, Most: 0.75}},
