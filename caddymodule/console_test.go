@@ -31,27 +31,32 @@ func consoleSite(t *testing.T, console string, more ...map[string]string) (*gate
 	for _, set := range append(more, workspace) {
 		maps.Copy(files, set)
 	}
+	g := startGateway(t, files, options)
+	g.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	text := g.consoleSite(console)
+	if err := g.loadText(text); err != nil {
+		t.Fatal(err)
+	}
+	return g, text
+}
+
+// consoleSite returns the configuration of a gateway with a console.
+func (g *gateway) consoleSite(console string) string {
 	var keys [2]strings.Builder
 	for i := range keys {
 		for _, role := range consoleRoles {
 			name := []string{"our", "their"}[i] + "_" + role
-			t.Setenv(name, consoleKey(name))
+			g.t.Setenv(name, consoleKey(name))
 			keys[i].WriteString("api_key " + name + " {env." + name + "} {\nrole " + role + "\n}\n")
 		}
 	}
-	g := startGateway(t, files, options)
-	g.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	text := strings.Replace(g.caddyfile(options+"log content\n"+keys[0].String()+`
+	return strings.Replace(g.caddyfile(options+"log content\n"+keys[0].String()+`
 		workspace other {
 			definitions {dir}/other
 			store sqlite {dir}/data/cadenza.db
 			`+keys[1].String()+`
 		}
 	`), "\tcadenza\n}\n", "\tcadenza_console {\n\t\tinsecure_http\n\t\t"+console+"\n\t}\n\tcadenza\n}\n", 1)
-	if err := g.loadText(text); err != nil {
-		t.Fatal(err)
-	}
-	return g, text
 }
 
 func consoleKey(name string) string { return "a-key-that-is-called-" + name }

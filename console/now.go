@@ -21,7 +21,8 @@ type nowPage struct {
 	Staves    []stave
 	Busiest   []busy
 	Span      span
-	Pending   int64 // records that the statistics do not count yet
+	Since     string // when the span begins
+	Pending   int64  // records that the statistics do not count yet
 }
 
 // Nearly reports whether a limit is nearly used up.
@@ -36,7 +37,7 @@ type limitRow struct {
 	gateway.LimitUse
 }
 
-// busy is a definition with its traffic of the last day.
+// busy is a definition with its traffic, in whole hours.
 type busy struct {
 	Kind, Key          string
 	Traces, Errors     int64
@@ -71,10 +72,11 @@ func buildNow(v *visit) (any, error) {
 		return nil, err
 	}
 	p.Staves = newStaves(p.Span, now, before, end)
-	day := new(adminapi.Stats)
-	err = v.ask("stats", url.Values{"since": {v.now.Add(-24 * time.Hour).Format(time.RFC3339)}, "interval": {"all"}}, day)
-	p.Pending = day.Pending
-	p.Busiest = busiest(day)
+	p.Since = end.Add(-time.Duration(p.Span.Steps) * p.Span.Step).Format(time.RFC3339)
+	stats := new(adminapi.Stats)
+	err = v.ask("stats", url.Values{"since": {p.Since}, "interval": {"all"}}, stats)
+	p.Pending = stats.Pending
+	p.Busiest = busiest(stats)
 	return p, err
 }
 
