@@ -90,8 +90,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 112_700
-	maxTests   = 119_300
+	maxProduct = 113_200
+	maxTests   = 120_000
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -101,13 +101,13 @@ var maxLines = map[string]int{
 	"cache":                        400,
 	"caddymodule":                  3110,
 	"cmd/caddy":                    40,
-	"console":                      4530,
+	"console":                      5000,
 	"cmd/cadenza-reconcile":        1180,
-	"internal/adminapi":            3810,
+	"internal/adminapi":            3850,
 	"internal/buffers":             160,
 	"internal/command":             5830,
 	"internal/configpath":          40,
-	"internal/definition":          8340,
+	"internal/definition":          8350,
 	"internal/dialect":             600,
 	"internal/dialect/chat":        440,
 	"internal/dialect/dialecttest": 330,
@@ -140,7 +140,7 @@ var maxLines = map[string]int{
 	"internal/redact":              1480,
 	"internal/regular":             130,
 	"internal/store/histogram":     480,
-	"internal/store/sqlite":        9680,
+	"internal/store/sqlite":        9690,
 	"internal/visible":             160,
 	"internal/wire":                2570,
 	"providers":                    1330,
