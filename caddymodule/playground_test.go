@@ -433,8 +433,8 @@ func TestPlaygroundPage(t *testing.T) {
 	viewer := p.signIn("our_viewer")
 	check(string(p.do("GET", "/console/playground", "", viewer).ok(t).body), "needs the role editor")
 	check(string(p.do("GET", "/console/traces/"+id, "", viewer).ok(t).body), "!playground?trace=")
-	audit := string(p.do("GET", "/console/api/audit?action=play", "", p.signIn("our_admin")).ok(t).body)
-	if !strings.Contains(audit, `"by":"our_editor","role":"editor",`) || !strings.Contains(audit, `"action":"play","subject":"chat"`) {
-		t.Errorf("the audit has %s", audit)
+	var plays int
+	if err := p.database().QueryRowContext(t.Context(), "SELECT count(*) FROM audit WHERE visitor = 'our_editor' AND role = 'editor' AND action = 'play' AND subject = 'chat'").Scan(&plays); err != nil || plays == 0 {
+		t.Errorf("the audit has %d calls: %v", plays, err)
 	}
 }

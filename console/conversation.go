@@ -9,8 +9,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// turnsShown bounds the turns of a conversation that a page has: the content of each is
-// read by itself.
+// turnsShown bounds the turns of a conversation that a page has.
 const turnsShown = 50
 
 // conversationPage has the traces of a conversation in the order of time.
@@ -48,6 +47,17 @@ func buildConversation(v *visit) (any, error) {
 	if list.Next != "" {
 		p.Earlier = prefix + "conversations/" + url.PathEscape(v.id) + "?" + url.Values{"before": {list.Next}}.Encode()
 	}
+	contents := make(map[trace.ID]*trace.Record)
+	if p.Content {
+		query.Set("format", "jsonl")
+		var lines []story
+		if err := v.ask("traces", query, &lines); err != nil {
+			return nil, err
+		}
+		for i := range lines {
+			contents[lines[i].Trace.ID] = lines[i].Trace
+		}
+	}
 	slices.Reverse(list.Traces)
 	for _, row := range list.Traces {
 		t := turn{tracedRow: row}
@@ -57,24 +67,18 @@ func buildConversation(v *visit) (any, error) {
 		if trouble(row.Record) == "bad" {
 			p.Failed++
 		}
-		if p.Content {
-			if err := v.readTurn(&t); err != nil {
-				return nil, err
-			}
+		if record := contents[row.ID]; record != nil {
+			t.read(record)
 		}
 		p.Turns = append(p.Turns, t)
 	}
 	return p, nil
 }
 
-// readTurn reads the content of a turn. Messages before the caller's last are those of
+// read takes over the content of a turn. Messages before the caller's last are those of
 // turns before.
-func (v *visit) readTurn(t *turn) error {
-	var s story
-	if err := v.ask("traces/"+t.ID.String(), nil, &s); err != nil || s.Trace == nil {
-		return err
-	}
-	messages := messagesOf(s.Trace.Messages)
+func (t *turn) read(record *trace.Record) {
+	messages := messagesOf(record.Messages)
 	for i, m := range slices.Backward(messages) {
 		if m.Role == "assistant" || i < len(messages)-1 && m.Role == "system" {
 			break
@@ -84,8 +88,7 @@ func (v *visit) readTurn(t *turn) error {
 		}
 		t.Asked = m.Text
 	}
-	t.Answer, t.Calls = string(s.Trace.Response), indented(s.Trace.ToolCalls)
-	return nil
+	t.Answer, t.Calls = string(record.Response), indented(record.ToolCalls)
 }
 
 // conversationOf returns the conversation that a trace belongs to, by its metadata or by a

@@ -28,9 +28,8 @@ type editPage struct {
 	Problem string              // why the edit can't be made
 
 	Review    *adminapi.Review
-	Diff      []diffLine
 	Answers   []changedAnswer
-	More      int              // lines and answers that are not shown
+	More      int              // answers that are not shown
 	Others    []inspect.Change // without an example of another answer
 	Undecided bool
 	Here      []lineFinding // in the edited file
@@ -40,14 +39,8 @@ type editPage struct {
 	Saved    *adminapi.Saved
 }
 
-// mostShown bounds the lines of a diff, and the answers, that one page shows.
+// mostShown bounds the answers that one page shows.
 const mostShown = 1000
-
-// diffLine is a line of a diff. Marked is the part of it that its counterpart has not.
-type diffLine struct {
-	edit.Line
-	Begin, Marked, End string
-}
 
 // changedAnswer is a context that gets another answer.
 type changedAnswer struct {
@@ -194,8 +187,6 @@ func isRefusal(err error) bool {
 
 // showReview sets what the page says about a review.
 func (v *visit) showReview(p *editPage) error {
-	p.Diff = markedDiff(p.Review.Diff[:min(len(p.Review.Diff), mostShown)])
-	p.More = len(p.Review.Diff) - len(p.Diff)
 	directory := v.workspace().Definitions.Directory + "/"
 	sort := func(list []inspect.Finding, warning bool) {
 		for _, f := range list {
@@ -204,8 +195,11 @@ func (v *visit) showReview(p *editPage) error {
 				continue
 			}
 			source := ""
-			if i := slices.IndexFunc(p.Review.Diff, func(l edit.Line) bool { return l.New == f.Line && f.Line > 0 }); i >= 0 {
-				source = strings.TrimSpace(p.Review.Diff[i].Text)
+			if i := slices.IndexFunc(p.Review.Diff, func(l inspect.TextLine) bool { return l.New == f.Line && f.Line > 0 }); i >= 0 {
+				for _, part := range p.Review.Diff[i].Parts {
+					source += part.Text
+				}
+				source = strings.TrimSpace(source)
 			} else if all := strings.Split(p.Edit.Text, "\n"); p.Edit.Action == "text" && f.Line > 0 && f.Line <= len(all) {
 				source = strings.TrimSpace(all[f.Line-1])
 			}
@@ -221,6 +215,12 @@ func (v *visit) showReview(p *editPage) error {
 	if err != nil {
 		return err
 	}
+	p.addAnswers(fields)
+	return nil
+}
+
+// addAnswers sets the contexts whose answer changes.
+func (p *editPage) addAnswers(fields []adminapi.DataField) {
 	for _, c := range p.Review.Comparison.Definitions {
 		p.Undecided = p.Undecided || c.Undecided
 		for _, a := range c.Answers {
@@ -234,7 +234,6 @@ func (v *visit) showReview(p *editPage) error {
 			p.Others = append(p.Others, c)
 		}
 	}
-	return nil
 }
 
 // tryAddress returns the address of the page that tries a context. Fields of the gateway
@@ -267,37 +266,6 @@ func tryAddress(context json.RawMessage, at *time.Time, fields []adminapi.DataFi
 		query.Set("at", at.Format(time.RFC3339))
 	}
 	return prefix + "try?" + query.Encode()
-}
-
-// markedDiff marks what differs in lines of which one took the place of another.
-func markedDiff(diff []edit.Line) []diffLine {
-	list := make([]diffLine, len(diff))
-	sign := func(i int) string {
-		if i < 0 || i >= len(diff) {
-			return ""
-		}
-		return diff[i].Sign
-	}
-	for i, l := range diff {
-		l.Text = strings.TrimRight(l.Text, "\r\n")
-		list[i] = diffLine{Line: l, Begin: l.Text}
-		if sign(i) != "+" || sign(i-1) != "-" || sign(i-2) == "-" || sign(i+1) == "+" {
-			continue
-		}
-		a, b := []rune(list[i-1].Begin), []rune(l.Text)
-		from, to := 0, 0
-		for from < min(len(a), len(b)) && a[from] == b[from] {
-			from++
-		}
-		for to < min(len(a), len(b))-from && a[len(a)-1-to] == b[len(b)-1-to] {
-			to++
-		}
-		for at, text := range map[int][]rune{i - 1: a, i: b} {
-			end := len(text) - to
-			list[at].Begin, list[at].Marked, list[at].End = string(text[:from]), string(text[from:end]), string(text[end:])
-		}
-	}
-	return list
 }
 
 // starter returns the file and the text that a new definition begins with.

@@ -2,22 +2,20 @@ package console
 
 import (
 	"encoding/json"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
-	"github.com/cadenza-gateway/cadenza/internal/edit"
-	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 )
 
-// TestReviewIsBounded shows a review with more lines than a page has.
+// TestReviewIsBounded shows a review with more answers than a page has.
 func TestReviewIsBounded(t *testing.T) {
-	review := &adminapi.Review{Diff: make([]edit.Line, mostShown+5)}
-	p := &editPage{Review: review}
-	v := &visit{visitor: new(gateway.Visitor), status: new(adminapi.Status)}
-	if err := v.showReview(p); err != nil || len(p.Diff) != mostShown || p.More != 5 {
-		t.Errorf("%d lines, %d more: %v", len(p.Diff), p.More, err)
+	change := inspect.Change{Answers: make([]inspect.AnswerChange, mostShown+5)}
+	p := &editPage{Review: &adminapi.Review{Comparison: &inspect.Comparison{Definitions: []inspect.Change{change}}}}
+	p.addAnswers(nil)
+	if len(p.Answers) != mostShown || p.More != 5 {
+		t.Errorf("%d answers, %d more", len(p.Answers), p.More)
 	}
 }
 
@@ -32,17 +30,5 @@ func TestTryAddress(t *testing.T) {
 		if got := tryAddress(json.RawMessage(context), &at, fields); got != want {
 			t.Errorf("%s: %s", context, got)
 		}
-	}
-}
-
-// TestMarkedDiff marks what differs in a line that took the place of another.
-func TestMarkedDiff(t *testing.T) {
-	lines := markedDiff([]edit.Line{{Sign: "-", Text: "a: é1 # c\r\n"}, {Sign: "+", Text: "a: é22 # c\r\n"}, {Sign: "-", Text: "x"}, {Sign: "-", Text: "y"}, {Sign: "+", Text: "z"}})
-	var got []string
-	for _, l := range lines {
-		got = append(got, l.Begin+"|"+l.Marked+"|"+l.End)
-	}
-	if want := []string{"a: é|1| # c", "a: é|22| # c", "x||", "y||", "z||"}; !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
 	}
 }

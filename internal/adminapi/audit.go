@@ -22,6 +22,9 @@ const (
 	AuditRefused   = sqlite.AuditRefused // a sign-in
 	AuditSignOut   = "sign_out"
 	AuditLook      = "look" // at content
+	AuditEdit      = "edit"
+	AuditPlay      = "play"
+	AuditLabel     = "label"
 	AuditErase     = "erase"
 	AuditExport    = "export"
 	AuditMakeKey   = "make_key"
@@ -150,7 +153,7 @@ func serveAudit(w http.ResponseWriter, r *http.Request) error {
 // exportAudit writes all entries that pass a filter as JSON lines, the newest first.
 func (w *Workspace) exportAudit(to http.ResponseWriter, r *http.Request, reader *sqlite.Reader, f *sqlite.AuditFilter) error {
 	w.audited(r.Context(), AuditExport, "audit", "", "")
-	to.Header().Set("Content-Type", "application/x-ndjson")
+	to.Header().Set("Content-Type", linesType)
 	to.Header().Set("Content-Disposition", `attachment; filename="audit.jsonl"`)
 	out := bufio.NewWriter(to)
 	encoder := json.NewEncoder(out)

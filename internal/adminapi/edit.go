@@ -36,9 +36,9 @@ type Review struct {
 	File string `json:"file"` // after the edit
 	Way  string `json:"way"`  // off, files or branch: what POST /cadenza/edit does
 	// Commit reports whether the way files also commits the file.
-	Commit bool        `json:"commit,omitempty"`
-	Branch string      `json:"branch,omitempty"` // that the way branch would push
-	Diff   []edit.Line `json:"diff"`
+	Commit bool               `json:"commit,omitempty"`
+	Branch string             `json:"branch,omitempty"` // that the way branch would push
+	Diff   []inspect.TextLine `json:"diff"`
 	// Patch is fit for git apply in the directory Root: that of the repository of the
 	// definitions, or else that of the definitions.
 	Patch string `json:"patch"`
@@ -189,7 +189,7 @@ func editing(ctx context.Context) (e Editing, author string) {
 
 // review loads the definitions with a change, and changes nothing.
 func (w *Workspace) review(ctx context.Context, c *edit.Change) (*Review, error) {
-	answer := &Review{File: c.Name(), Diff: c.Diff(), Root: w.Definitions.Dir(), Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}}
+	answer := &Review{File: c.Name(), Diff: inspect.CompareTexts(string(c.Before), string(c.After)), Root: w.Definitions.Dir(), Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}}
 	prefix := ""
 	if repository := edit.FindRepository(w.Definitions.Dir()); repository != nil {
 		prefix, answer.Root = repository.Prefix, repository.Top
@@ -279,7 +279,7 @@ func serveEdit(w http.ResponseWriter, r *http.Request) error {
 		_, err = answerConflict(w, err)
 		return err
 	}
-	workspace.audited(r.Context(), e.Action+" by "+how.Way, c.Name(), cmp.Or(e.Base, "none"), cmp.Or(saved.Base, "none"))
+	workspace.audited(r.Context(), AuditEdit, c.Name(), cmp.Or(e.Base, "no file"), cmp.Or(saved.Base, "no file")+", "+e.Action+" by "+how.Way)
 	return writeJSON(w, saved)
 }
 

@@ -29,7 +29,7 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer reader.Close()
 	q.workspace.audited(r.Context(), AuditExport, strings.TrimSpace("traces "+q.workspace.hashedQuery(q.values)), "", "")
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Type", linesType)
 	w.Header().Set("Content-Disposition", `attachment; filename="traces.jsonl"`)
 	out := bufio.NewWriterSize(w, 64<<10)
 	var line []byte

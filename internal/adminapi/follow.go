@@ -59,7 +59,7 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 	control := http.NewResponseController(w)
 	over := time.Now().Add(wait)
 	_ = control.SetWriteDeadline(over.Add(writeGrace)) // without it, a caller that reads nothing holds its connection
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Type", linesType)
 	ctx, cancel := context.WithDeadline(r.Context(), over)
 	defer cancel()
 	for sent := int64(-1); ; {

@@ -72,6 +72,6 @@ func serveLabel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return workspace.unreadable(err)
 	}
-	workspace.audited(r.Context(), "label", id.String(), "", cmp.Or(l.Label, "a score"))
+	workspace.audited(r.Context(), AuditLabel, id.String(), "", cmp.Or(l.Label, "a score"))
 	return writeJSON(w, map[string]any{"trace_id": id, "ignored": append([]string{}, ignored...)})
 }

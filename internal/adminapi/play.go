@@ -71,7 +71,7 @@ func servePlay(w http.ResponseWriter, r *http.Request) error {
 		if refused != nil {
 			result = refused.Name
 		}
-		workspace.audited(r.Context(), "play", subject, "", result)
+		workspace.audited(r.Context(), AuditPlay, subject, "", result)
 	}
 	switch {
 	case refused != nil:

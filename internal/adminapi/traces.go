@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -191,8 +192,8 @@ func (q *traceQuery) writeLines(ctx context.Context, w http.ResponseWriter, read
 			return err
 		}
 	}
-	q.workspace.audited(ctx, "export", strconv.Itoa(len(page.Records))+" traces of a list", "", "")
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	q.workspace.audited(ctx, AuditLook, fmt.Sprintf("%d traces of a list: %s", len(page.Records), q.workspace.hashedQuery(q.values)), "", "")
+	w.Header().Set("Content-Type", linesType)
 	w.Header().Set("Content-Disposition", `attachment; filename="traces.jsonl"`)
 	_, err = w.Write(lines)
 	return err

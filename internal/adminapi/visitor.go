@@ -60,7 +60,8 @@ type AskError struct {
 func (e *AskError) Error() string { return e.Message }
 
 // Ask asks the API for a page of the console, and decodes the answer. So a page shows what
-// its visitor's role lets the API answer. The error of an answer is an *AskError.
+// its visitor's role lets the API answer. JSON lines are decoded as a list. The error of an
+// answer is an *AskError.
 func Ask(ctx context.Context, visitor *gateway.Visitor, path string, query url.Values, answer any) error {
 	return ask(ctx, visitor, http.MethodGet, path, query, nil, answer)
 }
@@ -94,8 +95,15 @@ func ask(ctx context.Context, visitor *gateway.Visitor, method, path string, que
 		}
 		return &AskError{w.status, refusal.Error, w.body.Bytes()}
 	}
-	return json.Unmarshal(w.body.Bytes(), answer)
+	text := w.body.Bytes()
+	if w.header.Get("Content-Type") == linesType {
+		text = slices.Concat([]byte("["), bytes.ReplaceAll(bytes.TrimSpace(text), []byte("\n"), []byte(",")), []byte("]"))
+	}
+	return json.Unmarshal(text, answer)
 }
+
+// linesType is the type of an answer of JSON lines.
+const linesType = "application/x-ndjson"
 
 // answerBuffer keeps an answer.
 type answerBuffer struct {

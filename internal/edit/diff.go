@@ -3,14 +3,16 @@ package edit
 import (
 	"fmt"
 	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 )
 
-// Line is a line of a diff.
-type Line struct {
-	Sign string `json:"sign"`          // "-" and "+", " " for a line of both, "@" before the first line of a part
-	Old  int    `json:"old,omitempty"` // the number of the line before the change
-	New  int    `json:"new,omitempty"` // and after it
-	Text string `json:"text"`
+// line is a line of a diff.
+type line struct {
+	sign string // "-" and "+", " " for a line of both, "@" before the first line of a part
+	old  int    // the number of the line before the change
+	new  int    // and after it
+	text string
 }
 
 const (
@@ -20,24 +22,24 @@ const (
 	comparedLines = 4_000_000
 )
 
-// Diff returns the lines that differ, with those around them.
-func (c *Change) Diff() []Line {
+// diff returns the lines that differ, with those around them.
+func (c *Change) diff() []line {
 	all := lineDiff(split(c.Before), split(c.After))
 	keep := make([]bool, len(all))
 	for i, l := range all {
-		if l.Sign != " " {
+		if l.sign != " " {
 			for j := max(i-contextLines, 0); j <= min(i+contextLines, len(all)-1); j++ {
 				keep[j] = true
 			}
 		}
 	}
-	var shown []Line
+	var shown []line
 	for i, l := range all {
 		if !keep[i] {
 			continue
 		}
 		if i == 0 || !keep[i-1] {
-			shown = append(shown, Line{Sign: "@"})
+			shown = append(shown, line{sign: "@"})
 		}
 		shown = append(shown, l)
 	}
@@ -55,61 +57,27 @@ func split(data []byte) []string {
 
 // lineDiff returns all lines of two files, the removed ones before the added ones. Of
 // files with too many lines between the first and the last difference, all these differ.
-func lineDiff(a, b []string) (all []Line) {
-	first := 0
-	for first < min(len(a), len(b)) && a[first] == b[first] {
-		first++
-	}
-	last := 0
-	for last < min(len(a), len(b))-first && a[len(a)-1-last] == b[len(b)-1-last] {
-		last++
-	}
+func lineDiff(a, b []string) (all []line) {
 	i, j := 0, 0
 	equal := func(n int) {
 		for range n {
-			all = append(all, Line{" ", i + 1, j + 1, a[i]})
+			all = append(all, line{" ", i + 1, j + 1, a[i]})
 			i, j = i+1, j+1
 		}
 	}
-	equal(first)
-	n, m := len(a)-last, len(b)-last
-	longest := longestCommon(a[i:n], b[j:m])
-	for i < n || j < m {
-		switch x, y := i-first, j-first; {
-		case longest != nil && i < n && j < m && a[i] == b[j]:
-			equal(1)
-		case i < n && (longest == nil || j == m || longest[x+1][y] >= longest[x][y+1]):
-			all = append(all, Line{Sign: "-", Old: i + 1, Text: a[i]})
+	for _, e := range inspect.DiffLists(a, b, comparedLines) {
+		if e.Old {
+			equal(e.Index - i)
+			all = append(all, line{sign: "-", old: i + 1, text: a[i]})
 			i++
-		default:
-			all = append(all, Line{Sign: "+", New: j + 1, Text: b[j]})
+		} else {
+			equal(e.Index - j)
+			all = append(all, line{sign: "+", new: j + 1, text: b[j]})
 			j++
 		}
 	}
-	equal(last)
+	equal(len(a) - i)
 	return all
-}
-
-// longestCommon returns how many lines the ends of two files have in common at most, from
-// each pair of lines on, or nil for too many lines.
-func longestCommon(a, b []string) [][]int32 {
-	if len(a)*len(b) > comparedLines {
-		return nil
-	}
-	longest := make([][]int32, len(a)+1)
-	for i := range longest {
-		longest[i] = make([]int32, len(b)+1)
-	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
-				longest[i][j] = longest[i+1][j+1] + 1
-			} else {
-				longest[i][j] = max(longest[i+1][j], longest[i][j+1])
-			}
-		}
-	}
-	return longest
 }
 
 // Patch returns the change as a patch for `git apply`. prefix, which is empty or ends with
@@ -135,24 +103,24 @@ func (c *Change) Patch(prefix string) string {
 		fmt.Fprintf(&b, "similarity index 100%%\nrename from %s\nrename to %s\n", prefix+c.Old, prefix+c.New)
 		return b.String()
 	}
-	diff := c.Diff()
+	diff := c.diff()
 	if len(diff) > 0 {
 		fmt.Fprintf(&b, "--- %s\n+++ %s\n", from, to)
 	}
 	for i, l := range diff {
-		if l.Sign != "@" {
-			b.WriteString(l.Sign + l.Text)
-			if !strings.HasSuffix(l.Text, "\n") {
+		if l.sign != "@" {
+			b.WriteString(l.sign + l.text)
+			if !strings.HasSuffix(l.text, "\n") {
 				b.WriteString("\n\\ No newline at end of file\n")
 			}
 			continue
 		}
 		var old, new, lines [2]int // of each side: the first line, and their number
 		for _, l := range diff[i+1:] {
-			if l.Sign == "@" {
+			if l.sign == "@" {
 				break
 			}
-			for side, number := range []int{l.Old, l.New} {
+			for side, number := range []int{l.old, l.new} {
 				if number > 0 {
 					lines[side]++
 					if first := []*[2]int{&old, &new}[side]; first[0] == 0 {

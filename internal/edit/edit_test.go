@@ -109,8 +109,8 @@ func TestChanges(t *testing.T) {
 func TestDiff(t *testing.T) {
 	c := &Change{Old: "a", New: "a", Before: []byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"), After: []byte("1\n2\n3\n4\nfive\n6\n7\n8\n9\n9\n10")}
 	var b strings.Builder
-	for _, l := range c.Diff() {
-		fmt.Fprintf(&b, "%s%d,%d %s\n", l.Sign, l.Old, l.New, strings.TrimSpace(l.Text))
+	for _, l := range c.diff() {
+		fmt.Fprintf(&b, "%s%d,%d %s\n", l.sign, l.old, l.new, strings.TrimSpace(l.text))
 	}
 	want := "@0,0 \n 2,2 2\n 3,3 3\n 4,4 4\n-5,0 5\n+0,5 five\n 6,6 6\n 7,7 7\n 8,8 8\n 9,9 9\n-10,0 10\n+0,10 9\n+0,11 10\n"
 	if b.String() != want {

@@ -23,17 +23,18 @@ const (
 // TextLine is a line of a comparison of two texts. Old and New are its numbers there, from
 // 1 on; 0: this text does not have the line.
 type TextLine struct {
-	Old, New int
-	Parts    []TextPart
+	Old   int        `json:"old,omitempty"`
+	New   int        `json:"new,omitempty"`
+	Parts []TextPart `json:"parts,omitempty"`
 	// Skipped is how many equal lines, or past the ceiling any lines, stand between the
 	// line before and the one after. Such a line has nothing else.
-	Skipped int
+	Skipped int `json:"skipped,omitempty"`
 }
 
 // TextPart is a part of a line. Changed says that the line's counterpart lacks it.
 type TextPart struct {
-	Text    string
-	Changed bool
+	Text    string `json:"text"`
+	Changed bool   `json:"changed,omitempty"`
 }
 
 // Sign returns how a line differs: "-", "+" or a space.
@@ -70,22 +71,22 @@ func CompareTexts(before, after string) (lines []TextLine) {
 			i, j = i+1, j+1
 		}
 	}
-	edits := diffLists(a, b, comparedLines)
+	edits := DiffLists(a, b, comparedLines)
 	for at := 0; at < len(edits); {
 		e := edits[at]
-		n := e.index - j
-		if e.old {
-			n = e.index - i
+		n := e.Index - j
+		if e.Old {
+			n = e.Index - i
 		}
 		equal(n, at == 0, false)
 		first := len(lines)
 		var removed, added []string
-		for ; at < len(edits) && edits[at].old && edits[at].index == i; at++ {
+		for ; at < len(edits) && edits[at].Old && edits[at].Index == i; at++ {
 			lines = append(lines, TextLine{Old: i + 1})
 			removed = append(removed, a[i])
 			i++
 		}
-		for ; at < len(edits) && !edits[at].old && edits[at].index == j; at++ {
+		for ; at < len(edits) && !edits[at].Old && edits[at].Index == j; at++ {
 			lines = append(lines, TextLine{New: j + 1})
 			added = append(added, b[j])
 			j++
@@ -131,9 +132,9 @@ func markWords(lines []TextLine, removed, added []string) {
 func changedParts(own, other string) (parts []TextPart) {
 	a, b := words.FindAllString(own, -1), words.FindAllString(other, -1)
 	changed := make([]bool, len(a))
-	for _, e := range diffLists(a, b, comparedWords) {
-		if e.old {
-			changed[e.index] = true
+	for _, e := range DiffLists(a, b, comparedWords) {
+		if e.Old {
+			changed[e.Index] = true
 		}
 	}
 	for i, word := range a {

@@ -119,23 +119,23 @@ func briefAddress(address string) string {
 // lineDiff returns the lines that only one of two texts has, after "-" or "+", in
 // the order of the texts.
 func lineDiff(before, after []string) (diff []string) {
-	for _, e := range diffLists(before, after, comparedLines) {
-		if e.old {
-			diff = append(diff, "-"+before[e.index])
+	for _, e := range DiffLists(before, after, comparedLines) {
+		if e.Old {
+			diff = append(diff, "-"+before[e.Index])
 		} else {
-			diff = append(diff, "+"+after[e.index])
+			diff = append(diff, "+"+after[e.Index])
 		}
 	}
 	return diff
 }
 
-// edit is an element that only one of two lists has, by its index there.
-type edit struct {
-	old   bool // the list is the earlier one
-	index int
+// ListEdit is an element that only one of two lists has, by its index there.
+type ListEdit struct {
+	Old   bool // the list is the earlier one
+	Index int
 }
 
-// diffLists returns the elements that only one of two lists has, in the order of the lists.
+// DiffLists returns the elements that only one of two lists has, in the order of the lists.
 // It keeps a longest common part:
 //
 //	a       a
@@ -144,7 +144,7 @@ type edit struct {
 //
 // If the lists, without their common beginning and end, need more than bound
 // comparisons, it keeps nothing between these.
-func diffLists(before, after []string, bound int) (list []edit) {
+func DiffLists(before, after []string, bound int) (list []ListEdit) {
 	first := 0
 	for first < min(len(before), len(after)) && before[first] == after[first] {
 		first++
@@ -170,10 +170,10 @@ func diffLists(before, after []string, bound int) (list []edit) {
 		case matched && i < len(a) && j < len(b) && a[i] == b[j]:
 			i, j = i+1, j+1
 		case j == len(b) || i < len(a) && (!matched || common[i+1][j] >= common[i][j+1]):
-			list = append(list, edit{true, first + i})
+			list = append(list, ListEdit{true, first + i})
 			i++
 		default:
-			list = append(list, edit{false, first + j})
+			list = append(list, ListEdit{false, first + j})
 			j++
 		}
 	}

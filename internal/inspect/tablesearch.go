@@ -83,11 +83,11 @@ func (d *tableDiff) changedRows() (old, new []int) {
 	if d.old.def != d.new.def || d.old.prefix != d.new.prefix {
 		old, new = append(old, -1), append(new, -1)
 	}
-	for _, e := range diffLists(d.old.texts, d.new.texts, maxMatched) {
-		if e.old {
-			old = append(old, e.index)
+	for _, e := range DiffLists(d.old.texts, d.new.texts, maxMatched) {
+		if e.Old {
+			old = append(old, e.Index)
 		} else {
-			new = append(new, e.index)
+			new = append(new, e.Index)
 		}
 	}
 	return old, new
