@@ -181,6 +181,9 @@ func drawStore(t *rapid.T, path string, onTraces bool, between func(*Store)) *dr
 			} else {
 				m.TraceID = authority.New(trace.KindMetrics, at)
 			}
+			if rapid.IntRange(0, 3).Draw(t, "by a visitor") == 0 {
+				m.APIKey, m.Metadata = trace.ConsoleKey+"ops", []byte(`{"label":"wrong"}`)
+			}
 			if rapid.Bool().Draw(t, "conversation") {
 				m.ConversationID, m.ChainID = new(rapid.SampledFrom([]string{"c1", "c2"}).Draw(t, "conversation")), new("chain")
 			}
@@ -216,7 +219,7 @@ var drawnTexts = map[string][]string{
 	"status": {"200", "502", "ok", "error"}, "state": {"ended", "started", "interrupted"},
 	"provider": {"p"}, "model": {"m"}, "code": {"timeout"}, "finish_reason": trace.FinishReasons, "version": {"v", "none"},
 	"revision": {"d"}, "variant": {"x"}, "arm": {"x"}, "attempts": {"1", "2", "3"}, "fallback": {"true"},
-	"conversation_id": {"c1", "none"}, "chain_id": {"chain"}, "score": {"0..100", "..50", "30..60", "50.."},
+	"conversation_id": {"c1", "none"}, "chain_id": {"chain"}, "row": {"r1", "default", "none"}, "label": {"wrong", "none"}, "score": {"0..100", "..50", "30..60", "50.."},
 }
 
 func drawFilter(t *rapid.T, d *drawn) trace.Filter {
@@ -338,6 +341,13 @@ func fellBackTo(r *trace.Record) bool {
 	})
 }
 
+// labelled reports whether a visitor of the console gave a trace a label.
+func (d *drawn) labelled(r *trace.Record, label string) bool {
+	return slices.ContainsFunc(d.metrics, func(m *trace.Metrics) bool {
+		return m.Decision.IsZero() && m.TraceID == r.ID && m.Workspace == r.Workspace && strings.HasPrefix(m.APIKey, trace.ConsoleKey) && string(m.Metadata) == `{"label":"`+label+`"}`
+	})
+}
+
 // matches applies a filter to a record.
 func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 	same := func(want, got string) bool { return want == "" || want == got }
@@ -349,6 +359,7 @@ func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 		!same(f.Key, r.Key), !same(f.APIKey, r.APIKey), !same(f.Provider, r.Provider), !same(f.Model, r.Model), !same(f.Code, r.Code), !same(f.FinishReason, r.FinishReason),
 		f.Version != "" && r.Version != f.Version && r.PromptVersion != f.Version, !same(f.Revision, r.Revision), !same(f.Variant, r.Variant),
 		r.Latency < f.Slower, len(r.Attempts) < f.Attempts, f.Fallback && !fellBackTo(r),
+		!same(f.Row, gocmp.Or(r.Row, "default")), f.Label != "" && !d.labelled(r, f.Label),
 		!same(f.Arm, r.Arm), !d.inRange(r, f.Score), !f.Decision.IsZero() && f.Decision != r.Decision,
 		!d.named(r, "conversation_id", conversationOf, f.ConversationID), !d.named(r, "chain_id", chainOf, f.ChainID), !matchesMetadata(r.Metadata, f.Metadata):
 		return false
