@@ -103,7 +103,7 @@ var maxLines = map[string]int{
 	"cmd/caddy":                    40,
 	"console":                      5000,
 	"cmd/cadenza-reconcile":        1180,
-	"internal/adminapi":            3850,
+	"internal/adminapi":            3870,
 	"internal/buffers":             160,
 	"internal/command":             5830,
 	"internal/configpath":          40,

@@ -56,10 +56,10 @@ var pages = []page{
 	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions, false},
 	{"costs", "Costs", "Spend", "costs.html", buildCosts, false},
 	{"limits", "Limits", "Spend", "limits.html", buildLimits, false},
+	{"models", "Models", "Spend", "models.html", buildModels, false},
 	{"keys", "Keys", "Operate", "keys.html", buildKeys, true},
 	{"erase", "Erase and export", "Operate", "erase.html", buildErase, true},
 	{"audit", "Audit", "Operate", "audit.html", buildAudit, false},
-	{"models", "Models", "Spend", "models.html", buildModels, false},
 }
 
 // visit is a request for a page.
