@@ -3,10 +3,14 @@ package sqlite
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // auditedIn returns the subjects of the entries that pass a filter.
@@ -137,22 +141,53 @@ func TestKeyUses(t *testing.T) {
 	}
 }
 
-// A file of an earlier build gets the tables.
-func TestConsoleTablesOfAnOldFile(t *testing.T) {
+// A file of an earlier build gets the tables and indexes of console.sql, and keeps its
+// traces.
+func TestFileOfAnEarlierBuild(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
-	if _, err := s.conn.ExecContext(t.Context(), "DROP TABLE audit; DROP TABLE key_uses"); err != nil {
+	whole := objectsOf(t, s)
+	record := fullRecord(mustAuthority(t).New(trace.KindEndpoint, time.Now()), time.Now())
+	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{record}}); err != nil {
 		t.Fatal(err)
+	}
+	for _, match := range regexp.MustCompile(`CREATE (TABLE|INDEX) IF NOT EXISTS (\w+)`).FindAllStringSubmatch(consoleSchema, -1) {
+		if _, err := s.conn.ExecContext(t.Context(), "DROP "+match[1]+" IF EXISTS "+match[2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lacks := len(whole) - len(objectsOf(t, s)); lacks < 8 {
+		t.Fatalf("the earlier file lacks %d objects alone", lacks)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	mustOpen(t, Config{Path: path})
+	s = mustOpen(t, Config{Path: path})
+	if got := objectsOf(t, s); !slices.Equal(got, whole) {
+		t.Errorf("the file has %v, want %v", got, whole)
+	}
+	page, _, err := s.Highest(t.Context(), trace.Filter{Workspace: record.Workspace}, ByCost, nil, 5, time.Minute)
+	if err != nil || len(page.Records) != 1 || page.Records[0].ID != record.ID {
+		t.Errorf("the dearest are %d: %v", len(page.Records), err)
+	}
 	if err := KeepAudit(t.Context(), path, &AuditEntry{Time: time.Now(), Workspace: "default", Action: "look", Subject: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := auditedIn(t, path, AuditFilter{}, 9); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("%v", got)
 	}
+}
+
+// objectsOf returns the names of a store's tables and indexes.
+func objectsOf(t *testing.T, s *Store) []string {
+	t.Helper()
+	names, err := collect(t.Context(), s.conn, func(scan func(...any) error) (name string, err error) {
+		err = scan(&name)
+		return name, err
+	}, "SELECT name FROM sqlite_schema WHERE name NOT LIKE 'terms%' ORDER BY name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }

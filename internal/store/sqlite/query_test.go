@@ -519,7 +519,7 @@ func (d *drawn) checkExport(t *rapid.T, f *trace.Filter, matching []*trace.Recor
 	for _, r := range matching {
 		want = append(want, describe(r, r.ID, len(d.reportsOn(r))))
 	}
-	onlyOfTraces := f.Key != "" || f.Status != 0 || f.Outcome != 0 || f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" ||
+	onlyOfTraces := f.Key != "" || f.Row != "" || f.Label != "" || f.Status != 0 || f.Outcome != 0 || f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" ||
 		f.FinishReason != "" || f.Version != "" || f.Revision != "" || f.Variant != "" || f.Arm != "" || f.Slower != 0 || f.Attempts != 0 || f.Fallback || f.Score != nil ||
 		f.Kind == trace.KindPrompt || f.Kind == trace.KindEndpoint
 	for _, m := range d.metrics {
