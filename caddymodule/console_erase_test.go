@@ -14,7 +14,7 @@ import (
 // left of the person.
 func TestConsoleErases(t *testing.T) {
 	g := startConsoleSite(t)
-	const person = "person <8842>"
+	const person = "person <oskar-quill>"
 	for range 2 {
 		stored(g, g.post("/v1/remoteconfigs", `{"keys":["checkout"],"metadata":{"user":"`+person+`"}}`).ok(t).header.Get("Cadenza-Trace-Id"))
 	}
@@ -95,7 +95,7 @@ func TestConsoleErases(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, text := range texts {
-				holds = holds || strings.Contains(string(text), "8842")
+				holds = holds || strings.Contains(string(text), "oskar-quill")
 			}
 		}
 		if err := errors.Join(all.Err(), all.Close()); err != nil || holds {
