@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (w *Workspace) hashedQuery(values url.Values) string {
 	shown := make(url.Values)
 	for name, list := range values {
 		for _, value := range list {
-			if name == "conversation_id" || name == "decision" || strings.HasPrefix(name, MetadataParameter) {
+			if slices.Contains([]string{"conversation_id", "chain_id", "decision"}, name) || strings.HasPrefix(name, MetadataParameter) || strings.HasPrefix(name, InputParameter) {
 				value = w.Hash(value)
 			}
 			shown.Add(name, value)
