@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -42,12 +41,8 @@ func buildCosts(v *visit) (any, error) {
 		}
 	}
 	err := v.ask("costs", url.Values{"by": {p.By}, "since": {p.Since}}, &p.Costs)
-	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
-		p.Problem = refusal.Message
-		return p, nil
-	}
-	if err != nil {
-		return nil, err
+	if p.Problem, err = refused(err); err != nil || p.Problem != "" {
+		return p, err
 	}
 	var stats adminapi.Stats
 	from := v.now.Truncate(day).AddDate(0, 0, -pace)
@@ -55,8 +50,9 @@ func buildCosts(v *visit) (any, error) {
 		from = first
 	}
 	err = v.ask("stats", url.Values{"since": {from.Format(time.RFC3339)}, "interval": {"day"}, "kind": {"endpoint"}}, &stats)
-	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
-		p.Month.Problem = refusal.Message // there are too many definitions
+	problem, err := refused(err)
+	if problem != "" {
+		p.Month.Problem = problem // there are too many definitions
 		return p, nil
 	}
 	p.Month = newMonth(&stats, v.now)

@@ -123,7 +123,7 @@ func (v *visit) place(directory string, at inspect.Place) place {
 		query.Set("line", strconv.Itoa(at.Line))
 		query.Set("column", strconv.Itoa(at.Column))
 	}
-	if v.editor && v.visitor.Role.Covers(gateway.RoleEditor) {
+	if v.visitor.Role.Covers(gateway.RoleEditor) {
 		p.Edit = prefix + "edit?" + query.Encode()
 	}
 	return p
@@ -132,6 +132,28 @@ func (v *visit) place(directory string, at inspect.Place) place {
 // tryLink returns the address that tries a context, or "" where the form has no field for
 // any of it.
 func tryLink(fields []adminapi.DataField, context json.RawMessage, at time.Time) string {
+	query := tryFields(fields, context)
+	if len(query) == 0 {
+		return ""
+	}
+	if at.IsZero() {
+		return tryAddress(query, nil)
+	}
+	return tryAddress(query, &at)
+}
+
+// tryAddress returns the address that tries what the form's fields have, at an instant if
+// it is given.
+func tryAddress(query url.Values, at *time.Time) string {
+	if at != nil {
+		query.Set("at", at.UTC().Format(time.RFC3339))
+	}
+	return prefix + "try?" + query.Encode()
+}
+
+// tryFields returns the values of the form's fields in a context. Fields of the gateway
+// are no part of the form, and left out.
+func tryFields(fields []adminapi.DataField, context json.RawMessage) url.Values {
 	query := url.Values{}
 	for _, f := range fields {
 		value := context
@@ -152,13 +174,7 @@ func tryLink(fields []adminapi.DataField, context json.RawMessage, at time.Time)
 			query.Set(tryPrefix+f.Name, plain(value))
 		}
 	}
-	if len(query) == 0 {
-		return ""
-	}
-	if !at.IsZero() {
-		query.Set("at", at.UTC().Format(time.RFC3339))
-	}
-	return prefix + "try?" + query.Encode()
+	return query
 }
 
 func buildDefinition(v *visit) (any, error) {
@@ -177,7 +193,7 @@ func buildDefinition(v *visit) (any, error) {
 	}
 	v.title = p.Key
 	v.command = "caddy cadenza check " + shellWord(p.Definition.File)
-	p.NeedsRole = v.editor && !v.visitor.Role.Covers(gateway.RoleEditor)
+	p.NeedsRole = !v.visitor.Role.Covers(gateway.RoleEditor)
 	p.File = v.place(p.Directory, inspect.Place{File: p.Definition.File})
 	counted, err := v.countDefinition(p)
 	if err != nil {

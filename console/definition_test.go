@@ -61,16 +61,14 @@ func TestTryLink(t *testing.T) {
 func TestPlaceLinks(t *testing.T) {
 	at := inspect.Place{File: "/srv/definitions/prompts/a b.yaml", Line: 7, Column: 5}
 	for _, test := range []struct {
-		editor bool
-		role   gateway.Role
-		want   string
+		role gateway.Role
+		want string
 	}{
-		{true, gateway.RoleEditor, "/console/edit?" + url.Values{"file": {"prompts/a b.yaml"}, "line": {"7"}, "column": {"5"}}.Encode()},
-		{true, gateway.RoleAdmin, "/console/edit?" + url.Values{"file": {"prompts/a b.yaml"}, "line": {"7"}, "column": {"5"}}.Encode()},
-		{true, gateway.RoleViewer, ""},
-		{false, gateway.RoleAdmin, ""},
+		{gateway.RoleEditor, "/console/edit?" + url.Values{"file": {"prompts/a b.yaml"}, "line": {"7"}, "column": {"5"}}.Encode()},
+		{gateway.RoleAdmin, "/console/edit?" + url.Values{"file": {"prompts/a b.yaml"}, "line": {"7"}, "column": {"5"}}.Encode()},
+		{gateway.RoleViewer, ""},
 	} {
-		v := &visit{editor: test.editor, visitor: &gateway.Visitor{Role: test.role}}
+		v := &visit{visitor: &gateway.Visitor{Role: test.role}}
 		if p := v.place("/srv/definitions", at); p.Edit != test.want || p.Text != "a b.yaml:7:5" {
 			t.Errorf("%s: %+v", test.role, p)
 		}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -71,10 +70,7 @@ func buildDefinitions(v *visit) (any, error) {
 	if err == nil {
 		err = v.stats(&today, 0, url.Values{"by": {"variant"}})
 	}
-	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
-		p.Problem, err = refusal.Message, nil
-	}
-	if err == nil {
+	if p.Problem, err = refused(err); err == nil {
 		p.list(&span, &today)
 	}
 	return p, err

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/edit"
@@ -228,44 +226,12 @@ func (p *editPage) addAnswers(fields []adminapi.DataField) {
 				p.More++
 				continue
 			}
-			p.Answers = append(p.Answers, changedAnswer{c, a, tryAddress(a.Context, a.At, fields)})
+			p.Answers = append(p.Answers, changedAnswer{c, a, tryAddress(tryFields(fields, a.Context), a.At)})
 		}
 		if len(c.Answers) == 0 {
 			p.Others = append(p.Others, c)
 		}
 	}
-}
-
-// tryAddress returns the address of the page that tries a context. Fields of the gateway
-// are no part of the form, and left out.
-func tryAddress(context json.RawMessage, at *time.Time, fields []adminapi.DataField) string {
-	var whole any
-	numbers := json.NewDecoder(bytes.NewReader(context))
-	numbers.UseNumber()
-	_ = numbers.Decode(&whole) // null for a request without a context
-	query := make(url.Values)
-	for _, f := range fields {
-		value := whole
-		steps := []string{f.Name}
-		if f.Path != "" {
-			steps = strings.Split(f.Path, ".")
-		}
-		for _, name := range steps {
-			members, _ := value.(map[string]any)
-			value = members[name]
-		}
-		switch value := value.(type) {
-		case nil:
-		case []any:
-			query.Set(tryPrefix+f.Name, strings.Trim(strings.ReplaceAll(fmt.Sprintf("%q", value), `" "`, `, `), `[]"`))
-		default:
-			query.Set(tryPrefix+f.Name, fmt.Sprint(value))
-		}
-	}
-	if at != nil {
-		query.Set("at", at.Format(time.RFC3339))
-	}
-	return prefix + "try?" + query.Encode()
 }
 
 // starter returns the file and the text that a new definition begins with.

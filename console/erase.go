@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -103,12 +102,4 @@ func (p *erasePage) change(v *visit) error {
 		return &adminapi.AskError{Status: http.StatusBadRequest, Message: "nothing was erased: what you typed is not the value"}
 	}
 	return err
-}
-
-// refused returns why the API refuses what a visitor asked for, and an error of another kind.
-func refused(err error) (problem string, other error) {
-	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
-		return refusal.Message, nil
-	}
-	return "", err
 }

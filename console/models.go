@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/url"
 	"time"
 
@@ -53,12 +52,8 @@ func buildModels(v *visit) (any, error) {
 	since := end.Add(-time.Duration(steps) * length)
 	var answer adminapi.Models
 	err := v.ask("models", url.Values{"since": {since.Format(time.RFC3339)}, "interval": {map[string]string{"24h": "hour", "7d": "day"}[p.Over]}}, &answer)
-	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
-		p.Problem = refusal.Message
-		return p, nil
-	}
-	if err != nil {
-		return nil, err
+	if p.Problem, err = refused(err); err != nil || p.Problem != "" {
+		return p, err
 	}
 	for i := range steps {
 		p.Steps = append(p.Steps, modelSteps{Start: end.Add(-time.Duration(i+1) * length)})

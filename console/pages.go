@@ -72,7 +72,6 @@ type visit struct {
 	form    url.Values // of a POST; nil: the page is only looked at
 	to      string     // a path of the console that answers a POST, if it is set
 	id      string     // what follows the page's path
-	editor  bool       // the console has a page that edits a file
 	title   string     // in place of the page's own, if it is set
 	command string     // the command that shows the same
 	link    string     // of the view, if the page's address doesn't show it again
@@ -103,6 +102,14 @@ func (v *visit) ask(path string, query url.Values, answer any) error {
 // send asks the API in the visitor's name to change something. body becomes JSON.
 func (v *visit) send(method, path string, query url.Values, body, answer any) error {
 	return adminapi.Send(v.ctx, v.visitor, method, path, query, body, answer)
+}
+
+// refused returns why the API refuses what a visitor asked for, and an error of another kind.
+func refused(err error) (problem string, other error) {
+	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
+		return refusal.Message, nil
+	}
+	return "", err
 }
 
 // workspace returns the state of the visitor's workspace.
@@ -190,7 +197,6 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 	v := &visit{ctx: r.Context(), visitor: visitor, now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), title: p.title, status: new(adminapi.Status)}
 	asCSV := v.query.Get(csvParameter)
 	v.query.Del(csvParameter)
-	v.editor = slices.ContainsFunc(pages, func(p page) bool { return p.path == "edit" })
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, maxPost)
 		if err := r.ParseForm(); err != nil {
@@ -320,7 +326,7 @@ var words = template.FuncMap{
 		if whole == 0 {
 			return ""
 		}
-		return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 1, 64) + " %"
+		return tenth(part, whole)
 	},
 	"bytes": func(n int64) string {
 		switch {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -57,8 +56,7 @@ func buildRevisions(v *visit) (any, error) {
 		sides       [2]adminapi.Revision
 	)
 	err := v.ask("compare", url.Values{"from": {p.From}, "to": {p.To}}, &comparison)
-	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
-		p.Problem = refusal.Message
+	if p.Problem, err = refused(err); p.Problem != "" {
 		return p, nil
 	}
 	if err == nil {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/url"
 	"strconv"
@@ -105,13 +104,9 @@ func buildTraces(v *visit) (any, error) {
 	p.Export = prefix + "api/traces?" + with(query, "limit", strconv.Itoa(adminapi.MaxTraces), "format", "jsonl")
 	p.Editor = v.visitor.Role.Covers(gateway.RoleEditor)
 	var answer listAnswer
-	if err := v.ask("traces", query, &answer); err != nil {
-		refusal, ok := errors.AsType[*adminapi.AskError](err)
-		if !ok || refusal.Status >= 500 {
-			return nil, err
-		}
-		p.Problem = refusal.Message
-		return p, nil
+	var err error
+	if p.Problem, err = refused(v.ask("traces", query, &answer)); err != nil || p.Problem != "" {
+		return p, err
 	}
 	p.Rows, p.Complete = answer.Traces, answer.Complete
 	if p.Live {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -84,12 +83,12 @@ func (v *visit) countDefinition(p *definitionPage) (*definitionTraffic, error) {
 	for _, caller := range callers {
 		for span, days := range spans {
 			var s adminapi.Stats
-			if err := v.stats(&s, days, url.Values{"kind": {caller.As}, "key": {caller.Name}, "by": {"variant,arm,version"}}); err != nil {
-				refusal, ok := errors.AsType[*adminapi.AskError](err)
-				if !ok || refusal.Status >= 500 {
-					return nil, err
-				}
-				c.problem = refusal.Message
+			problem, err := refused(v.stats(&s, days, url.Values{"kind": {caller.As}, "key": {caller.Name}, "by": {"variant,arm,version"}}))
+			if err != nil {
+				return nil, err
+			}
+			if problem != "" {
+				c.problem = problem
 				continue
 			}
 			eachTally(&s, func(i int, t tally) {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -73,12 +72,11 @@ func buildTry(v *visit) (any, error) {
 	for i := range loaded.Definitions[:len(loaded.Definitions)-p.More] {
 		d := &loaded.Definitions[i]
 		row, err := v.try(d.Kind, d.Key, context, p.At)
-		if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
-			p.Problem = refusal.Message // of the context or the time: the same for all
-			break
-		}
-		if err != nil {
+		if p.Problem, err = refused(err); err != nil {
 			return nil, err
+		}
+		if p.Problem != "" {
+			break // it is about the context or the time: the same for all
 		}
 		row.below(loaded.Directory)
 		if len(row.Others) > 0 {
