@@ -5,7 +5,9 @@ package adminapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -116,6 +118,31 @@ func serve(w http.ResponseWriter, r *http.Request, path string, role gateway.Rol
 func apiError(status int, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return caddy.APIError{HTTPStatus: status, Err: err, Message: err.Error()}
+}
+
+// readBody decodes the body of a request, of at most so many bytes. must says what the body
+// must be.
+func readBody(w http.ResponseWriter, r *http.Request, most int64, body any, must string) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(body); err != nil {
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return apiError(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", tooLarge.Limit)
+		}
+		return apiError(http.StatusBadRequest, "the body must be %s: %v", must, err)
+	}
+	// Read to its end, so that net/http notices when the caller leaves.
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return apiError(http.StatusBadRequest, "something follows the JSON object")
+	}
+	return nil
+}
+
+// writeStatus answers with a status and JSON.
+func writeStatus(w http.ResponseWriter, status int, answer any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	return writeJSON(w, answer)
 }
 
 func writeJSON(w http.ResponseWriter, answer any) error {

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -124,10 +123,8 @@ func editOf(w http.ResponseWriter, r *http.Request) (workspace *Workspace, e *ed
 		Workspace string `json:"workspace"`
 		edit.Edit
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEdit))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&body); err != nil {
-		return nil, nil, nil, false, apiError(http.StatusBadRequest, "the body must be a JSON object with action, file and base, and as the action wants line, column, text and to: %v", err)
+	if err := readBody(w, r, maxEdit, &body, "a JSON object with action, file and base, and as the action wants line, column, text and to"); err != nil {
+		return nil, nil, nil, false, err
 	}
 	if workspace, err = workspaceNamed(r.Context(), body.Workspace); err != nil {
 		return nil, nil, nil, false, err
@@ -145,12 +142,6 @@ func answerConflict(w http.ResponseWriter, err error) (answered bool, _ error) {
 		return true, writeStatus(w, http.StatusConflict, Conflict{conflict.Error(), conflict.File, conflict.Base, conflict.Now, conflict.Yours})
 	}
 	return false, editError(err)
-}
-
-func writeStatus(w http.ResponseWriter, status int, answer any) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	return writeJSON(w, answer)
 }
 
 // editError returns the error of the API for an edit that can't be made.

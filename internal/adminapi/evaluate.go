@@ -3,7 +3,6 @@ package adminapi
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
@@ -25,16 +24,8 @@ func serveEvaluate(w http.ResponseWriter, r *http.Request) error {
 		At        string          `json:"at"`
 		Explain   bool            `json:"explain"`
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&body); err != nil {
-		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return apiError(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", tooLarge.Limit)
-		}
-		return apiError(http.StatusBadRequest, "the body must be a JSON object with key, and as wanted workspace, kind, context, variables, at and explain: %v", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return apiError(http.StatusBadRequest, "something follows the JSON object")
+	if err := readBody(w, r, maxBody, &body, "a JSON object with key, and as wanted workspace, kind, context, variables, at and explain"); err != nil {
+		return err
 	}
 	if body.Key == "" {
 		return apiError(http.StatusBadRequest, "key is missing: it names the definition to evaluate")

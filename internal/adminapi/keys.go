@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -67,10 +66,8 @@ type MadeKey struct {
 // serveMakeKey answers POST /cadenza/keys: it makes a key and adds it to the keys file.
 func serveMakeKey(w http.ResponseWriter, r *http.Request) error {
 	var request KeyRequest
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxKeyRequest))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&request); err != nil {
-		return apiError(http.StatusBadRequest, `the body must be JSON such as {"name": "mobile-app"}: %v`, err)
+	if err := readBody(w, r, maxKeyRequest, &request, `JSON such as {"name": "mobile-app"}`); err != nil {
+		return err
 	}
 	workspace, err := workspaceNamed(r.Context(), request.Workspace)
 	if err != nil {

@@ -41,10 +41,8 @@ func serveLabel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var l label
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&l); err != nil {
-		return apiError(http.StatusBadRequest, "the body must be a JSON object with label, score and note, each as wanted: %v", err)
+	if err := readBody(w, r, maxBody, &l, "a JSON object with label, score and note, each as wanted"); err != nil {
+		return err
 	}
 	l.Label, l.Note = strings.TrimSpace(l.Label), strings.TrimSpace(l.Note)
 	switch {

@@ -2,8 +2,6 @@ package adminapi
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
@@ -47,17 +45,8 @@ func servePlay(w http.ResponseWriter, r *http.Request) error {
 		Workspace string `json:"workspace"`
 		gateway.Play
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&body); err != nil {
-		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return apiError(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", tooLarge.Limit)
-		}
-		return apiError(http.StatusBadRequest, "the body must be a JSON object with endpoint or prompt, and as wanted workspace, variant, texts, target, context, variables, messages, stream and dry_run: %v", err)
-	}
-	// Read to its end, so that net/http notices when the visitor leaves.
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return apiError(http.StatusBadRequest, "something follows the JSON object")
+	if err := readBody(w, r, maxBody, &body, "a JSON object with endpoint or prompt, and as wanted workspace, variant, texts, target, context, variables, messages, stream and dry_run"); err != nil {
+		return err
 	}
 	workspace, err := workspaceNamed(r.Context(), body.Workspace)
 	if err != nil {

@@ -45,9 +45,7 @@ func Serve(w http.ResponseWriter, r *http.Request, visitor *gateway.Visitor, pat
 	if answer, ok := errors.AsType[caddy.APIError](err); ok {
 		status = answer.HTTPStatus
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = writeJSON(w, map[string]string{"error": err.Error()})
+	_ = writeStatus(w, status, map[string]string{"error": err.Error()})
 }
 
 // AskError is an answer of the API that is an error.
