@@ -148,18 +148,11 @@ func serveCompare(w http.ResponseWriter, r *http.Request) error {
 	defer reader.Close()
 	var places [2]definition.Place
 	for i, name := range []string{"from", "to"} {
-		revision, err := workspace.completeRevision(r.Context(), reader, values.Get(name))
+		stored, err := workspace.revision(r.Context(), reader, values.Get(name))
 		if err != nil {
 			return err
 		}
-		stored, err := reader.Revision(r.Context(), workspace.Name, revision)
-		if errors.Is(err, sqlite.ErrNotFound) {
-			return noRevision(revision, nil)
-		}
-		if err != nil {
-			return workspace.unreadable(err)
-		}
-		places[i] = definition.Place{Dir: workspace.Definitions.Dir(), Past: &definition.Past{Revision: revision, Since: stored.Served, Files: stored.Files}}
+		places[i] = definition.Place{Dir: workspace.Definitions.Dir(), Past: &definition.Past{Revision: stored.Revision, Since: stored.Served, Files: stored.Files}}
 	}
 	comparison, err := inspect.Compare(places[0], places[1], time.Now())
 	if err != nil {

@@ -65,16 +65,9 @@ func serveRevision(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer reader.Close()
-	revision, err := workspace.completeRevision(r.Context(), reader, text)
+	stored, err := workspace.revision(r.Context(), reader, text)
 	if err != nil {
 		return err
-	}
-	stored, err := reader.Revision(r.Context(), workspace.Name, revision)
-	if errors.Is(err, sqlite.ErrNotFound) {
-		return noRevision(text, nil) // it was deleted in between
-	}
-	if err != nil {
-		return workspace.unreadable(err)
 	}
 	return writeJSON(w, Revision{shownRevision(stored.ServedRevision), workspace.Name, append([]trace.File{}, stored.Files...)})
 }
@@ -95,6 +88,22 @@ func revisionReader(r *http.Request) (*Workspace, *sqlite.Reader, error) {
 
 func shownRevision(v sqlite.ServedRevision) servedRevision {
 	return servedRevision{v.Revision, v.FirstSeen.UTC(), v.Served.UTC(), v.Latest}
+}
+
+// revision returns the stored revision that begins with a text.
+func (w *Workspace) revision(ctx context.Context, reader *sqlite.Reader, text string) (*sqlite.StoredRevision, error) {
+	revision, err := w.completeRevision(ctx, reader, text)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := reader.Revision(ctx, w.Name, revision)
+	if errors.Is(err, sqlite.ErrNotFound) {
+		return nil, noRevision(text, nil) // it was deleted in between
+	}
+	if err != nil {
+		return nil, w.unreadable(err)
+	}
+	return stored, nil
 }
 
 // completeRevision finds the revision that begins with a text.

@@ -22,8 +22,9 @@ func auditCommand() *cobra.Command {
 		Short: "Shows what visitors of a running gateway's console did",
 		Long: `
 Lists what visitors of the console did, the latest first: signing in and out,
-looks at content, exports, erasures, and keys that were made or revoked, also
-erasures and exports by the admin API. Of what was erased it has a keyed hash.
+looks at content, edits, calls of the playground, labels, exports, erasures,
+and keys that were made or revoked, also erasures and exports by the admin API.
+Of what was erased it has a keyed hash.
 
 Entries are kept for 400 days. The gateway is asked by its admin API, as with
 caddy reload.`,
