@@ -118,7 +118,7 @@ var maxLines = map[string]int{
 	"internal/document":            2060,
 	"internal/document/format":     300,
 	"internal/edit":                1200,
-	"internal/gateway":             12210,
+	"internal/gateway":             12230,
 	"internal/gatewaytest":         460,
 	"internal/inflight":            960,
 	"internal/inspect":             3420,

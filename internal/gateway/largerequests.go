@@ -43,6 +43,7 @@ func (h *holdings) hold(bytes int) *wire.Error {
 		return noRoom("Large requests hold as much memory as they may. Send the request again, or a smaller one.")
 	}
 	h.held += int64(bytes)
+	h.gateway.process.collect(true)
 	return nil
 }
 
@@ -64,10 +65,36 @@ func (h *holdings) letGo(bytes int64) {
 	process := h.gateway.process
 	giveBoth(&h.workspace.Memory.largeRequests, &process.largeRequests, bytes)
 	h.held -= bytes
-	made, collected := buffers.Made(), process.collected.Load()
-	if made-collected >= largeGarbage && process.collected.CompareAndSwap(collected, made) {
-		go debug.FreeOSMemory()
+	process.collect(false)
+}
+
+// collect has what large requests left collected, once largeGarbage bytes were made since
+// the last time. A caller that is about to make more waits where twice as much was made:
+// else those who follow a group of callers that is answered at once make as much again
+// before the collector has found what the group left.
+func (p *Process) collect(wait bool) {
+	switch made := p.uncollected(); {
+	case wait && made >= 2*largeGarbage:
+		p.collecting.Lock()
+		if p.uncollected() < largeGarbage { // somebody else has collected meanwhile
+			p.collecting.Unlock()
+			return
+		}
+		p.collectLocked()
+	case made >= largeGarbage && p.collecting.TryLock():
+		go p.collectLocked()
 	}
+}
+
+// uncollected returns how many bytes were made since the last collection began.
+func (p *Process) uncollected() int64 { return buffers.Made() - p.collected.Load() }
+
+// collectLocked collects, and unlocks p.collecting.
+func (p *Process) collectLocked() {
+	defer p.collecting.Unlock()
+	made := buffers.Made()
+	debug.FreeOSMemory()
+	p.collected.Store(made)
 }
 
 // holdMessages takes the room that a call's messages need beyond what the request holds,

@@ -3,9 +3,11 @@ package gateway_test
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/internal/buffers"
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
@@ -54,6 +56,31 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 		t.Errorf("the calls: %v", got)
 	}
 	eventually(t, "all is given back", func() bool { _, own := held(); return own == 0 })
+}
+
+// TestLargeRequestsWaitForTheCollector has large requests make more memory than is collected
+// at a time: the next one is not answered before what they left is collected. It is not
+// parallel, so nobody else collects.
+func TestLargeRequestsWaitForTheCollector(t *testing.T) {
+	g := startGateway(t, endpointWith(""), fakeProvider("http://localhost"))
+	collections := func() uint32 {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.NumForcedGC
+	}
+	large := fmt.Sprintf(`{"keys":["hello"],"variables":{"question":%q}}`, strings.Repeat("x", 100_000))
+	for range 5 {
+		buffers.Count(2 * gw.LargeGarbage)
+		before := collections()
+		g.post("/v1/prompts", `{"keys":["hello"]}`).ok(t, "a small request")
+		if n := collections(); n != before {
+			t.Errorf("a small request waits for %d collections", n-before)
+		}
+		g.post("/v1/prompts", large).ok(t, "a large request")
+		if n := collections(); n != before+1 {
+			t.Errorf("a large request waits for %d collections", n-before)
+		}
+	}
 }
 
 // TestLargeRequestsAreBounded sets the option so that one call is admitted and a second one
