@@ -47,6 +47,10 @@ var FinishReasons = []string{"stop", "tool_calls", "length", "content_filter"}
 // leave the traces of these names out; costs and lists of traces have them.
 const ConsoleKey = "console:"
 
+// NoteVariant begins the note on a caller that named the variant of a prompt, which
+// follows: the table did not choose it.
+const NoteVariant = "caller: variant: "
+
 // Record is the record of one answer: of a prompt, an endpoint or a remote
 // configuration. Members that are zero are stored as absent: they were unknown, or
 // the log policy excludes them.

@@ -179,6 +179,9 @@ func (a *answers) newCallRecord(p *plan) *trace.Record {
 		addMessages(record, p.messages, a.recorded)
 	}
 	a.recordEvidence(record)
+	if p.named {
+		record.Notes = append(record.Notes, trace.NoteVariant+p.variant.Key)
+	}
 	if policy != definition.LogNone {
 		record.Notes = noteBrought(record.Notes, p.brought)
 		if p.pinned {

@@ -294,6 +294,12 @@ func (p *prover) find() bool {
 // decidedBy adds the table of the prompt that answered.
 func (p *prover) decidedBy(prompt *definition.Prompt) {
 	arm := func(d rules.Decision) string { return prompt.Variant(d).Key }
+	for _, note := range p.t.Notes {
+		if named, ok := strings.CutPrefix(note, trace.NoteVariant); ok {
+			arm = func(rules.Decision) string { return named }
+			p.Notes = append(p.Notes, "the caller named the variant "+named+": the table chose the row alone")
+		}
+	}
 	p.tables = []proved{{prompt.Table(), arm, (*Decided).set}}
 }
 
