@@ -11,15 +11,8 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 	for name, w := range a.Workspaces {
 		served := a.gateway.Workspace(name)
 		shown[name] = &adminapi.Workspace{
-			Name: name, Definitions: w.source.Source, Log: served.Log, Store: w.store.Path, Flush: w.store.Recorder.Flush, Logger: w.logger,
+			Workspace: served, Definitions: w.source.Source, Strangers: a.gateway.Strangers, Hash: served.HashAudited, Stopping: a.stopping.Done(),
 			Calls: w.store.Recorder.Calls, Call: w.store.Recorder.Call, Mark: w.store.Recorder.Mark,
-			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
-			VerifySeal: served.VerifySeal,
-			Report:     served.Report, HashInput: served.HashInput,
-			Targets: served.Targets, ModelFacts: served.ModelFacts, Status: served.Status,
-			Strangers: a.gateway.Strangers, SubjectStatus: served.SubjectStatus, LimitStatus: served.LimitStatus,
-			EraseSubject: served.EraseSubject, Playable: served.Playable, Play: served.Play, Hash: served.HashAudited,
-			KeysFile: served.KeysFile, Keys: served.Keys, EditKeys: served.EditKeys,
 		}
 	}
 	return shown

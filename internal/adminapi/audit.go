@@ -57,7 +57,7 @@ func (w *Workspace) audited(ctx context.Context, action, subject, before, after 
 	// A visitor who leaves has done it nevertheless.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
-	if err := sqlite.KeepAudit(ctx, w.Store, &entry); err != nil {
+	if err := sqlite.KeepAudit(ctx, w.Store.Path, &entry); err != nil {
 		w.Logger.Error("an entry of the audit can't be stored", zap.Any("entry", entry), zap.Error(err))
 	}
 }

@@ -98,13 +98,13 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 	// fails, the erasure below fails with it.
 	flushing, cancel := context.WithTimeout(r.Context(), flushTimeout)
 	defer cancel()
-	_ = workspace.Flush(flushing)
+	_ = workspace.Store.Recorder.Flush(flushing)
 	erase, done := sqlite.Erase, "erased"
 	if dry {
 		erase, done = sqlite.CountErasure, "found"
 	}
 	for _, selector := range selectors {
-		more, err := erase(r.Context(), workspace.Store, selector)
+		more, err := erase(r.Context(), workspace.Store.Path, selector)
 		erased.Traces += more.Traces
 		erased.Metrics += more.Metrics
 		erased.Replies += more.Replies

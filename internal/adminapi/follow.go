@@ -46,7 +46,7 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 			return apiError(http.StatusBadRequest, "wait must be a duration up to %v, such as 25s, this is %q", MaxWait, text)
 		}
 	}
-	committed := q.workspace.Committed()
+	committed := q.workspace.Store.Committed()
 	seq, mark := splitPoint(after, q.workspace.Mark())
 	at := followed{seq, mark}
 	records, next, err := q.look(r.Context(), at)
@@ -79,7 +79,7 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 		at = next
-		committed = q.workspace.Committed()
+		committed = q.workspace.Store.Committed()
 		if records, next, err = q.look(ctx, at); err != nil {
 			return nil // the next request is answered with the error
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -96,7 +97,8 @@ func TestExportHasCallsThatEndMeanwhile(t *testing.T) {
 		at = at.Add(time.Minute)
 		commit(later)
 		w := &Workspace{
-			Name: "w",
+			Workspace: &gateway.Workspace{WorkspaceConfig: gateway.WorkspaceConfig{Name: "w"}},
+
 			Mark: func() int64 { return 1 },
 			Calls: func(yield func(*trace.Record, int64) bool) {
 				started := *call

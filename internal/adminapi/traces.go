@@ -219,7 +219,7 @@ func parsePlace(text string) (*sqlite.ScorePlace, bool) {
 // appendWaiting appends how many records wait to be stored while the store takes no
 // records. No list has these.
 func (w *Workspace) appendWaiting(out []byte) []byte {
-	records, reason := w.Waiting()
+	records, reason := w.Store.Waiting()
 	if reason == "" {
 		return out
 	}
@@ -246,7 +246,7 @@ func appendTraces(out []byte, records []*trace.Record, scores map[trace.ID]float
 // openTraces opens the workspace's store for one request. The file may be
 // replaced before the next one.
 func (w *Workspace) openTraces(ctx context.Context) (*sqlite.Reader, error) {
-	reader, err := sqlite.OpenReader(ctx, w.Store)
+	reader, err := sqlite.OpenReader(ctx, w.Store.Path)
 	if err != nil {
 		return nil, w.unreadable(err)
 	}
@@ -255,7 +255,7 @@ func (w *Workspace) openTraces(ctx context.Context) (*sqlite.Reader, error) {
 
 // unreadable returns the error for a store that can't be read.
 func (w *Workspace) unreadable(err error) error {
-	if records, reason := w.Waiting(); reason != "" {
+	if records, reason := w.Store.Waiting(); reason != "" {
 		return apiError(http.StatusServiceUnavailable, "the traces can't be read: %v; %d records wait to be stored: %s", err, records, reason)
 	}
 	return apiError(http.StatusServiceUnavailable, "the traces can't be read: %v", err)
