@@ -39,7 +39,7 @@ type route struct {
 	path    string // below /cadenza/; one that ends in a slash takes what follows
 	methods []string
 	role    gateway.Role // the least that a visitor of the console needs
-	serve   func(http.ResponseWriter, *http.Request) error
+	serve   handler
 }
 
 // reads are the methods of a route that changes nothing.
@@ -48,15 +48,15 @@ var reads = []string{http.MethodGet, http.MethodHead}
 // routes are all routes. Caddy's admin API and the console serve the same.
 var routes = []route{
 	{"status", reads, gateway.RoleViewer, serveStatus},
-	{"definitions", reads, gateway.RoleViewer, serveDefinitions},
-	{"definitions/", reads, gateway.RoleViewer, serveDefinition},
-	{"compare", reads, gateway.RoleViewer, serveCompare},
+	{"definitions", reads, gateway.RoleViewer, each((*Workspace).loaded)},
+	{"definitions/", reads, gateway.RoleViewer, reading(serveDefinition, "workspace", "row", "versions")},
+	{"compare", reads, gateway.RoleViewer, reading(serveCompare, "workspace", "from", "to")},
 	{"revisions", reads, gateway.RoleViewer, serveRevisions},
 	{"revisions/", reads, gateway.RoleViewer, serveRevision},
-	{"targets", reads, gateway.RoleViewer, serveTargets},
+	{"targets", reads, gateway.RoleViewer, each((*Workspace).targets)},
 	{"models", reads, gateway.RoleViewer, serveModels},
 	{"limits", reads, gateway.RoleViewer, serveLimits},
-	{"peaks", reads, gateway.RoleViewer, servePeaks},
+	{"peaks", reads, gateway.RoleViewer, reading(servePeaks, "workspace", "since", "until", "limit", "subject")},
 	{"evaluate", []string{http.MethodPost}, gateway.RoleViewer, serveEvaluate},
 	{"edit", reads, gateway.RoleViewer, serveEditedFile},
 	{"edit", []string{http.MethodPost}, gateway.RoleEditor, serveEdit},
@@ -67,15 +67,15 @@ var routes = []route{
 	{"traces", []string{http.MethodDelete}, gateway.RoleAdmin, serveErase},
 	{"traces/", reads, gateway.RoleViewer, serveTrace},
 	{"traces/", []string{http.MethodPost}, gateway.RoleEditor, serveLabel},
-	{"find", reads, gateway.RoleViewer, serveFind},
-	{"stats", reads, gateway.RoleViewer, serveStats},
+	{"find", reads, gateway.RoleViewer, reading(serveFind, "workspace", "id")},
+	{"stats", reads, gateway.RoleViewer, reading(serveStats, "workspace", "since", "until", "kind", "key", "interval", "by", "variant", "arm", "version")},
 	{"costs", reads, gateway.RoleViewer, serveCosts},
-	{"refused", reads, gateway.RoleViewer, serveRefused},
-	{"export", []string{http.MethodGet}, gateway.RoleAdmin, serveExport},
-	{"keys", reads, gateway.RoleViewer, serveKeys},
+	{"refused", reads, gateway.RoleViewer, reading(serveRefused, "workspace", "since", "until", "api_key", "key", "code", "limit", "subject")},
+	{"export", []string{http.MethodGet}, gateway.RoleAdmin, reading(serveExport, append([]string{"verify"}, filterParameters...)...)},
+	{"keys", reads, gateway.RoleViewer, reading(serveKeys, "workspace")},
 	{"keys", []string{http.MethodPost}, gateway.RoleAdmin, serveMakeKey},
 	{"keys/", []string{http.MethodDelete}, gateway.RoleAdmin, serveRevokeKey},
-	{"audit", []string{http.MethodGet}, gateway.RoleAdmin, serveAudit},
+	{"audit", []string{http.MethodGet}, gateway.RoleAdmin, reading(serveAudit, "workspace", "since", "until", "by", "action", "limit", "before", "format")},
 }
 
 // Routes returns the paths below Caddy's admin address. Who reaches it needs no role.

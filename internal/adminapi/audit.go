@@ -108,28 +108,17 @@ type Audit struct {
 
 // serveAudit answers GET /cadenza/audit: what visitors of the console did, the newest
 // first. With format=jsonl it is all of it, as JSON lines.
-func serveAudit(w http.ResponseWriter, r *http.Request) error {
-	q, err := newTraceQuery(r, "workspace", "since", "until", "by", "action", "limit", "before", "format")
+func serveAudit(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error {
+	f := sqlite.AuditFilter{Workspace: q.workspace.Name, Since: q.filter.Since, Until: q.filter.Until, By: q.values.Get("by"), Action: q.values.Get("action")}
+	limit, err := q.limit(sqlite.MaxAudit)
 	if err != nil {
 		return err
-	}
-	f := sqlite.AuditFilter{Workspace: q.workspace.Name, Since: q.filter.Since, Until: q.filter.Until, By: q.values.Get("by"), Action: q.values.Get("action")}
-	limit := DefaultTraces
-	if text := q.values.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > sqlite.MaxAudit {
-			return apiError(http.StatusBadRequest, "limit must be a number from 1 to %d, this is %q", sqlite.MaxAudit, text)
-		}
 	}
 	if text := q.values.Get("before"); text != "" {
 		if f.Before, err = strconv.ParseInt(text, 10, 64); err != nil || f.Before < 1 {
 			return apiError(http.StatusBadRequest, "before must be the next of the page before it, this is %q", text)
 		}
 	}
-	reader, err := q.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	switch format := q.values.Get("format"); format {
 	case "", "json":
 	case "jsonl":

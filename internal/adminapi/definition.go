@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -47,15 +48,8 @@ type ListedVersion struct {
 // serveDefinition answers GET /cadenza/definitions/KIND/KEY: a definition that is served, by
 // its key or an alias, with its table from the row ?row= on, and with the contents of the
 // versions ?versions=.
-func serveDefinition(w http.ResponseWriter, r *http.Request) error {
-	values := r.URL.Query()
-	if err := knownParameters(values, []string{"workspace", "row", "versions"}); err != nil {
-		return err
-	}
-	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
-	if err != nil {
-		return err
-	}
+func serveDefinition(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error {
+	workspace := q.workspace
 	word, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/cadenza/definitions/"), "/")
 	k := kind.Named(word)
 	if k == nil {
@@ -73,7 +67,8 @@ func serveDefinition(w http.ResponseWriter, r *http.Request) error {
 		return apiError(http.StatusNotFound, "there is no %s %q%s", k.Noun, key, document.DidYouMean(key, known))
 	}
 	row := 0
-	if text := values.Get("row"); text != "" {
+	if text := q.values.Get("row"); text != "" {
+		var err error
 		if row, err = strconv.Atoi(text); err != nil || row < 0 {
 			return apiError(http.StatusBadRequest, "row must be the index of the first row to show, this is %q", text)
 		}
@@ -84,20 +79,16 @@ func serveDefinition(w http.ResponseWriter, r *http.Request) error {
 		Description: *inspect.Describe(s, d, row, time.Now()), Fields: dataFields(s.DataModel),
 	}
 	answer.AddMistakes(workspace.mistakes())
-	if answer.Versions, err = workspace.versions(r, d, strings.Split(values.Get("versions"), ",")); err != nil {
+	var err error
+	if answer.Versions, err = workspace.versions(r.Context(), reader, d, strings.Split(q.values.Get("versions"), ",")); err != nil {
 		return err
 	}
 	return writeJSON(w, answer)
 }
 
 // versions lists the versions of a definition, some of them with their content.
-func (w *Workspace) versions(r *http.Request, d *definition.Definition, full []string) ([]ListedVersion, error) {
-	reader, err := w.openTraces(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
-	stored, err := reader.Versions(r.Context(), w.Name, d.Kind.Trace, d.Key)
+func (w *Workspace) versions(ctx context.Context, reader *sqlite.Reader, d *definition.Definition, full []string) ([]ListedVersion, error) {
+	stored, err := reader.Versions(ctx, w.Name, d.Kind.Trace, d.Key)
 	if err != nil {
 		return nil, w.unreadable(err)
 	}
@@ -118,7 +109,7 @@ func (w *Workspace) versions(r *http.Request, d *definition.Definition, full []s
 			continue
 		}
 		if list[i].Content = v.Content; v.Content == nil {
-			whole, err := reader.Version(r.Context(), w.Name, d.Kind.Trace, d.Key, v.Version.Version)
+			whole, err := reader.Version(ctx, w.Name, d.Kind.Trace, d.Key, v.Version.Version)
 			if err != nil && !errors.Is(err, sqlite.ErrNotFound) {
 				return nil, w.unreadable(err)
 			}
@@ -132,27 +123,14 @@ func (w *Workspace) versions(r *http.Request, d *definition.Definition, full []s
 
 // serveCompare answers GET /cadenza/compare?from=OLD&to=NEW: how two revisions that are
 // stored differ, as `caddy cadenza diff --json` says it.
-func serveCompare(w http.ResponseWriter, r *http.Request) error {
-	values := r.URL.Query()
-	if err := knownParameters(values, []string{"workspace", "from", "to"}); err != nil {
-		return err
-	}
-	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
-	if err != nil {
-		return err
-	}
-	reader, err := workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
+func serveCompare(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error {
 	var places [2]definition.Place
 	for i, name := range []string{"from", "to"} {
-		stored, err := workspace.revision(r.Context(), reader, values.Get(name))
+		stored, err := q.workspace.revision(r.Context(), reader, q.values.Get(name))
 		if err != nil {
 			return err
 		}
-		places[i] = definition.Place{Dir: workspace.Definitions.Dir(), Past: &definition.Past{Revision: stored.Revision, Since: stored.Served, Files: stored.Files}}
+		places[i] = definition.Place{Dir: q.workspace.Definitions.Dir(), Past: &definition.Past{Revision: stored.Revision, Since: stored.Served, Files: stored.Files}}
 	}
 	comparison, err := inspect.Compare(places[0], places[1], time.Now())
 	if err != nil {

@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -62,23 +61,7 @@ func dataFields(model *document.Node) []DataField {
 	return list
 }
 
-// serveDefinitions answers GET /cadenza/definitions: the definitions that each workspace
-// serves, or one with ?workspace=NAME.
-func serveDefinitions(w http.ResponseWriter, r *http.Request) error {
-	if err := knownParameters(r.URL.Query(), []string{"workspace"}); err != nil {
-		return err
-	}
-	all, err := askedFor(r)
-	if err != nil {
-		return err
-	}
-	answer := make(map[string]LoadedWorkspace, len(all))
-	for name, w := range all {
-		answer[name] = w.loaded()
-	}
-	return writeJSON(w, Definitions{answer})
-}
-
+// loaded answers GET /cadenza/definitions: the definitions that the workspace serves.
 func (w *Workspace) loaded() LoadedWorkspace {
 	s := w.Definitions.Snapshot()
 	return LoadedWorkspace{

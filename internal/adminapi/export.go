@@ -8,26 +8,18 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // serveExport answers GET /cadenza/export: all traces and metrics that pass a
 // filter, oldest first, as JSON lines. With ?verify=true each trace has the verdict on
 // its seal.
-func serveExport(w http.ResponseWriter, r *http.Request) error {
-	q, err := newTraceQuery(r, append([]string{"verify"}, filterParameters...)...)
-	if err != nil {
-		return err
-	}
+func serveExport(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error {
 	verify, err := q.flag("verify")
 	if err != nil {
 		return err
 	}
-	reader, err := q.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	q.workspace.audited(r.Context(), AuditExport, strings.TrimSpace("traces "+q.workspace.hashedQuery(q.values)), "", "")
 	w.Header().Set("Content-Type", linesType)
 	w.Header().Set("Content-Disposition", `attachment; filename="traces.jsonl"`)

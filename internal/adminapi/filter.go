@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,6 +60,26 @@ func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 	return &traceQuery{values: values, workspace: workspace, filter: filter}, nil
 }
 
+// handler answers a request.
+type handler func(http.ResponseWriter, *http.Request) error
+
+// reading returns the handler of a route that reads the store of one workspace, and may
+// have the parameters in known.
+func reading(serve func(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error, known ...string) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		q, err := newTraceQuery(r, known...)
+		if err != nil {
+			return err
+		}
+		reader, err := q.workspace.openTraces(r.Context())
+		if err != nil {
+			return err
+		}
+		defer reader.Close()
+		return serve(w, r, q, reader)
+	}
+}
+
 // flag reads a parameter that is true or false, or left out, which is false.
 func (q *traceQuery) flag(name string) (bool, error) {
 	switch text := q.values.Get(name); text {
@@ -69,6 +90,19 @@ func (q *traceQuery) flag(name string) (bool, error) {
 	default:
 		return false, apiError(http.StatusBadRequest, "%s must be true or false, this is %q", name, text)
 	}
+}
+
+// limit reads the parameter for how many rows a page has.
+func (q *traceQuery) limit(most int) (int, error) {
+	text := q.values.Get("limit")
+	if text == "" {
+		return DefaultTraces, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > most {
+		return 0, apiError(http.StatusBadRequest, "limit must be a number from 1 to %d, this is %q", most, text)
+	}
+	return limit, nil
 }
 
 // filterParameters are the parameters that choose traces, except metadata.NAME.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -23,16 +24,9 @@ type Match struct {
 
 // serveFind answers GET /cadenza/find?id=…: the traces and decisions whose ids begin so, or
 // else the conversation, chain or request id in a trace's metadata or a report.
-func serveFind(w http.ResponseWriter, r *http.Request) error {
-	values := r.URL.Query()
-	if err := knownParameters(values, []string{"workspace", "id"}); err != nil {
-		return err
-	}
-	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
-	if err != nil {
-		return err
-	}
-	id := strings.TrimSpace(values.Get("id"))
+func serveFind(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error {
+	workspace := q.workspace
+	id := strings.TrimSpace(q.values.Get("id"))
 	if id == "" {
 		return apiError(http.StatusBadRequest, "id is missing: that of a trace, decision, conversation, chain or request")
 	}
@@ -53,11 +47,6 @@ func serveFind(w http.ResponseWriter, r *http.Request) error {
 	if len(answer.Found) > 0 {
 		return writeJSON(w, answer)
 	}
-	reader, err := workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	for _, named := range []struct {
 		what   string
 		filter trace.Filter

@@ -92,6 +92,25 @@ func askedFor(r *http.Request) (workspaces, error) {
 	return workspaces{name: one}, err
 }
 
+// each returns the handler of a route that answers with a part for each workspace, or for
+// one with ?workspace=NAME.
+func each[T any](part func(*Workspace) T) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := knownParameters(r.URL.Query(), []string{"workspace"}); err != nil {
+			return err
+		}
+		all, err := askedFor(r)
+		if err != nil {
+			return err
+		}
+		answer := make(map[string]T, len(all))
+		for name, workspace := range all {
+			answer[name] = part(workspace)
+		}
+		return writeJSON(w, map[string]any{"workspaces": answer})
+	}
+}
+
 // workspaceNamed finds a workspace of the configuration that runs.
 func workspaceNamed(ctx context.Context, name string) (*Workspace, error) {
 	all, err := running(ctx)

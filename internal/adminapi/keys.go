@@ -11,6 +11,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
 // maxKeyRequest bounds the body of a request that makes a key, in bytes.
@@ -25,17 +26,8 @@ type Keys struct {
 
 // serveKeys answers GET /cadenza/keys: the API keys of a workspace without their secrets,
 // and when each was used last.
-func serveKeys(w http.ResponseWriter, r *http.Request) error {
-	q, err := newTraceQuery(r, "workspace")
-	if err != nil {
-		return err
-	}
+func serveKeys(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error {
 	answer := Keys{Workspace: q.workspace.Name, File: q.workspace.KeysFile, Keys: q.workspace.Keys()}
-	reader, err := q.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	uses, err := reader.KeyUses(r.Context(), q.workspace.Name)
 	if err != nil {
 		return q.workspace.unreadable(err)

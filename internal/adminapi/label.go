@@ -33,10 +33,7 @@ func serveLabel(w http.ResponseWriter, r *http.Request) error {
 	if !ok || !whole {
 		return apiError(http.StatusNotFound, "a label is sent to traces/ID/label, with the whole id of a trace")
 	}
-	if err := knownParameters(r.URL.Query(), []string{"workspace"}); err != nil {
-		return err
-	}
-	workspace, err := workspaceNamed(r.Context(), r.URL.Query().Get("workspace"))
+	q, err := newTraceQuery(r, "workspace")
 	if err != nil {
 		return err
 	}
@@ -63,13 +60,13 @@ func serveLabel(w http.ResponseWriter, r *http.Request) error {
 	if visitor, ok := r.Context().Value(visitorKey{}).(*gateway.Visitor); ok {
 		by = visitor.Key
 	}
-	ignored, err := workspace.Report(r.Context(), trace.ConsoleKey+by, &trace.Metrics{TraceID: id, Score: score, Metadata: metadata})
+	ignored, err := q.workspace.Report(r.Context(), trace.ConsoleKey+by, &trace.Metrics{TraceID: id, Score: score, Metadata: metadata})
 	if refused, ok := errors.AsType[*wire.Error](err); ok {
 		return apiError(http.StatusNotFound, "%s", refused.Message)
 	}
 	if err != nil {
-		return workspace.unreadable(err)
+		return q.workspace.unreadable(err)
 	}
-	workspace.audited(r.Context(), AuditLabel, id.String(), "", cmp.Or(l.Label, "a score"))
+	q.workspace.audited(r.Context(), AuditLabel, id.String(), "", cmp.Or(l.Label, "a score"))
 	return writeJSON(w, map[string]any{"trace_id": id, "ignored": append([]string{}, ignored...)})
 }

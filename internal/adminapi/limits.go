@@ -98,16 +98,7 @@ type Peaks struct {
 
 // servePeaks answers GET /cadenza/peaks: the largest shares of limits that their fullest
 // subjects used, by the hour. subject=VALUE picks one subject, and limit=NAME one limit.
-func servePeaks(w http.ResponseWriter, r *http.Request) error {
-	asked, err := newTraceQuery(r, "workspace", "since", "until", "limit", "subject")
-	if err != nil {
-		return err
-	}
-	reader, err := asked.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
+func servePeaks(w http.ResponseWriter, r *http.Request, asked *traceQuery, reader *sqlite.Reader) error {
 	f := &asked.filter
 	q := sqlite.PeakQuery{Workspace: f.Workspace, Since: f.Since, Until: f.Until, Limit: asked.values.Get("limit")}
 	if asked.values.Has("subject") {

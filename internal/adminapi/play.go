@@ -22,15 +22,11 @@ func playsBy(r *http.Request) string {
 // servePlayable answers GET /cadenza/play: what may be called and, with ?endpoint=KEY or
 // ?prompt=KEY, what a request to it may have.
 func servePlayable(w http.ResponseWriter, r *http.Request) error {
-	values := r.URL.Query()
-	if err := knownParameters(values, []string{"endpoint", "prompt", "workspace"}); err != nil {
-		return err
-	}
-	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
+	q, err := newTraceQuery(r, "endpoint", "prompt", "workspace")
 	if err != nil {
 		return err
 	}
-	playable, refused := workspace.Playable(playsBy(r), &gateway.Play{Endpoint: values.Get("endpoint"), Prompt: values.Get("prompt")})
+	playable, refused := q.workspace.Playable(playsBy(r), &gateway.Play{Endpoint: q.values.Get("endpoint"), Prompt: q.values.Get("prompt")})
 	if refused != nil {
 		return refusedPlay(refused)
 	}

@@ -23,22 +23,14 @@ type Refused struct {
 // serveRefused answers GET /cadenza/refused: the requests that were refused before a
 // call, by reason and by hour. Rows for requests without a valid API key have no api_key,
 // and count the requests to all workspaces.
-func serveRefused(w http.ResponseWriter, r *http.Request) error {
-	asked, err := newTraceQuery(r, "workspace", "since", "until", "api_key", "key", "code", "limit", "subject")
-	if err != nil {
-		return err
-	}
-	reader, err := asked.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
+func serveRefused(w http.ResponseWriter, r *http.Request, asked *traceQuery, reader *sqlite.Reader) error {
 	f := &asked.filter
 	q := &sqlite.RefusalQuery{Filter: *f, Limit: asked.values.Get("limit")}
 	if asked.values.Has("subject") {
 		q.Subject = new(asked.values.Get("subject"))
 	}
 	answer := Refused{Workspace: f.Workspace, Since: f.Since.UTC(), Until: f.Until.UTC()}
+	var err error
 	if answer.Rows, err = reader.Refusals(r.Context(), q); err == nil {
 		answer.Hours, err = reader.RefusalHours(r.Context(), q)
 	}

@@ -13,11 +13,7 @@ import (
 
 // serveStats answers GET /cadenza/stats: counts, errors, times, tokens, costs,
 // scores and named values per key and variant, arm or version over time.
-func serveStats(w http.ResponseWriter, r *http.Request) error {
-	asked, err := newTraceQuery(r, "workspace", "since", "until", "kind", "key", "interval", "by", "variant", "arm", "version")
-	if err != nil {
-		return err
-	}
+func serveStats(w http.ResponseWriter, r *http.Request, asked *traceQuery, reader *sqlite.Reader) error {
 	q := sqlite.StatsQuery{
 		Workspace: asked.workspace.Name, Since: asked.filter.Since, Until: asked.filter.Until, Kind: asked.filter.Kind, Key: asked.filter.Key,
 	}
@@ -52,11 +48,6 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	if q.By, known = sqlite.ParseGroups(by); !known {
 		return apiError(http.StatusBadRequest, "by must be variant, arm or version, or several of them with commas between, this is %q", asked.values.Get("by"))
 	}
-	reader, err := asked.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	stats, err := reader.Stats(r.Context(), q)
 	switch {
 	case errors.Is(err, sqlite.ErrTooMany):

@@ -48,20 +48,23 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	if q.values.Has("wait") {
 		return apiError(http.StatusBadRequest, "wait goes with follow: a list does not wait")
 	}
-	limit := DefaultTraces
-	if text := q.values.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxTraces {
-			return apiError(http.StatusBadRequest, "limit must be a number from 1 to %d, this is %q", MaxTraces, text)
-		}
+	limit, err := q.limit(MaxTraces)
+	if err != nil {
+		return err
 	}
+	reader, err := q.workspace.openTraces(r.Context())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
 	switch order := q.values.Get("sort"); order {
 	case "", "time":
 	case "score":
-		return q.worst(w, r, limit)
+		return q.worst(w, r, reader, limit)
 	case "cost":
-		return q.highest(w, r, sqlite.ByCost, limit)
+		return q.highest(w, r, reader, sqlite.ByCost, limit)
 	case "latency":
-		return q.highest(w, r, sqlite.ByLatency, limit)
+		return q.highest(w, r, reader, sqlite.ByLatency, limit)
 	default:
 		return apiError(http.StatusBadRequest, "sort must be time, the newest first, score, the lowest first, cost or latency, the highest first; this is %q", order)
 	}
@@ -72,11 +75,6 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 			return apiError(http.StatusBadRequest, "before must be the trace id in next of the page before it, this is %q", text)
 		}
 	}
-	reader, err := q.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	// The number is read before the page, so that following from it misses no
 	// trace.
 	mark := q.workspace.Mark()
@@ -107,7 +105,7 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 
 // worst answers with the traces with a reported score, the lowest first. It leaves out
 // calls that are under way.
-func (q *traceQuery) worst(w http.ResponseWriter, r *http.Request, limit int) error {
+func (q *traceQuery) worst(w http.ResponseWriter, r *http.Request, reader *sqlite.Reader, limit int) error {
 	var after *sqlite.ScorePlace
 	if text := q.values.Get("before"); text != "" {
 		var ok bool
@@ -115,11 +113,6 @@ func (q *traceQuery) worst(w http.ResponseWriter, r *http.Request, limit int) er
 			return apiError(http.StatusBadRequest, "before must be the next of the page before it, which was sorted by score too; this is %q", text)
 		}
 	}
-	reader, err := q.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	page, place, err := reader.Worst(r.Context(), q.filter, after, limit, listBudget)
 	if err != nil {
 		return q.workspace.unreadable(err)
@@ -133,7 +126,7 @@ func (q *traceQuery) worst(w http.ResponseWriter, r *http.Request, limit int) er
 
 // highest answers with the traces that cost most or took longest. It leaves out calls that
 // are under way.
-func (q *traceQuery) highest(w http.ResponseWriter, r *http.Request, by *sqlite.Highest, limit int) error {
+func (q *traceQuery) highest(w http.ResponseWriter, r *http.Request, reader *sqlite.Reader, by *sqlite.Highest, limit int) error {
 	var after *sqlite.HighestPlace
 	if text := q.values.Get("before"); text != "" {
 		value, id, _ := strings.Cut(text, "_")
@@ -144,11 +137,6 @@ func (q *traceQuery) highest(w http.ResponseWriter, r *http.Request, by *sqlite.
 		}
 		after = &sqlite.HighestPlace{Value: number, ID: of}
 	}
-	reader, err := q.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	page, place, err := reader.Highest(r.Context(), q.filter, by, after, limit, listBudget)
 	if err != nil {
 		return q.workspace.unreadable(err)
