@@ -3,7 +3,6 @@ package edit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -105,16 +104,12 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestDiff has lines that differ, with those around them and their numbers.
-func TestDiff(t *testing.T) {
-	c := &Change{Old: "a", New: "a", Before: []byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"), After: []byte("1\n2\n3\n4\nfive\n6\n7\n8\n9\n9\n10")}
-	var b strings.Builder
-	for _, l := range c.diff() {
-		fmt.Fprintf(&b, "%s%d,%d %s\n", l.sign, l.old, l.new, strings.TrimSpace(l.text))
-	}
-	want := "@0,0 \n 2,2 2\n 3,3 3\n 4,4 4\n-5,0 5\n+0,5 five\n 6,6 6\n 7,7 7\n 8,8 8\n 9,9 9\n-10,0 10\n+0,10 9\n+0,11 10\n"
-	if b.String() != want {
-		t.Errorf("got %q", b.String())
+// TestPatch has lines that differ, with those around them and their numbers.
+func TestPatch(t *testing.T) {
+	c := &Change{Old: "a", New: "a", Before: []byte("0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"), After: []byte("0\n1\n2\n3\n4\nfive\n6\n7\n8\n9\n9\n10")}
+	want := "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -3,9 +3,10 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n 9\n-10\n+9\n+10\n\\ No newline at end of file\n"
+	if got := c.Patch(""); got != want {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -16,6 +16,9 @@ const (
 	// comparedShown is how many lines a comparison of texts has at most.
 	comparedShown = 2000
 
+	// comparedLines bounds the comparisons of lines of two texts.
+	comparedLines = 4_000_000
+
 	// comparedWords bounds the comparisons of words of two lines.
 	comparedWords = 40_000
 )
@@ -48,10 +51,20 @@ func (l TextLine) Sign() string {
 	return "+"
 }
 
-// CompareTexts returns the lines in which two texts differ, with some lines around them.
-// It returns nil for equal texts.
-func CompareTexts(before, after string) (lines []TextLine) {
-	a, b := linesOf(before), linesOf(after)
+// CompareTexts returns the lines in which two texts differ, with some lines around them,
+// and marks the words that differ. It returns nil for equal texts.
+func CompareTexts(before, after string) []TextLine {
+	lines := CompareLines(linesOf(before), linesOf(after))
+	if more := len(lines) - comparedShown; more > 0 {
+		lines = append(lines[:comparedShown], TextLine{Skipped: more})
+	}
+	markWords(lines)
+	return lines
+}
+
+// CompareLines is CompareTexts of two lists of lines. It returns all that differ, each in
+// one part.
+func CompareLines(a, b []string) (lines []TextLine) {
 	i, j := 0, 0
 	equal := func(n int, first bool, last bool) {
 		head, tail := aroundLines, aroundLines
@@ -72,32 +85,19 @@ func CompareTexts(before, after string) (lines []TextLine) {
 		}
 	}
 	edits := DiffLists(a, b, comparedLines)
-	for at := 0; at < len(edits); {
-		e := edits[at]
-		n := e.Index - j
+	for at, e := range edits {
 		if e.Old {
-			n = e.Index - i
-		}
-		equal(n, at == 0, false)
-		first := len(lines)
-		var removed, added []string
-		for ; at < len(edits) && edits[at].Old && edits[at].Index == i; at++ {
-			lines = append(lines, TextLine{Old: i + 1})
-			removed = append(removed, a[i])
+			equal(e.Index-i, at == 0, false)
+			lines = append(lines, TextLine{Old: i + 1, Parts: []TextPart{{Text: a[i]}}})
 			i++
-		}
-		for ; at < len(edits) && !edits[at].Old && edits[at].Index == j; at++ {
-			lines = append(lines, TextLine{New: j + 1})
-			added = append(added, b[j])
+		} else {
+			equal(e.Index-j, at == 0, false)
+			lines = append(lines, TextLine{New: j + 1, Parts: []TextPart{{Text: b[j]}}})
 			j++
 		}
-		markWords(lines[first:], removed, added)
 	}
 	if len(edits) > 0 {
 		equal(len(a)-i, false, true)
-	}
-	if more := len(lines) - comparedShown; more > 0 {
-		lines = append(lines[:comparedShown], TextLine{Skipped: more})
 	}
 	return lines
 }
@@ -112,20 +112,26 @@ func linesOf(text string) []string {
 // words are what lines are compared by.
 var words = regexp.MustCompile(`[\pL\pN_]+|\s+|[^\pL\pN_\s]`)
 
-// markWords gives removed lines, and the added ones after them, their parts. A removed line
+// markWords divides removed lines, and the added ones after them, into parts. A removed line
 // has the added one at the same place as its counterpart.
-func markWords(lines []TextLine, removed, added []string) {
-	for k := range lines {
-		own, other := removed, added
-		at := k
-		if k >= len(removed) {
-			own, other, at = added, removed, k-len(removed)
+func markWords(lines []TextLine) {
+	for len(lines) > 0 {
+		removed := leading(lines, "-")
+		added := leading(lines[len(removed):], "+")
+		for k := range min(len(removed), len(added)) {
+			old, new := removed[k].Parts[0].Text, added[k].Parts[0].Text
+			removed[k].Parts, added[k].Parts = changedParts(old, new), changedParts(new, old)
 		}
-		lines[k].Parts = []TextPart{{own[at], false}}
-		if at < len(other) {
-			lines[k].Parts = changedParts(own[at], other[at])
-		}
+		lines = lines[max(len(removed)+len(added), 1):]
 	}
+}
+
+// leading returns the lines with a sign at the beginning of a list.
+func leading(lines []TextLine, sign string) []TextLine {
+	if i := slices.IndexFunc(lines, func(l TextLine) bool { return l.Sign() != sign }); i >= 0 {
+		return lines[:i]
+	}
+	return lines
 }
 
 // changedParts divides a line into what another one has, too, and what it lacks.

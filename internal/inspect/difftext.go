@@ -12,8 +12,8 @@ const (
 	// shownLines is how many lines of a changed text are shown.
 	shownLines = 40
 
-	// comparedLines bounds the comparisons of lines of two texts.
-	comparedLines = 1_000_000
+	// comparedMessages bounds the comparisons of lines of two messages.
+	comparedMessages = 1_000_000
 )
 
 // TextChange is a difference in the text of messages.
@@ -119,7 +119,7 @@ func briefAddress(address string) string {
 // lineDiff returns the lines that only one of two texts has, after "-" or "+", in
 // the order of the texts.
 func lineDiff(before, after []string) (diff []string) {
-	for _, e := range DiffLists(before, after, comparedLines) {
+	for _, e := range DiffLists(before, after, comparedMessages) {
 		if e.Old {
 			diff = append(diff, "-"+before[e.Index])
 		} else {
