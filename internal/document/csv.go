@@ -42,9 +42,7 @@ func parseCSV(file, data string, errs *Errors) *Node {
 	}
 	in := csv.NewReader(strings.NewReader(data))
 	in.FieldsPerRecord, in.ReuseRecord, in.TrimLeadingSpace = -1, true, true
-	if strings.Contains(firstLine(r.lines), ";") {
-		in.Comma = ';'
-	}
+	in.Comma = rune(Separator(data))
 	table := &Node{Shape: Sequence, Pos: Position{file, 1, 1}}
 	var flow []*Node
 	for {
@@ -81,10 +79,17 @@ func parseCSV(file, data string, errs *Errors) *Node {
 	return table
 }
 
-// firstLine returns the first line that is not blank.
-func firstLine(lines []string) string {
-	i := slices.IndexFunc(lines, func(line string) bool { return strings.TrimSpace(line) != "" })
-	return lines[max(i, 0)]
+// Separator returns what separates the cells of a CSV file.
+func Separator(data string) byte {
+	for line := range strings.Lines(unixLines(data)) {
+		if strings.TrimSpace(line) != "" {
+			if strings.Contains(line, ";") {
+				return ';'
+			}
+			break
+		}
+	}
+	return ','
 }
 
 // row makes a row of the fields of a line. It returns nil after a mistake.

@@ -96,7 +96,7 @@ func FuzzCSV(f *testing.F) {
 		text := unixLines(strings.TrimPrefix(string(data), "\ufeff"))
 		in := csv.NewReader(strings.NewReader(text))
 		in.FieldsPerRecord, in.TrimLeadingSpace = -1, true
-		if strings.Contains(firstLine(strings.Split(text, "\n")), ";") {
+		if Separator(text) == ';' {
 			in.Comma = ';'
 		}
 		all, err := in.ReadAll()

@@ -181,7 +181,7 @@ func (v *Value) measure() bool {
 		v.measureCell()
 		return true
 	case n.Shape != document.Scalar && (first == '[' || first == '{'):
-		length = flowLength(rest)
+		length = format.FlowLength(rest, func(int) {})
 	case n.Shape != document.Scalar:
 	case n.Quoted && (first == '"' || first == '\''):
 		length, v.IsText = format.QuotedLength(rest), true
@@ -200,15 +200,7 @@ func (v *Value) measure() bool {
 
 // measureCell does what measure does for a cell of a CSV file.
 func (v *Value) measureCell() {
-	v.comma = ','
-	for line := range strings.Lines(strings.ReplaceAll(v.data, "\r", "\n")) {
-		if strings.TrimSpace(line) != "" {
-			if strings.Contains(line, ";") {
-				v.comma = ';'
-			}
-			break
-		}
-	}
+	v.comma = document.Separator(v.data)
 	rest := v.data[v.start:]
 	v.IsText = v.node.Shape == document.Scalar && v.node.Quoted
 	if strings.HasPrefix(rest, `"`) {
@@ -231,43 +223,6 @@ func (v *Value) measureCell() {
 	if v.IsText {
 		v.Text = v.node.Text
 	}
-}
-
-// flowLength returns the length of the list in brackets or the mapping in braces at the
-// beginning of s, or 0 if a comment is in it or it does not end.
-func flowLength(s string) int {
-	depth, fresh := 0, true // fresh reports whether a value may begin here
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; c {
-		case ' ', '\t', '\r', '\n':
-			continue
-		case '#':
-			if s[i-1] <= ' ' {
-				return 0
-			}
-			fresh = false
-		case '"', '\'':
-			if fresh {
-				n := format.QuotedLength(s[i:])
-				if n == 0 {
-					return 0
-				}
-				i += n - 1
-			}
-			fresh = false
-		case '[', '{':
-			depth++
-			fresh = true
-		case ']', '}':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-			fresh = false
-		default:
-			fresh = c == ',' || c == ':'
-		}
-	}
-	return 0
 }
 
 // blockLength returns the length of the literal block at the value's start, up to the end

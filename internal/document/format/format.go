@@ -83,11 +83,11 @@ func readRow(lines []string, n *document.Node) *row {
 	if !ok || line[start] != '[' {
 		return nil
 	}
-	cells, end, ok := scanCells(line[start+1:])
+	cells, end, ok := scanCells(line[start:])
 	if !ok {
 		return nil
 	}
-	r := &row{line: n.Pos.Line - 1, head: line[:start+1], tail: line[start+1+end:]}
+	r := &row{line: n.Pos.Line - 1, head: line[:start+1], tail: line[start+end:]}
 	if last := len(cells) - 1; last > 0 && cells[last] == "" {
 		// There is a comma behind the last cell.
 		cells, r.tail = cells[:last], ", "+r.tail

@@ -3,21 +3,34 @@ package format
 import "strings"
 
 // scanCells reads the entries of a YAML flow sequence, without the spaces around
-// them. s begins behind the opening bracket; end is the offset of the closing
+// them. s begins with the opening bracket; end is the offset of the closing
 // one. ok is false for a sequence that does not end in the line or has a comment
 // in it.
 func scanCells(s string) (cells []string, end int, ok bool) {
-	depth, start := 0, 0
+	start := 1
+	length := FlowLength(s, func(comma int) {
+		cells = append(cells, strings.Trim(s[start:comma], " \t"))
+		start = comma + 1
+	})
+	if length == 0 || strings.ContainsAny(s[:length], "\r\n") {
+		return nil, 0, false
+	}
+	return append(cells, strings.Trim(s[start:length-1], " \t")), length - 1, true
+}
+
+// FlowLength returns the length of the YAML flow sequence or mapping at the beginning of
+// s, or 0 if it does not end or has a comment in it. It calls between with the offset of
+// each comma between the entries.
+func FlowLength(s string, between func(comma int)) int {
+	depth := 0
 	fresh := true // whether a value may begin here
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
-		case '\n', '\r':
-			return nil, 0, false
-		case ' ', '\t':
+		case ' ', '\t', '\r', '\n':
 			continue // a quote behind ": " also begins a value
 		case '#':
-			if i == 0 || s[i-1] == ' ' || s[i-1] == '\t' {
-				return nil, 0, false
+			if s[i-1] <= ' ' {
+				return 0
 			}
 			fresh = false
 		case '"', '\'':
@@ -26,7 +39,7 @@ func scanCells(s string) (cells []string, end int, ok bool) {
 			}
 			n := QuotedLength(s[i:])
 			if n == 0 {
-				return nil, 0, false
+				return 0
 			}
 			i += n - 1
 			fresh = false
@@ -35,18 +48,13 @@ func scanCells(s string) (cells []string, end int, ok bool) {
 			depth++
 			fresh = true
 		case ']', '}':
-			if depth == 0 {
-				if c != ']' {
-					return nil, 0, false
-				}
-				return append(cells, strings.Trim(s[start:i], " \t")), i, true
+			if depth--; depth == 0 {
+				return i + 1
 			}
-			depth--
 			fresh = false
 		case ',':
-			if depth == 0 {
-				cells = append(cells, strings.Trim(s[start:i], " \t"))
-				start = i + 1
+			if depth == 1 {
+				between(i)
 			}
 			fresh = true
 		case ':':
@@ -55,7 +63,7 @@ func scanCells(s string) (cells []string, end int, ok bool) {
 			fresh = false
 		}
 	}
-	return nil, 0, false
+	return 0
 }
 
 // QuotedLength returns the length of the quoted YAML scalar or JSON string at the
