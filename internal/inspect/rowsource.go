@@ -21,78 +21,39 @@ type rowSource struct {
 	text string
 }
 
-// readRows reads the rows of a definition as its file has them.
+// readRows reads the rows of a definition as its file has them. The id is part of the
+// text of a row with a split: the split depends on it.
 func readRows(def *document.Node) (rows []rowSource) {
-	if n := def.Get("rules"); n != nil {
-		for _, item := range n.Items {
-			var r rowSource
-			if when := item.Get("when"); when != nil {
-				r.cells = when.Members
-			}
-			for _, m := range item.Members {
-				r.take(m, item.Get("id"))
-			}
-			rows = append(rows, r)
-		}
-		return rows
-	}
-	columns, matrix := def.Get("columns"), def.Get("matrix")
-	if columns == nil || matrix == nil {
-		return nil
-	}
-	for _, item := range matrix.Items {
+	g := sourceOf(def)
+	for _, n := range g.rows {
 		var r rowSource
-		var id *document.Node
-		for i, column := range columns.Items {
-			if i >= len(item.Items) {
-				break
-			}
-			m := document.Member{Key: column, Value: item.Items[i]}
-			switch column.Text {
-			case "id":
-				id = m.Value
-			case "from", "until", "ramp":
-			case "value":
-				if i == len(columns.Items)-1 {
-					break
-				}
-				fallthrough
-			default:
+		id := ""
+		for _, c := range g.cells(n) {
+			m := document.Member{Key: c.column, Value: c.value}
+			switch name := c.column.Text; {
+			case !c.own:
 				r.cells = append(r.cells, m)
+				r.text += "when "
+			case name == "id":
+				id = nodeText(m.Value)
+				continue
+			case name == "split":
+				r.split = m.Value
+			case name != "value" && m.Value.IsNull():
+				continue
+			case name == "ramp":
+				r.ramp = m.Value
+			case name != "value":
+				r.active = append(r.active, m)
 			}
+			r.text += nodeText(m.Key) + "=" + nodeText(m.Value) + ";"
 		}
-		for i, column := range columns.Items {
-			if i < len(item.Items) {
-				r.take(document.Member{Key: column, Value: item.Items[i]}, id)
-			}
+		if r.split != nil || r.ramp != nil {
+			r.text += id
 		}
 		rows = append(rows, r)
 	}
 	return rows
-}
-
-// take reads a member of a row. The id is part of the text of a row with a
-// split: the split depends on it.
-func (r *rowSource) take(m document.Member, id *document.Node) {
-	switch m.Key.Text {
-	case "from", "until":
-		if m.Value.IsNull() {
-			return
-		}
-		r.active = append(r.active, m)
-	case "split":
-		r.split = m.Value
-		r.text += nodeText(id)
-	case "ramp":
-		if m.Value.IsNull() {
-			return
-		}
-		r.ramp = m.Value
-		r.text += nodeText(id)
-	case "id":
-		return
-	}
-	r.text += nodeText(m.Key) + "=" + nodeText(m.Value) + ";"
 }
 
 // units returns the fields by which a row divides its callers.

@@ -79,8 +79,7 @@ func sourceOf(def *document.Node) (g tableSource) {
 // cells returns the cells of a row.
 func (g *tableSource) cells(row *document.Node) (list []sourceCell) {
 	for i, cell := range row.Items[:min(len(row.Items), len(g.columns))] {
-		name := g.columns[i].Text
-		list = append(list, sourceCell{g.columns[i], cell, rules.IsRowColumn(name) || name == "value" && i == len(g.columns)-1})
+		list = append(list, sourceCell{g.columns[i], cell, rules.IsRowColumn(g.columns[i].Text)})
 	}
 	if when := row.Get("when"); when != nil {
 		for _, m := range when.Members {
