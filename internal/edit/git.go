@@ -160,23 +160,21 @@ func (r *Repository) Prepare(ctx context.Context, c *Change, author, message str
 	if c.Old != "" && c.Old != c.New {
 		commit.index = fmt.Appendf(commit.index, "0 %s\t%s\x00", strings.Repeat("0", len(parent)), r.Prefix+c.Old)
 	}
-	if c.New != "" {
-		blob, _, err := r.git(ctx, gitTime, c.After, nil, "hash-object", "-w", "--no-filters", "--stdin")
+	run := func(stdin []byte, more []string, args ...string) string {
 		if err != nil {
-			return nil, err
+			return ""
 		}
-		commit.index = fmt.Appendf(commit.index, "%s %s\t%s\x00", mode, strings.TrimSpace(blob), r.Prefix+c.New)
+		var out string
+		out, _, err = r.git(ctx, gitTime, stdin, more, args...)
+		return strings.TrimSpace(out)
 	}
-	if _, _, err := r.git(ctx, gitTime, nil, own, "read-tree", parent); err != nil {
-		return nil, err
+	if c.New != "" {
+		blob := run(c.After, nil, "hash-object", "-w", "--no-filters", "--stdin")
+		commit.index = fmt.Appendf(commit.index, "%s %s\t%s\x00", mode, blob, r.Prefix+c.New)
 	}
-	if _, _, err := r.git(ctx, gitTime, commit.index, own, "update-index", "-z", "--index-info"); err != nil {
-		return nil, err
-	}
-	tree, _, err := r.git(ctx, gitTime, nil, own, "write-tree")
-	if err != nil {
-		return nil, err
-	}
+	run(nil, own, "read-tree", parent)
+	run(commit.index, own, "update-index", "-z", "--index-info")
+	tree := run(nil, own, "write-tree")
 	name := strings.Trim(strings.Map(func(c rune) rune {
 		if c < ' ' || strings.ContainsRune("<>\x7f", c) {
 			return -1
@@ -184,8 +182,7 @@ func (r *Repository) Prepare(ctx context.Context, c *Change, author, message str
 		return c
 	}, author), " .,:;'\"")
 	who := []string{"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + slug(name) + "@cadenza.invalid", "GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + slug(name) + "@cadenza.invalid"}
-	id, _, err := r.git(ctx, gitTime, []byte(message+"\n"), who, "commit-tree", strings.TrimSpace(tree), "-p", parent, "-F", "-")
-	commit.ID = strings.TrimSpace(id)
+	commit.ID = run([]byte(message+"\n"), who, "commit-tree", tree, "-p", parent, "-F", "-")
 	return commit, err
 }
 
