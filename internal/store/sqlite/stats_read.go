@@ -26,19 +26,12 @@ const (
 	Minutely // of the workspace, for the last eight days
 )
 
+var intervals = map[string]Interval{"minute": Minutely, "hour": Hourly, "day": Daily, "all": Overall}
+
 // ParseInterval reads "minute", "hour", "day" and "all". It is false for any other name.
 func ParseInterval(name string) (Interval, bool) {
-	switch name {
-	case "minute":
-		return Minutely, true
-	case "hour":
-		return Hourly, true
-	case "day":
-		return Daily, true
-	case "all":
-		return Overall, true
-	}
-	return 0, false
+	i, ok := intervals[name]
+	return i, ok
 }
 
 const (
@@ -61,20 +54,16 @@ const (
 	ByVersion
 )
 
+var groupNames = map[string]Groups{"variant": ByVariant, "arm": ByArm, "version": ByVersion}
+
 // ParseGroups reads names with commas between them: variant, arm and version. It is
 // false for any other name.
 func ParseGroups(names string) (groups Groups, ok bool) {
 	for name := range strings.SplitSeq(names, ",") {
-		switch name {
-		case "variant":
-			groups |= ByVariant
-		case "arm":
-			groups |= ByArm
-		case "version":
-			groups |= ByVersion
-		default:
+		if groupNames[name] == 0 {
 			return 0, false
 		}
+		groups |= groupNames[name]
 	}
 	return groups, true
 }
