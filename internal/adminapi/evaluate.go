@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -31,17 +32,12 @@ func serveEvaluate(w http.ResponseWriter, r *http.Request) error {
 		return apiError(http.StatusBadRequest, "key is missing: it names the definition to evaluate")
 	}
 	q := inspect.Query{Key: body.Key, Explain: body.Explain}
-	var err error
-	if q.Kind, err = inspect.ParseKind(body.Kind); err != nil {
-		return apiError(http.StatusBadRequest, "%v", err)
-	}
-	if q.At, err = inspect.ParseInstant(body.At); err != nil {
-		return apiError(http.StatusBadRequest, "%v", err)
-	}
-	if q.Context, err = inspect.ParseObject("context", body.Context); err != nil {
-		return apiError(http.StatusBadRequest, "%v", err)
-	}
-	if q.Variables, err = inspect.ParseObject("variables", body.Variables); err != nil {
+	var errs [4]error
+	q.Kind, errs[0] = inspect.ParseKind(body.Kind)
+	q.At, errs[1] = inspect.ParseInstant(body.At)
+	q.Context, errs[2] = inspect.ParseObject("context", body.Context)
+	q.Variables, errs[3] = inspect.ParseObject("variables", body.Variables)
+	if err := cmp.Or(errs[:]...); err != nil {
 		return apiError(http.StatusBadRequest, "%v", err)
 	}
 	workspace, err := workspaceNamed(r.Context(), body.Workspace)

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"cmp"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,25 +14,21 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
-// Limits is the answer of GET /cadenza/limits.
-type Limits struct {
-	Workspaces map[string]WorkspaceLimits `json:"workspaces"`
+// LimitsAnswer is an answer of GET /cadenza/limits: by the workspace, the use of each limit.
+type LimitsAnswer[T any] struct {
+	Workspaces map[string]WorkspaceLimits[T] `json:"workspaces"`
 }
 
-// WorkspaceLimits is the part of Limits for one workspace.
-type WorkspaceLimits struct {
-	Limits []gateway.SubjectStatus `json:"limits"`
+// WorkspaceLimits is the part of a LimitsAnswer for one workspace.
+type WorkspaceLimits[T any] struct {
+	Limits []T `json:"limits"`
 }
 
-// LimitList is the answer of GET /cadenza/limits without a subject.
-type LimitList struct {
-	Workspaces map[string]WorkspaceLimitList `json:"workspaces"`
-}
-
-// WorkspaceLimitList is the part of LimitList for one workspace.
-type WorkspaceLimitList struct {
-	Limits []gateway.LimitStatus `json:"limits"`
-}
+// Limits is the answer with a subject, and LimitList the one without.
+type (
+	Limits    = LimitsAnswer[gateway.SubjectStatus]
+	LimitList = LimitsAnswer[gateway.LimitStatus]
+)
 
 const (
 	// usualSubjects is how many subjects of each limit are listed if top says nothing.
@@ -56,34 +53,27 @@ func serveLimits(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || top < 1 || top > MaxLimitSubjects || values.Has("top") && values.Has("subject") {
 		return apiError(http.StatusBadRequest, "top must be a number from 1 to %d, this is %q; it is for a list, without subject", MaxLimitSubjects, values.Get("top"))
 	}
-	list, answer := LimitList{make(map[string]WorkspaceLimitList)}, Limits{make(map[string]WorkspaceLimits)}
-	wanted, subject := values.Get("limit"), values.Get("subject")
-	found, known := false, []string{}
+	if values.Has("subject") {
+		return answerLimits(w, values, all, func(w *Workspace) []gateway.SubjectStatus { return w.SubjectStatus(values.Get("subject")) }, func(l gateway.SubjectStatus) string { return l.Name })
+	}
+	return answerLimits(w, values, all, func(w *Workspace) []gateway.LimitStatus { return w.LimitStatus(top) }, func(l gateway.LimitStatus) string { return l.Name })
+}
+
+// answerLimits answers with the limits of workspaces, or with those of the name limit.
+func answerLimits[T any](w http.ResponseWriter, values url.Values, all workspaces, of func(*Workspace) []T, nameOf func(T) string) error {
+	answer := LimitsAnswer[T]{make(map[string]WorkspaceLimits[T])}
+	wanted := values.Get("limit")
+	found, known := !values.Has("limit"), []string{}
 	for name, workspace := range all {
-		if !values.Has("subject") {
-			limits := slices.DeleteFunc(workspace.LimitStatus(top), func(l gateway.LimitStatus) bool {
-				known = append(known, l.Name)
-				return values.Has("limit") && l.Name != wanted
-			})
-			found = found || len(limits) > 0
-			list.Workspaces[name] = WorkspaceLimitList{limits}
-			continue
-		}
-		limits := workspace.SubjectStatus(subject)
-		for i := range limits {
-			known = append(known, limits[i].Name)
-		}
-		if values.Has("limit") {
-			limits = slices.DeleteFunc(limits, func(l gateway.SubjectStatus) bool { return l.Name != wanted })
-		}
+		limits := slices.DeleteFunc(of(workspace), func(l T) bool {
+			known = append(known, nameOf(l))
+			return values.Has("limit") && nameOf(l) != wanted
+		})
 		found = found || len(limits) > 0
-		answer.Workspaces[name] = WorkspaceLimits{limits}
+		answer.Workspaces[name] = WorkspaceLimits[T]{limits}
 	}
-	if values.Has("limit") && !found {
+	if !found {
 		return unknownLimit(wanted, known)
-	}
-	if !values.Has("subject") {
-		return writeJSON(w, list)
 	}
 	return writeJSON(w, answer)
 }

@@ -61,24 +61,20 @@ func (e *AskError) Error() string { return e.Message }
 // its visitor's role lets the API answer. JSON lines are decoded as a list. The error of an
 // answer is an *AskError.
 func Ask(ctx context.Context, visitor *gateway.Visitor, path string, query url.Values, answer any) error {
-	return ask(ctx, visitor, http.MethodGet, path, query, nil, answer)
+	return Send(ctx, visitor, http.MethodGet, path, query, nil, answer)
 }
 
 // Send asks the API to change or evaluate something, as Ask does. body becomes JSON,
 // nil an empty body.
 func Send(ctx context.Context, visitor *gateway.Visitor, method, path string, query url.Values, body, answer any) error {
-	if body == nil {
-		return ask(ctx, visitor, method, path, query, nil, answer)
+	var sent []byte
+	if body != nil {
+		var err error
+		if sent, err = json.Marshal(body); err != nil {
+			return err
+		}
 	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	return ask(ctx, visitor, method, path, query, text, answer)
-}
-
-func ask(ctx context.Context, visitor *gateway.Visitor, method, path string, query url.Values, body []byte, answer any) error {
-	r, err := http.NewRequestWithContext(ctx, method, "/?"+query.Encode(), bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, "/?"+query.Encode(), bytes.NewReader(sent))
 	if err != nil {
 		return err
 	}
