@@ -19,26 +19,31 @@ import (
 // definitionPage is one definition.
 type definitionPage struct {
 	adminapi.Definition
-	Now        time.Time
-	File       place
-	NeedsRole  bool // the pages have an editor, and the visitor may not
-	Columns    []gridCell
-	Rows       []gridRow
-	Above      []finding // what is about no row
-	Earlier    string    // the link to the rows before these; empty: there are none
-	Later      string
-	Variants   *sideBySide
-	Other      []member // of the content, beside table and variants
-	UsesText   []reference
-	UsedByText []reference
-	Targets    []gateway.Target // of an endpoint
-	Tests      []test
-	Traffic    []trafficRow
-	TooMany    string // why the traffic is not known
-	Versions   []versionRow
-	From, To   string // versions that are compared
-	Diff       []inspect.TextLine
-	Compared   bool
+	places
+	NeedsRole bool // the pages have an editor, and the visitor may not
+	Grid      []gridRow
+	found     map[string][]finding // by row; those about no row by ""
+	Variants  *sideBySide
+	Other     map[string]json.RawMessage // members of the content beside table and variants
+	Targets   []gateway.Target           // of an endpoint
+	Traffic   *definitionTraffic
+	From, To  string // versions that are compared
+	Diff      []inspect.TextLine
+	Compared  bool
+}
+
+// places are those of the files of a folder.
+type places struct {
+	visit     *visit
+	directory string
+}
+
+// At returns a place with its link.
+func (p places) At(at inspect.Place) place { return p.visit.place(p.directory, at) }
+
+// Of returns the place of a finding.
+func (p places) Of(f inspect.Finding) place {
+	return p.At(inspect.Place{File: f.File, Line: f.Line, Column: f.Column})
 }
 
 // place is a place in a file, with the address of the editor at that place.
@@ -46,30 +51,32 @@ type place struct{ Text, Edit string }
 
 // gridCell is a cell of a table, or the head of a column.
 type gridCell struct {
-	Text    string
-	Trouble string
-	Place   place
+	Text  string
+	Place place
 }
 
-// gridRow is a row of a table, with what it answers and what is found about it.
+// Cell returns a text with the link to where it can be edited.
+func (p places) Cell(text string, at inspect.Place) gridCell { return gridCell{text, p.At(at)} }
+
+// gridRow is a row of a table, with what is found about it and how much it answers.
 type gridRow struct {
-	Number  int // 0: the default
-	Head    gridCell
-	Cells   []gridCell
-	Answers []gridAnswer
-	By      string // the field whose units it divides
-	Rest    string // how many of these are left to the rows below
-	Below   []finding
-	Share   string // of today's answers
-	Width   int    // the same in thousandths
-	With    string // the rows that answer the same, and so share the figures
-	Score   string
+	inspect.RowView
+	Number int // 0: the default
+	Below  []finding
+	figures
+	With string // the rows that answer the same, and so share the figures
 }
 
-// gridAnswer is a value or a variant that a row answers.
-type gridAnswer struct {
-	Text, Share string
-	Place       place
+// Rest returns how many of the units that a row divides are left to the rows below.
+func (r *gridRow) Rest() string {
+	rest := 1.0
+	for _, a := range r.Answers {
+		rest -= a.Share
+	}
+	if r.By == "" || rest <= 1e-6 {
+		return ""
+	}
+	return share(rest)
 }
 
 // finding is something found about the definition, with the address of a page that shows
@@ -83,23 +90,6 @@ type finding struct {
 // Trouble returns the name of the finding's state.
 func (f finding) Trouble() string {
 	return map[string]string{"error": "bad", "warning": "warn"}[f.Level]
-}
-
-// reference is a link to another definition.
-type reference struct{ Link, Name, As string }
-
-// test is a test with the address that tries its context.
-type test struct {
-	inspect.TestView
-	Place  place
-	Result string
-}
-
-// versionRow is a version with its traffic.
-type versionRow struct {
-	adminapi.ListedVersion
-	tally
-	Previous string // the version before; empty: none is stored
 }
 
 // definitionLink returns the address of a definition's page. Servers clean paths, so a key
@@ -179,7 +169,7 @@ func tryFields(fields []adminapi.DataField, context json.RawMessage) url.Values 
 
 func buildDefinition(v *visit) (any, error) {
 	kind, key, _ := strings.Cut(v.id, "/")
-	p := &definitionPage{Now: v.now, From: v.query.Get("from"), To: v.query.Get("to")}
+	p := &definitionPage{From: v.query.Get("from"), To: v.query.Get("to"), found: make(map[string][]finding)}
 	query := url.Values{"versions": {p.From + "," + p.To}}
 	if v.query.Has("row") {
 		query.Set("row", v.query.Get("row"))
@@ -192,141 +182,76 @@ func buildDefinition(v *visit) (any, error) {
 		return p, nil
 	}
 	v.title = p.Key
-	v.command = "caddy cadenza check " + shellWord(p.Definition.File)
+	v.command = "caddy cadenza check " + shellWord(p.File)
 	p.NeedsRole = !v.visitor.Role.Covers(gateway.RoleEditor)
-	p.File = v.place(p.Directory, inspect.Place{File: p.Definition.File})
-	counted, err := v.countDefinition(p)
-	if err != nil {
+	p.places = places{v, p.Directory}
+	var err error
+	if p.Traffic, err = v.countDefinition(p); err != nil {
 		return nil, err
 	}
-	p.layOut(v, counted)
-	p.Variants, p.Other = variantsOf(&p.Definition, counted)
+	for _, f := range p.Findings {
+		p.found[f.Row] = append(p.found[f.Row], finding{f, p.Of(f.Finding), tryLink(p.Fields, f.Witness, f.At)})
+	}
+	if t := p.Table; t != nil {
+		for i, r := range t.Rows {
+			p.Grid = append(p.Grid, gridRow{RowView: r, Number: t.First + i + 1, Below: p.found[r.Row]})
+		}
+		p.Grid = append(p.Grid, gridRow{RowView: t.Default})
+		p.Traffic.addTo(p)
+	}
+	p.Variants, p.Other = variantsOf(&p.Definition)
 	for _, t := range v.workspace().Targets {
 		if p.Kind == "endpoint" && slices.Contains(t.Endpoints, p.Key) {
 			p.Targets = append(p.Targets, t)
 		}
 	}
-	p.UsesText, p.UsedByText = references(p.Uses), references(p.UsedBy)
-	for _, t := range p.Definition.Tests {
-		result := "passes"
-		if !p.Restored.IsZero() {
-			result = "not run: the set was restored from the store"
-		}
-		p.Tests = append(p.Tests, test{t, v.place(p.Directory, t.Place), result})
+	contents := make(map[string]json.RawMessage)
+	for _, version := range p.Versions {
+		contents[version.Version] = version.Content
 	}
-	p.Traffic, p.TooMany = counted.rows(), counted.problem
-	p.compare(counted)
+	if from, to := contents[p.From], contents[p.To]; from != nil && to != nil {
+		p.Compared = true
+		p.Diff = inspect.CompareTexts(inspect.ContentText(from), inspect.ContentText(to))
+	}
 	return p, nil
 }
 
-// mostReferences bounds the definitions that a page names as users of one.
-const mostReferences = 50
+// FilePlace returns the place of the file.
+func (p *definitionPage) FilePlace() place { return p.At(inspect.Place{File: p.File}) }
 
-func references(uses []inspect.Use) (list []reference) {
-	for i, u := range uses {
-		if i == mostReferences {
-			return append(list, reference{prefix + "definitions", "others", count(int64(len(uses) - i))})
+// Above returns what is found about no row.
+func (p *definitionPage) Above() []finding { return p.found[""] }
+
+// Trouble returns the state of a row or, with a column, of its cell there: of the head, if
+// there is no row.
+func (p *definitionPage) Trouble(row, column string) (state string) {
+	for _, f := range p.found[row] {
+		if column == "" || f.Cell == column {
+			state = cmp.Or(state, f.Trouble())
 		}
-		as := u.Kind
-		if u.As != as {
-			as += ", as " + u.As
-		}
-		list = append(list, reference{definitionLink(u.Kind, u.Key), u.Key, as})
 	}
-	return list
+	return state
 }
 
-// compare fills in the versions, and how the two that were chosen differ.
-func (p *definitionPage) compare(counted *definitionTraffic) {
-	var contents [2]json.RawMessage
-	for i, version := range p.Definition.Versions {
-		row := versionRow{ListedVersion: version}
-		row.tally = counted.versions[version.Version]
-		if i+1 < len(p.Definition.Versions) {
-			row.Previous = p.Definition.Versions[i+1].Version
-		}
-		p.Versions = append(p.Versions, row)
-		for i, chosen := range []string{p.From, p.To} {
-			if version.Version == chosen {
-				contents[i] = version.Content
-			}
-		}
+// Earlier returns the address of the rows before these, or nothing.
+func (p *definitionPage) Earlier() string {
+	if p.Table.First == 0 {
+		return ""
 	}
-	if contents[0] != nil && contents[1] != nil {
-		p.Compared = true
-		p.Diff = inspect.CompareTexts(inspect.ContentText(contents[0]), inspect.ContentText(contents[1]))
-	}
+	return p.from(max(p.Table.First-len(p.Table.Rows), 0))
 }
 
-// layOut makes the grid of the table, with the findings below their rows.
-func (p *definitionPage) layOut(v *visit, counted *definitionTraffic) {
-	byRow := make(map[string][]finding)
-	for _, f := range p.Findings {
-		one := finding{f, v.place(p.Directory, inspect.Place{File: f.Finding.File, Line: f.Line, Column: f.Column}), tryLink(p.Fields, f.Witness, f.At)}
-		if f.Row != "" {
-			byRow[f.Row] = append(byRow[f.Row], one)
-		} else {
-			p.Above = append(p.Above, one)
-		}
+// Later returns the address of the rows after these, or nothing.
+func (p *definitionPage) Later() string {
+	next := p.Table.First + len(p.Table.Rows)
+	if next >= p.Rows {
+		return ""
 	}
-	t := p.Table
-	if t == nil {
-		return
-	}
-	for _, c := range t.Columns {
-		head := gridCell{Text: c.Name, Place: v.place(p.Directory, c.Place)}
-		for _, f := range p.Above {
-			if f.Cell == c.Name {
-				head.Trouble = cmp.Or(head.Trouble, f.Trouble())
-			}
-		}
-		p.Columns = append(p.Columns, head)
-	}
-	from := func(row int) string {
-		return definitionLink(p.Kind, p.Key) + "?row=" + strconv.Itoa(row)
-	}
-	if t.First > 0 {
-		p.Earlier = from(max(t.First-len(t.Rows), 0))
-	}
-	if t.First+len(t.Rows) < p.Definition.Rows {
-		p.Later = from(t.First + len(t.Rows))
-	}
-	for i := range t.Rows {
-		row := p.gridRow(v, &t.Rows[i], byRow[t.Rows[i].Row])
-		row.Number = t.First + i + 1
-		p.Rows = append(p.Rows, row)
-	}
-	p.Rows = append(p.Rows, p.gridRow(v, &t.Default, nil))
-	counted.addTo(p)
+	return p.from(next)
 }
 
-func (p *definitionPage) gridRow(v *visit, r *inspect.RowView, found []finding) gridRow {
-	row := gridRow{Head: gridCell{Text: r.Row, Place: v.place(p.Directory, r.Place)}, By: r.By, Below: found}
-	for i, c := range r.Cells {
-		cell := gridCell{Text: c.Text, Place: v.place(p.Directory, c.Place)}
-		for _, f := range found {
-			if f.Cell == p.Table.Columns[i].Name {
-				cell.Trouble = cmp.Or(cell.Trouble, f.Trouble())
-			}
-		}
-		row.Cells = append(row.Cells, cell)
-	}
-	for _, f := range found {
-		row.Head.Trouble = cmp.Or(row.Head.Trouble, f.Trouble())
-	}
-	rest := 1.0
-	for _, a := range r.Answers {
-		answer := gridAnswer{Text: clipped(plain(a.Value)), Place: v.place(p.Directory, a.Place)}
-		if r.By != "" {
-			answer.Share = share(a.Share)
-		}
-		rest -= a.Share
-		row.Answers = append(row.Answers, answer)
-	}
-	if rest > 1e-6 {
-		row.Rest = share(rest)
-	}
-	return row
+func (p *definitionPage) from(row int) string {
+	return definitionLink(p.Kind, p.Key) + "?row=" + strconv.Itoa(row)
 }
 
 // share returns a part of 1 as a percentage.
@@ -345,12 +270,9 @@ func clipped(text string) string {
 
 // sideBySide has the variants next to each other: a line for each member that any has.
 type sideBySide struct {
-	Heads []variantHead
+	Heads []inspect.VariantSource
 	Lines []variantLine
 }
-
-// variantHead is the head of a variant's column.
-type variantHead struct{ Key, Extends string }
 
 // variantLine is a member of each variant.
 type variantLine struct {
@@ -365,29 +287,25 @@ type variantCell struct {
 	Text    string
 	As      string
 	Differs bool
-	Number  bool
 }
 
 // endpointOwn are the members of an endpoint that are not about how it calls.
 var endpointOwn = []string{"prompt", "default", "idempotency", "accept", "versions", "variants"}
 
-// variantsOf lays out the variants of a definition, and the members beside them.
-func variantsOf(d *adminapi.Definition, counted *definitionTraffic) (*sideBySide, []member) {
+// variantsOf lays out the variants of a definition, and returns the members beside them.
+func variantsOf(d *adminapi.Definition) (*sideBySide, map[string]json.RawMessage) {
 	contents := make(map[string]map[string]json.RawMessage)
 	_ = json.Unmarshal(d.Members["variants"], &contents) // absent for some
 	rest := maps.Clone(d.Members)
 	delete(rest, "variants")
-	side := new(sideBySide)
-	for _, v := range d.Variants {
-		side.Heads = append(side.Heads, variantHead{v.Key, v.Extends})
-	}
+	side := &sideBySide{Heads: d.Variants}
 	if len(side.Heads) == 0 {
 		for _, key := range slices.Sorted(maps.Keys(contents)) {
-			side.Heads = append(side.Heads, variantHead{Key: key})
+			side.Heads = append(side.Heads, inspect.VariantSource{Key: key})
 		}
 	}
 	if len(side.Heads) == 0 && d.Kind == "endpoint" {
-		side.Heads, contents = []variantHead{{Key: "calls"}}, map[string]map[string]json.RawMessage{"calls": {}}
+		side.Heads, contents["calls"] = []inspect.VariantSource{{Key: "calls"}}, make(map[string]json.RawMessage)
 		for name, value := range d.Members {
 			if !slices.Contains(endpointOwn, name) {
 				contents["calls"][name] = value
@@ -395,12 +313,8 @@ func variantsOf(d *adminapi.Definition, counted *definitionTraffic) (*sideBySide
 			}
 		}
 	}
-	var other []member
-	for _, name := range slices.Sorted(maps.Keys(rest)) {
-		other = append(other, member{name, contentText(rest[name])})
-	}
 	if len(side.Heads) == 0 {
-		return nil, other
+		return nil, rest
 	}
 	names := make(map[string]bool)
 	for _, c := range contents {
@@ -414,34 +328,25 @@ func variantsOf(d *adminapi.Definition, counted *definitionTraffic) (*sideBySide
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
 	}) {
 		line := variantLine{Name: name}
-		if name == "name" && !slices.ContainsFunc(side.Heads, func(h variantHead) bool { return plain(contents[h.Key][name]) != h.Key }) {
+		if name == "name" && !slices.ContainsFunc(side.Heads, func(h inspect.VariantSource) bool { return plain(contents[h.Key][name]) != h.Key }) {
 			continue // each is called as its key
 		}
 		for _, h := range side.Heads {
-			cell := variantCell{}
 			value, base := contents[h.Key][name], contents[h.Extends][name]
+			cell := variantCell{Differs: h.Extends != ""}
 			switch {
 			case h.Extends != "" && string(value) == string(base) && value != nil:
 				cell.As = h.Extends
 			case name == "messages":
-				cell.Said, cell.Differs = saidOf(value), h.Extends != ""
+				cell.Said = saidOf(value)
 			default:
-				cell.Text, cell.Differs = contentText(value), h.Extends != ""
+				cell.Text = contentText(value)
 			}
 			line.Cells = append(line.Cells, cell)
 		}
 		side.Lines = append(side.Lines, line)
 	}
-	if d.Kind == "prompt" && counted.all[1].Calls > 0 {
-		calls, scores := variantLine{Name: "answers, 7 d"}, variantLine{Name: "score, 7 d"}
-		for _, h := range side.Heads {
-			t := counted.week[h.Key]
-			calls.Cells = append(calls.Cells, variantCell{Text: count(t.Calls), Number: true})
-			scores.Cells = append(scores.Cells, variantCell{Text: t.Score(), Number: true})
-		}
-		side.Lines = append(side.Lines, calls, scores)
-	}
-	return side, other
+	return side, rest
 }
 
 // contentText returns a member of a content for people.

@@ -14,25 +14,17 @@ import (
 
 // definitionsPage has what is served, with its traffic.
 type definitionsPage struct {
-	Now     time.Time
-	Days    int // of the traffic
-	Loaded  adminapi.LoadedWorkspace
+	Now    time.Time
+	Days   int // of the traffic
+	Loaded adminapi.LoadedWorkspace
+	places
 	Rows    []definitionRow
 	Problem string // why the traffic is not known
-	Errors  []found
-	Warns   []found
-}
-
-// found is a finding with its place.
-type found struct {
-	inspect.Finding
-	Place place
 }
 
 // definitionRow is a definition of the list.
 type definitionRow struct {
 	inspect.Summary
-	Link   string
 	Span   tally
 	Shares string   // of today's answers, by row or variant
 	Stale  []string // why it may not be needed as it is
@@ -57,14 +49,7 @@ func buildDefinitions(v *visit) (any, error) {
 	if days, err := strconv.Atoi(v.query.Get("days")); err == nil && days > 0 && days <= 366 {
 		p.Days = days
 	}
-	for _, list := range []struct {
-		from []inspect.Finding
-		to   *[]found
-	}{{p.Loaded.Errors, &p.Errors}, {p.Loaded.Warnings, &p.Warns}} {
-		for _, f := range list.from {
-			*list.to = append(*list.to, found{f, v.place(p.Loaded.Directory, inspect.Place{File: f.File, Line: f.Line, Column: f.Column})})
-		}
-	}
+	p.places = places{v, p.Loaded.Directory}
 	var span, today adminapi.Stats
 	err := v.stats(&span, p.Days-1, url.Values{"by": {"variant"}})
 	if err == nil {
@@ -91,16 +76,16 @@ func (p *definitionsPage) list(span, today *adminapi.Stats) {
 	}
 	parts := func(s *adminapi.Stats) map[string]map[string]tally {
 		all := make(map[string]map[string]tally)
-		eachTally(s, func(i int, t tally) {
+		for i := range s.Rows {
 			r := &s.Rows[i]
 			name := r.Kind + "/" + r.Key
 			for _, name := range []string{name, prompts[name]} {
 				if all[name] == nil {
 					all[name] = make(map[string]tally)
 				}
-				add(all[name], r.Variant, t)
+				all[name][r.Variant] = all[name][r.Variant].plus(tallyOf(r))
 			}
-		})
+		}
 		return all
 	}
 	spans, todays := parts(span), parts(today)
@@ -108,7 +93,7 @@ func (p *definitionsPage) list(span, today *adminapi.Stats) {
 	for i := range p.Loaded.Definitions {
 		d := &p.Loaded.Definitions[i]
 		name := d.Kind + "/" + d.Key
-		row := definitionRow{Summary: *d, Link: definitionLink(d.Kind, d.Key), Shares: sharesOf(todays[name])}
+		row := definitionRow{Summary: *d, Shares: sharesOf(todays[name])}
 		for _, t := range spans[name] {
 			row.Span = row.Span.plus(t)
 		}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -337,7 +338,9 @@ var words = template.FuncMap{
 		}
 		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
 	},
-	"join":   strings.Join,
+	"join":  strings.Join,
+	"share": share, "definition": definitionLink, "content": contentText,
+	"text":   func(value json.RawMessage) string { return clipped(plain(value)) },
 	"escape": url.PathEscape, // of a segment of a path
 	"add":    func(a, b int) int { return a + b },
 	"page":   func(path string) bool { return slices.ContainsFunc(pages, func(p page) bool { return p.path == path }) },

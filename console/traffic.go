@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
 // tally counts answers.
@@ -31,37 +32,48 @@ func (t tally) Score() string {
 	return strconv.FormatFloat(t.sum/float64(t.scores), 'f', 1, 64)
 }
 
-// eachTally calls f with the counts of each row of statistics, by the row's index.
-func eachTally(s *adminapi.Stats, f func(i int, t tally)) {
-	for i := range s.Rows {
-		r := &s.Rows[i]
-		t := tally{Calls: r.Traces, Errors: r.Errors, scores: r.Scores}
-		if r.ScoreMean != nil {
-			t.sum = *r.ScoreMean * float64(r.Scores)
-		}
-		f(i, t)
+// tallyOf returns the counts of a row of statistics.
+func tallyOf(r *sqlite.StatsRow) tally {
+	t := tally{Calls: r.Traces, Errors: r.Errors, scores: r.Scores}
+	if r.ScoreMean != nil {
+		t.sum = *r.ScoreMean * float64(r.Scores)
 	}
+	return t
 }
 
-// add adds to an element of a map.
-func add[K comparable](to map[K]tally, key K, t tally) { to[key] = to[key].plus(t) }
+// figures are the answers of today, and of the last seven days (UTC).
+type figures struct {
+	Today, Week tally
+	whole       int64 // the answers of today of which these are a part
+}
+
+// Share returns the part of today's answers.
+func (f figures) Share() string {
+	if f.whole == 0 {
+		return ""
+	}
+	return tenth(f.Today.Calls, f.whole)
+}
+
+// Width returns the same in thousandths.
+func (f figures) Width() int64 { return 1000 * f.Today.Calls / max(f.whole, 1) }
+
+func (f figures) plus(o figures) figures {
+	return figures{f.Today.plus(o.Today), f.Week.plus(o.Week), f.whole}
+}
 
 // part is what statistics count by: the variant of a prompt, or the row of a remote
 // configuration, with the arm.
-type part struct{ name, arm string }
+type part struct{ Name, Arm string }
 
-// definitionTraffic is the traffic of one definition, today and in the last seven days (UTC).
+// definitionTraffic is the traffic of one definition.
 type definitionTraffic struct {
-	problem  string // why it is not known
-	today    map[string]tally
-	week     map[string]tally // by variant or row
-	parts    map[part][2]tally
-	versions map[string]tally // of the week
-	all      [2]tally
+	Problem  string // why it is not known
+	parts    map[part]figures
+	Names    map[string]figures // by variant or row
+	Versions map[string]figures
+	all      figures
 }
-
-// spans are how many days before today the figures of a definition begin.
-var spans = [2]int{0, 6}
 
 // mostCallers bounds the endpoints whose calls are added to those of their prompt.
 const mostCallers = 20
@@ -69,51 +81,43 @@ const mostCallers = 20
 // countDefinition counts the answers of a definition. The calls of an endpoint count for its
 // prompt, too.
 func (v *visit) countDefinition(p *definitionPage) (*definitionTraffic, error) {
-	c := &definitionTraffic{today: map[string]tally{}, week: map[string]tally{}, parts: map[part][2]tally{}, versions: map[string]tally{}}
-	callers := []reference{{Name: p.Key, As: p.Kind}}
-	for _, u := range p.UsedBy {
-		if p.Kind == "prompt" && len(callers) <= mostCallers {
-			callers = append(callers, reference{Name: u.Key, As: u.Kind})
-		}
+	c := &definitionTraffic{parts: map[part]figures{}, Names: map[string]figures{}, Versions: map[string]figures{}}
+	callers := []inspect.Use{{Kind: p.Kind, Key: p.Key}}
+	if p.Kind == "prompt" {
+		callers = append(callers, p.UsedBy[:min(len(p.UsedBy), mostCallers)]...)
 	}
 	known := make(map[string]bool)
-	for _, version := range p.Definition.Versions {
+	for _, version := range p.Versions {
 		known[version.Version] = true
 	}
+	today := v.now.Truncate(day)
 	for _, caller := range callers {
-		for span, days := range spans {
-			var s adminapi.Stats
-			problem, err := refused(v.stats(&s, days, url.Values{"kind": {caller.As}, "key": {caller.Name}, "by": {"variant,arm,version"}}))
-			if err != nil {
-				return nil, err
+		var s adminapi.Stats
+		err := v.stats(&s, 6, url.Values{"kind": {caller.Kind}, "key": {caller.Key}, "by": {"variant,arm,version"}, "interval": {"day"}})
+		problem, err := refused(err)
+		if err != nil {
+			return nil, err
+		}
+		c.Problem = cmp.Or(c.Problem, problem)
+		for i := range s.Rows {
+			r := &s.Rows[i]
+			version, key := r.Version, part{r.Variant, r.Arm}
+			if caller.Kind != p.Kind {
+				if version = r.PromptVersion; !known[version] {
+					continue // it called another prompt then
+				}
 			}
-			if problem != "" {
-				c.problem = problem
-				continue
+			if key.Arm == key.Name {
+				key.Arm = ""
 			}
-			eachTally(&s, func(i int, t tally) {
-				r := &s.Rows[i]
-				version := r.Version
-				if caller.As != p.Kind {
-					if version = r.PromptVersion; !known[version] {
-						return // it called another prompt then
-					}
-				}
-				c.all[span] = c.all[span].plus(t)
-				if span == 0 {
-					add(c.today, r.Variant, t)
-				} else {
-					add(c.week, r.Variant, t)
-					add(c.versions, version, t)
-				}
-				key := part{r.Variant, r.Arm}
-				if r.Arm == r.Variant {
-					key.arm = ""
-				}
-				both := c.parts[key]
-				both[span] = both[span].plus(t)
-				c.parts[key] = both
-			})
+			f := figures{Week: tallyOf(r)}
+			if !r.Start.Before(today) {
+				f.Today = f.Week
+			}
+			c.parts[key] = c.parts[key].plus(f)
+			c.Names[r.Variant] = c.Names[r.Variant].plus(f)
+			c.Versions[version] = c.Versions[version].plus(f)
+			c.all = c.all.plus(f)
 		}
 	}
 	return c, nil
@@ -127,26 +131,22 @@ func (v *visit) stats(s *adminapi.Stats, daysAgo int, query url.Values) error {
 
 // trafficRow is the traffic of a variant, or of a row and its arm.
 type trafficRow struct {
-	Name, Arm   string
-	Today, Week tally
-	Share       string // of today's
+	part
+	figures
 }
 
 // mostParts bounds the parts that a page lists.
 const mostParts = 100
 
-// rows lists the parts, those with the most answers first.
-func (c *definitionTraffic) rows() (list []trafficRow) {
-	for _, key := range slices.SortedFunc(maps.Keys(c.parts), func(a, b part) int {
-		return cmp.Or(cmp.Compare(c.parts[b][1].Calls, c.parts[a][1].Calls), strings.Compare(a.name, b.name), strings.Compare(a.arm, b.arm))
-	}) {
-		both := c.parts[key]
-		row := trafficRow{Name: key.name, Arm: key.arm, Today: both[0], Week: both[1]}
-		if c.all[0].Calls > 0 {
-			row.Share = tenth(both[0].Calls, c.all[0].Calls)
-		}
-		list = append(list, row)
+// Rows lists the parts, those with the most answers first.
+func (c *definitionTraffic) Rows() (list []trafficRow) {
+	for key, f := range c.parts {
+		f.whole = c.all.Today.Calls
+		list = append(list, trafficRow{key, f})
 	}
+	slices.SortFunc(list, func(a, b trafficRow) int {
+		return cmp.Or(cmp.Compare(b.Week.Calls, a.Week.Calls), strings.Compare(a.Name, b.Name), strings.Compare(a.Arm, b.Arm))
+	})
 	return list[:min(len(list), mostParts)]
 }
 
@@ -157,42 +157,34 @@ func tenth(part, whole int64) string {
 // addTo gives the rows of a grid their share of today's answers. Statistics of a prompt are
 // by variant: rows that answer the same variant have their figures together.
 func (c *definitionTraffic) addTo(p *definitionPage) {
-	whole := p.Earlier == "" && p.Later == ""
-	if c.all[1].Calls == 0 || p.Kind == "endpoint" || p.Kind == "prompt" && !whole {
+	whole := len(p.Table.Rows) == p.Rows
+	if c.all.Week.Calls == 0 || p.Kind == "endpoint" || p.Kind == "prompt" && !whole {
 		return
 	}
-	answers := func(r *gridRow) (names []string) {
+	answers := make([][]string, len(p.Grid))
+	for i := range p.Grid {
 		if p.Kind == "remoteconfig" {
-			return []string{r.Head.Text}
+			answers[i] = []string{p.Grid[i].Row}
+			continue
 		}
-		for _, a := range r.Answers {
-			if !slices.Contains(names, a.Text) {
-				names = append(names, a.Text)
+		for _, a := range p.Grid[i].Answers {
+			if name := plain(a.Value); !slices.Contains(answers[i], name) {
+				answers[i] = append(answers[i], name)
 			}
 		}
-		return names
 	}
-	owners := make(map[string][]string)
-	for i := range p.Rows {
-		for _, name := range answers(&p.Rows[i]) {
-			owners[name] = append(owners[name], p.Rows[i].Head.Text)
+	for i := range p.Grid {
+		r := &p.Grid[i]
+		for _, name := range answers[i] {
+			r.figures = r.plus(c.Names[name])
 		}
-	}
-	for i := range p.Rows {
-		r := &p.Rows[i]
-		var today, week tally
+		r.whole = c.all.Today.Calls
 		var with []string
-		for _, name := range answers(r) {
-			today, week = today.plus(c.today[name]), week.plus(c.week[name])
-			for _, other := range owners[name] {
-				if other != r.Head.Text && !slices.Contains(with, other) {
-					with = append(with, other)
-				}
+		for j := range p.Grid {
+			if j != i && slices.ContainsFunc(answers[i], func(name string) bool { return slices.Contains(answers[j], name) }) {
+				with = append(with, p.Grid[j].Row)
 			}
 		}
-		if c.all[0].Calls > 0 {
-			r.Share, r.Width = tenth(today.Calls, c.all[0].Calls), int(1000*today.Calls/c.all[0].Calls)
-		}
-		r.Score, r.With = week.Score(), strings.Join(with, ", ")
+		r.With = strings.Join(with, ", ")
 	}
 }
