@@ -13,98 +13,66 @@ import (
 
 // limitsPage has the limits with their fullest subjects, or one subject's use of them.
 type limitsPage struct {
-	Now     time.Time
-	Limits  []limitView
-	Subject *subjectView // nil: all subjects
-}
-
-// limitView is a limit with its subjects.
-type limitView struct {
-	gateway.LimitStatus
-	Subjects []subjectRow
-	Refused  int64 // requests of the last day
-}
-
-// subjectRow is a subject's use of a limit.
-type subjectRow struct {
-	limitRow
-	Link    string // to the subject
-	Refused int64
+	Limits  []gateway.LimitStatus
+	Refused []sqlite.RefusalRow // of the last day
+	Subject *subjectView        // nil: all subjects
 }
 
 // subjectView is one subject.
 type subjectView struct {
-	Name   string
-	Traces string // the address of its traces; empty: they can't be selected
-	Limits []subjectLimit
-	Rows   []sqlite.RefusalRow
+	Limits  []subjectLimit
+	Refused []sqlite.RefusalRow
 }
 
 // subjectLimit is a subject's use of a limit, with its history.
 type subjectLimit struct {
 	gateway.SubjectStatus
-	Uses  []subjectUse
-	Bars  []bar
-	Peaks []sqlite.PeakRow // the latest first
-}
-
-type subjectUse struct {
-	limitRow
-	Left float64
+	Traces string // the address of the subject's traces; empty: they can't be selected
+	Bars   []bar
+	Peaks  []sqlite.PeakRow // the latest first
 }
 
 // history is how far back the page looks for a subject's peaks.
 const history = 7 * 24 * time.Hour
 
 func buildLimits(v *visit) (any, error) {
+	query := url.Values{"since": {"24h"}}
+	subject, one := v.query.Get("subject"), v.query.Has("subject")
+	if one {
+		query.Set("subject", subject)
+	}
 	var refused adminapi.Refused
-	if err := v.ask("refused", url.Values{"since": {"24h"}}, &refused); err != nil {
+	if err := v.ask("refused", query, &refused); err != nil {
 		return nil, err
 	}
-	p := &limitsPage{Now: v.now}
-	if v.query.Has("subject") {
-		subject := v.query.Get("subject")
+	p := &limitsPage{Refused: slices.DeleteFunc(refused.Rows, func(r sqlite.RefusalRow) bool { return r.Limit == "" })}
+	if one {
 		v.command = "caddy cadenza limits " + shellWord(subject)
-		err := p.fill(v, subject, refused.Rows)
-		return p, err
+		return p, p.fill(v, subject)
 	}
 	v.command = "caddy cadenza status"
 	var answer adminapi.LimitList
-	if err := v.ask("limits", nil, &answer); err != nil {
-		return nil, err
-	}
-	for _, l := range answer.Workspaces[v.visitor.Workspace].Limits {
-		view := limitView{LimitStatus: l}
-		for _, use := range l.Fullest {
-			row := subjectRow{limitRow: limitRow{l.Name, l.By, use}, Link: prefix + "limits?" + url.Values{"subject": {use.Subject}}.Encode()}
-			for i := range refused.Rows {
-				if r := &refused.Rows[i]; r.Limit == l.Name && r.Subject == use.Subject {
-					row.Refused += r.Count
-				}
-			}
-			view.Subjects = append(view.Subjects, row)
+	err := v.ask("limits", nil, &answer)
+	p.Limits = answer.Workspaces[v.visitor.Workspace].Limits
+	return p, err
+}
+
+// RefusedBy returns how many requests a limit refused, of one subject if it is given.
+func (p *limitsPage) RefusedBy(limit string, subject ...string) (n int64) {
+	for i := range p.Refused {
+		if r := &p.Refused[i]; r.Limit == limit && (subject == nil || subject[0] == r.Subject) {
+			n += r.Count
 		}
-		for i := range refused.Rows {
-			if r := &refused.Rows[i]; r.Limit == l.Name {
-				view.Refused += r.Count
-			}
-		}
-		p.Limits = append(p.Limits, view)
 	}
-	return p, nil
+	return n
 }
 
 // fill fills in one subject.
-func (p *limitsPage) fill(v *visit, subject string, refused []sqlite.RefusalRow) error {
-	p.Subject = &subjectView{Name: subject}
+func (p *limitsPage) fill(v *visit, subject string) error {
+	p.Subject = &subjectView{Refused: p.Refused}
 	v.title = "Limits of " + subject
 	if subject == "" {
 		v.title = "Limits of all together, and of requests without a value"
-	}
-	for i := range refused {
-		if refused[i].Limit != "" && refused[i].Subject == subject {
-			p.Subject.Rows = append(p.Subject.Rows, refused[i])
-		}
 	}
 	var answer adminapi.Limits
 	if err := v.ask("limits", url.Values{"subject": {subject}}, &answer); err != nil {
@@ -119,15 +87,12 @@ func (p *limitsPage) fill(v *visit, subject string, refused []sqlite.RefusalRow)
 		if l.Percent == 0 && len(view.Peaks) == 0 {
 			continue // the limit does not count by what this is a value of
 		}
-		for _, use := range l.Ceilings {
-			view.Uses = append(view.Uses, subjectUse{limitRow{l.Name, l.By, use.LimitUse}, use.Left})
-		}
 		view.Bars = peakBars(view.Peaks, v.now)
 		slices.Reverse(view.Peaks)
-		p.Subject.Limits = append(p.Subject.Limits, view)
 		if selects := tracesOf(l.By, subject); selects != nil {
-			p.Subject.Traces = prefix + "traces?" + selects.Encode()
+			view.Traces = prefix + "traces?" + selects.Encode()
 		}
+		p.Subject.Limits = append(p.Subject.Limits, view)
 	}
 	return nil
 }
@@ -163,34 +128,3 @@ func tracesOf(by, subject string) url.Values {
 	}
 	return nil
 }
-
-// barHeight is the height of the bars of a chart.
-const barHeight = 60
-
-// barsOf returns the bars of values, of which the highest that is shown is most; 0: the
-// greatest of them.
-func barsOf(values []float64, most float64) []bar {
-	if most == 0 {
-		most = greatest(values)
-	}
-	bars := make([]bar, len(values))
-	for i, value := range values {
-		bars[i].X = 10 * i
-		if value > 0 {
-			bars[i].Height = min(max(int(value/most*barHeight), 1), barHeight)
-		}
-		bars[i].Y = barHeight - bars[i].Height
-	}
-	return bars
-}
-
-// greatest returns the greatest of some values, at least zero.
-func greatest(values []float64) (most float64) {
-	for _, value := range values {
-		most = max(most, value)
-	}
-	return most
-}
-
-// chartWidth returns the width of a chart's picture.
-func chartWidth(bars []bar) int { return 10 * len(bars) }

@@ -173,12 +173,6 @@ type staveRow struct {
 	Value, Before string
 }
 
-// bar is a step of a stave as a picture: a height and the mark of a week ago, of 24.
-type bar struct {
-	X, Y, Height, Mark int
-	Class, Path        string
-}
-
 // staveHeight is the height of a stave's picture.
 const staveHeight = 24
 
@@ -254,14 +248,8 @@ func targetTrouble(t gateway.Target) string {
 	return ""
 }
 
-// Meter returns the width of a meter's bar, of 100.
-func (l *limitRow) Meter() int { return min(l.Percent, 100) }
-
-// Amount returns what is used or set aside.
-func (l *limitRow) Amount() template.HTML { return l.In(l.Used + l.Reserved) }
-
-// In returns an amount of the limit's measure.
-func (l *limitRow) In(amount float64) template.HTML { return amountOf(l.Measure, amount) }
+// usedOf returns what is used of a ceiling or set aside.
+func usedOf(l *gateway.LimitUse) template.HTML { return amountOf(l.Measure, l.Used+l.Reserved) }
 
 func amountOf(measure string, amount float64) template.HTML {
 	if measure == "money" {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"maps"
 	"net/http"
 	"net/url"
@@ -59,9 +58,6 @@ type playLimit struct {
 	Name string
 	gateway.SubjectUse
 }
-
-// Amount returns what is used of the limit.
-func (l *playLimit) Amount() template.HTML { return (&limitRow{LimitUse: l.LimitUse}).Amount() }
 
 // playTurns is how many empty turns the form has for more of the history.
 const playTurns = 2
