@@ -1,6 +1,6 @@
 package console
 
-// bar is a step of a stave as a picture: a height and the mark of a week ago, of 24.
+// bar is a step of a chart: a height of barHeight and, of a stave, the mark of a week ago.
 type bar struct {
 	X, Y, Height, Mark int
 	Class, Path        string

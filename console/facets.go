@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -20,8 +21,7 @@ const facetShown = 8
 type overview struct {
 	Traces, Errors int64
 	Step           string // hour or day
-	Bars           []bar
-	Width          int
+	Bars, Failed   []bar
 	Facets         []facet
 }
 
@@ -43,10 +43,9 @@ func (p *tracesPage) overview(v *visit, query url.Values) *overview {
 	if err != nil {
 		return nil
 	}
-	o := &overview{Step: "hour"}
-	step := time.Hour
-	if since.IsZero() || v.now.Sub(since) > 3*24*time.Hour {
-		o.Step, step = "day", 24*time.Hour
+	o, step := &overview{Step: "hour"}, time.Hour
+	if since.IsZero() || v.now.Sub(since) > 3*day {
+		o.Step, step = "day", day
 	}
 	asked := url.Values{"interval": {o.Step}, "by": {"variant,arm"}}
 	for _, name := range []string{"since", "until", "kind", "key"} {
@@ -58,83 +57,58 @@ func (p *tracesPage) overview(v *visit, query url.Values) *overview {
 	if v.ask("stats", asked, &stats) != nil || len(stats.Rows) == 0 {
 		return nil // the list says what is wrong with the filter
 	}
+	byStart := func(a, b sqlite.StatsRow) int { return a.Start.Compare(b.Start) }
+	first, last := slices.MinFunc(stats.Rows, byStart).Start, slices.MaxFunc(stats.Rows, byStart).Start
+	traces := make([]float64, last.Sub(first)/step+1)
+	failed := make([]float64, len(traces))
+	names := []string{"status", "kind", "key", "row", "variant", "arm"}
 	counts := make(map[string]map[string]int64)
-	sums := make(map[time.Time]*sum)
-	add := func(name, value string, n int64) {
-		if counts[name] == nil {
-			counts[name] = make(map[string]int64)
-		}
-		if value != "" {
-			counts[name][value] += n
-		}
+	for _, name := range names {
+		counts[name] = make(map[string]int64)
 	}
 	for i := range stats.Rows {
 		row := &stats.Rows[i]
 		o.Traces += row.Traces
 		o.Errors += row.Errors
-		add("kind", row.Kind, row.Traces)
-		add("key", row.Key, row.Traces)
-		add("arm", row.Arm, row.Traces)
+		at := row.Start.Sub(first) / step
+		traces[at] += float64(row.Traces)
+		failed[at] += float64(row.Errors)
+		variant := "variant"
 		if row.Kind == trace.KindRemoteConfig.String() {
-			add("row", row.Variant, row.Traces)
-		} else {
-			add("variant", row.Variant, row.Traces)
+			variant = "row"
 		}
-		if sums[row.Start] == nil {
-			sums[row.Start] = new(sum)
+		for name, value := range map[string]string{"kind": row.Kind, "key": row.Key, "arm": row.Arm, variant: row.Variant} {
+			counts[name][value] += row.Traces
 		}
-		sums[row.Start].traces += row.Traces
-		sums[row.Start].errors += row.Errors
 	}
-	add("status", "ok", o.Traces-o.Errors)
-	add("status", "error", o.Errors)
-	for _, name := range []string{"status", "kind", "key", "row", "variant", "arm"} {
+	counts["status"]["ok"], counts["status"]["error"] = o.Traces-o.Errors, o.Errors
+	for _, name := range names {
 		if f := p.facet(name, query.Get(name), counts[name]); len(f.Values) > 0 {
 			o.Facets = append(o.Facets, f)
 		}
 	}
-	o.draw(p, sums, step)
+	o.Bars, o.Failed = barsOf(traces, 0), barsOf(failed, greatest(traces))
+	for i := range o.Bars {
+		start := first.Add(time.Duration(i) * step)
+		o.Bars[i].Path = p.address("sort", p.Sort, "since", start.Format(time.RFC3339), "until", start.Add(step).Format(time.RFC3339))
+	}
 	return o
 }
 
 // facet returns the values with the greatest counts.
 func (p *tracesPage) facet(name, chosen string, counts map[string]int64) facet {
 	f := facet{Name: name}
-	for value, n := range counts {
-		if n > 0 {
-			f.Values = append(f.Values, facetValue{value, p.address("sort", p.Sort, name, value), n, value == chosen})
+	for _, value := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	}) {
+		if value == "" || counts[value] == 0 || len(f.Values) == facetShown {
+			continue
 		}
-	}
-	slices.SortFunc(f.Values, func(a, b facetValue) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Value, b.Value))
-	})
-	for i := range f.Values {
-		if f.Values[i].Chosen {
-			f.Values[i].Path = p.address("sort", p.Sort, name, "")
+		to := value
+		if value == chosen {
+			to = ""
 		}
+		f.Values = append(f.Values, facetValue{value, p.address("sort", p.Sort, name, to), counts[value], value == chosen})
 	}
-	f.Values = f.Values[:min(len(f.Values), facetShown)]
 	return f
-}
-
-// draw makes two bars of each step: its traces, and its errors before them.
-func (o *overview) draw(p *tracesPage, sums map[time.Time]*sum, step time.Duration) {
-	starts := slices.SortedFunc(maps.Keys(sums), time.Time.Compare)
-	first, most := starts[0], int64(1)
-	for _, s := range sums {
-		most = max(most, s.traces)
-	}
-	for _, start := range starts {
-		s, x := sums[start], 10*int(start.Sub(first)/step)
-		path := p.address("sort", p.Sort, "since", start.Format(time.RFC3339), "until", start.Add(step).Format(time.RFC3339))
-		for _, part := range []struct {
-			n     int64
-			class string
-		}{{s.traces, ""}, {s.errors, "bad"}} {
-			if height := int((part.n*staveHeight + most - 1) / most); height > 0 {
-				o.Bars = append(o.Bars, bar{X: x, Y: staveHeight - height, Height: height, Class: part.class, Path: path})
-			}
-		}
-		o.Width = x + 10
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -19,7 +20,7 @@ type nowPage struct {
 	Workspace adminapi.WorkspaceStatus
 	Limits    []limitRow
 	Staves    []stave
-	Busiest   []busy
+	Busiest   []*sqlite.StatsRow // definitions with their traffic, in whole hours
 	Span      span
 	Since     string // when the span begins
 	Pending   int64  // records that the statistics do not count yet
@@ -35,14 +36,6 @@ const nearlyUsed = 80
 type limitRow struct {
 	Name, By string
 	gateway.LimitUse
-}
-
-// busy is a definition with its traffic, in whole hours.
-type busy struct {
-	Kind, Key          string
-	Traces, Errors     int64
-	Cost               float64
-	Latency, FirstText float64 // the largest p95 of its variants, in milliseconds
 }
 
 // busiestShown is how many definitions the page shows.
@@ -94,15 +87,8 @@ var (
 	lastDay  = span{"day", "hour", time.Hour, 24}
 )
 
-// sum is what a step of time adds up to.
-type sum struct {
-	traces, errors      int64
-	cost                float64
-	latency, firstToken float64 // p95 of calls of models in milliseconds; by the hour, the largest of a variant
-}
-
 // sums asks for the steps of a span that ends at a time.
-func (v *visit) sums(s span, end time.Time) ([]sum, error) {
+func (v *visit) sums(s span, end time.Time) ([]sqlite.StatsRow, error) {
 	stats := new(adminapi.Stats)
 	err := v.ask("stats", url.Values{
 		"since": {end.Add(-time.Duration(s.Steps) * s.Step).Format(time.RFC3339)}, "until": {end.Add(-time.Second).Format(time.RFC3339)}, "interval": {s.Interval},
@@ -110,58 +96,54 @@ func (v *visit) sums(s span, end time.Time) ([]sum, error) {
 	return s.sums(stats, end), err
 }
 
-// sums returns the steps that end at a time, the oldest first.
-func (s span) sums(stats *adminapi.Stats, end time.Time) []sum {
-	list := make([]sum, s.Steps)
+// sums returns the steps that end at a time, the oldest first. Of calls of models alone they
+// have how long they took: by the hour, the largest p95 of a variant.
+func (s span) sums(stats *adminapi.Stats, end time.Time) []sqlite.StatsRow {
+	list := make([]sqlite.StatsRow, s.Steps)
 	for i := range stats.Rows {
 		row := &stats.Rows[i]
-		at := s.Steps - int(end.Sub(row.Start)/s.Step)
-		if at < 0 || at >= s.Steps {
-			continue
+		if row.Kind != "" && row.Kind != trace.KindEndpoint.String() {
+			row.Latency, row.FirstToken = sqlite.Quantiles{}, sqlite.Quantiles{}
 		}
-		to := &list[at]
-		to.traces += row.Traces
-		to.errors += row.Errors
-		to.cost += row.Cost
-		if row.Kind == "" || row.Kind == trace.KindEndpoint.String() {
-			to.latency = max(to.latency, row.Latency.P95)
-			to.firstToken = max(to.firstToken, row.FirstToken.P95)
+		if at := s.Steps - int(end.Sub(row.Start)/s.Step); at >= 0 && at < s.Steps {
+			merge(&list[at], row)
 		}
 	}
 	return list
 }
 
-// busiest returns the definitions with the most traces.
-func busiest(s *adminapi.Stats) []busy {
-	at := make(map[[2]string]int)
-	var list []busy
+// merge adds a row of statistics to another. Its p95 is the larger of theirs.
+func merge(to, row *sqlite.StatsRow) {
+	to.Traces += row.Traces
+	to.Errors += row.Errors
+	to.Cost += row.Cost
+	to.Latency.P95 = max(to.Latency.P95, row.Latency.P95)
+	to.FirstToken.P95 = max(to.FirstToken.P95, row.FirstToken.P95)
+}
+
+// busiest returns the definitions with the most traces. Their p95 are the largest of their
+// variants.
+func busiest(s *adminapi.Stats) (list []*sqlite.StatsRow) {
+	sums := make(map[[2]string]*sqlite.StatsRow)
 	for i := range s.Rows {
 		row := &s.Rows[i]
-		if row.Traces == 0 {
-			continue
+		sum := sums[[2]string{row.Kind, row.Key}]
+		switch {
+		case row.Traces == 0:
+		case sum == nil:
+			sums[[2]string{row.Kind, row.Key}] = row
+			list = append(list, row)
+		default:
+			merge(sum, row)
 		}
-		name := [2]string{row.Kind, row.Key}
-		place, known := at[name]
-		if !known {
-			place = len(list)
-			at[name] = place
-			list = append(list, busy{Kind: row.Kind, Key: row.Key})
-		}
-		b := &list[place]
-		b.Traces += row.Traces
-		b.Errors += row.Errors
-		b.Cost += row.Cost
-		b.Latency = max(b.Latency, row.Latency.P95)
-		b.FirstText = max(b.FirstText, row.FirstToken.P95)
 	}
-	slices.SortStableFunc(list, func(a, b busy) int { return cmp.Compare(b.Traces, a.Traces) })
+	slices.SortStableFunc(list, func(a, b *sqlite.StatsRow) int { return cmp.Compare(b.Traces, a.Traces) })
 	return list[:min(len(list), busiestShown)]
 }
 
 // stave is a figure by the minute or hour beside that of a week ago.
 type stave struct {
 	Name, Last, Before string // the figure, and that of a week ago
-	Width              int
 	Bars               []bar
 	Table              []staveRow
 }
@@ -169,73 +151,63 @@ type stave struct {
 // staveRow is a step of a stave as a row of its table.
 type staveRow struct {
 	Start         time.Time
-	Path          string // of its traces
 	Value, Before string
 }
 
-// staveHeight is the height of a stave's picture.
-const staveHeight = 24
-
-func newStaves(s span, now, before []sum, end time.Time) []stave {
-	number := func(n float64) string { return count(int64(n)) }
-	millis := func(ms float64) string { return took(time.Duration(ms * float64(time.Millisecond))) }
-	build := func(name, filter, class string, text func(float64) string, of func(*sum) float64, whole func([]sum) float64) stave {
-		return newStave(s, name, filter, class, text, now, before, end, of, whole)
-	}
-	added := func(of func(*sum) float64) func([]sum) float64 {
-		return func(list []sum) (n float64) {
-			for i := range list {
-				n += of(&list[i])
-			}
-			return n
-		}
-	}
-	// last is the figure of the last step that has one.
-	last := func(of func(*sum) float64) func([]sum) float64 {
-		return func(list []sum) float64 {
-			for i := range slices.Backward(list) {
-				if n := of(&list[i]); n > 0 {
-					return n
-				}
-			}
-			return 0
-		}
-	}
-	traces, errors, cost := func(s *sum) float64 { return float64(s.traces) }, func(s *sum) float64 { return float64(s.errors) }, func(s *sum) float64 { return s.cost }
-	latency, first := func(s *sum) float64 { return s.latency }, func(s *sum) float64 { return s.firstToken }
-	return []stave{
-		build("Requests", "", "", number, traces, added(traces)),
-		build("Errors", "status=error", "bad", number, errors, added(errors)),
-		build("Took, p95, last "+s.Interval, "sort=latency", "", millis, latency, last(latency)),
-		build("First token, p95, last "+s.Interval, "kind=endpoint", "", millis, first, last(first)),
-		build("Money", "sort=cost", "", dollars, cost, added(cost)),
-	}
+// figure is what a stave shows.
+type figure struct {
+	name, filter, class string // filter selects the traces that a bar leads to
+	text                func(float64) string
+	of                  func(*sqlite.StatsRow) float64
+	last                bool // the whole is the last step that has one, not their sum
 }
 
-func newStave(span span, name, filter, class string, text func(float64) string, now, before []sum, end time.Time, of func(*sum) float64, whole func([]sum) float64) stave {
-	s := stave{Name: name, Last: text(whole(now)), Before: text(whole(before)), Width: 10 * span.Steps}
-	var most float64
-	for i := range now {
-		most = max(most, of(&now[i]), of(&before[i]))
+func newStaves(s span, now, before []sqlite.StatsRow, end time.Time) (staves []stave) {
+	number := func(n float64) string { return count(int64(n)) }
+	millis := func(ms float64) string { return took(time.Duration(ms * float64(time.Millisecond))) }
+	for _, f := range []figure{
+		{"Requests", "", "", number, func(r *sqlite.StatsRow) float64 { return float64(r.Traces) }, false},
+		{"Errors", "status=error", "bad", number, func(r *sqlite.StatsRow) float64 { return float64(r.Errors) }, false},
+		{"Took, p95, last " + s.Interval, "sort=latency", "", millis, func(r *sqlite.StatsRow) float64 { return r.Latency.P95 }, true},
+		{"First token, p95, last " + s.Interval, "kind=endpoint", "", millis, func(r *sqlite.StatsRow) float64 { return r.FirstToken.P95 }, true},
+		{"Money", "sort=cost", "", dollars, func(r *sqlite.StatsRow) float64 { return r.Cost }, false},
+	} {
+		staves = append(staves, f.stave(s, now, before, end))
 	}
-	height := func(value float64) int {
-		if value <= 0 || most == 0 {
-			return 0
+	return staves
+}
+
+// values returns the figure of each step, and of all.
+func (f *figure) values(list []sqlite.StatsRow) (values []float64, whole float64) {
+	for i := range list {
+		value := f.of(&list[i])
+		values = append(values, value)
+		switch {
+		case !f.last:
+			whole += value
+		case value > 0:
+			whole = value
 		}
-		return max(int(value/most*staveHeight), 1)
 	}
-	for i := range now {
-		value, was := of(&now[i]), of(&before[i])
+	return values, whole
+}
+
+func (f *figure) stave(span span, now, before []sqlite.StatsRow, end time.Time) stave {
+	values, whole := f.values(now)
+	earlier, was := f.values(before)
+	most := max(greatest(values), greatest(earlier))
+	s := stave{Name: f.name, Last: f.text(whole), Before: f.text(was), Bars: barsOf(values, most)}
+	for i, mark := range barsOf(earlier, most) {
 		start := end.Add(time.Duration(i-span.Steps) * span.Step)
-		query, _ := url.ParseQuery(filter) // the filters above can be read
+		query, _ := url.ParseQuery(f.filter) // the filters above can be read
 		query.Set("since", start.Format(time.RFC3339))
 		query.Set("until", start.Add(span.Step).Format(time.RFC3339))
-		b := bar{X: 10 * i, Y: staveHeight - height(value), Height: height(value), Mark: staveHeight - height(was), Class: class, Path: prefix + "traces?" + query.Encode()}
-		if class == "" && was > 0 && value > 1.25*was {
+		b := &s.Bars[i]
+		b.Path, b.Class, b.Mark = prefix+"traces?"+query.Encode(), f.class, mark.Y
+		if f.class == "" && earlier[i] > 0 && values[i] > 1.25*earlier[i] {
 			b.Class = "strong"
 		}
-		s.Bars = append(s.Bars, b)
-		s.Table = append(s.Table, staveRow{start, b.Path, text(value), text(was)})
+		s.Table = append(s.Table, staveRow{start, f.text(values[i]), f.text(earlier[i])})
 	}
 	return s
 }

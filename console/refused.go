@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ type refusedPage struct {
 // refusedGroup has the counts by one property.
 type refusedGroup struct {
 	Name string
-	Rows []refusedSum
+	Rows []*refusedSum
 }
 
 type refusedSum struct {
@@ -115,34 +116,28 @@ func refusedBars(hours []sqlite.RefusalHour, since, now time.Time) (string, []ba
 
 // sumRefused sums rows by a property, the greatest counts first. A row without a name does
 // not count; a link narrows the page to what its row counts.
-func sumRefused(rows []sqlite.RefusalRow, query url.Values, of func(*sqlite.RefusalRow) (string, url.Values)) []refusedSum {
-	at := make(map[string]int)
-	var sums []refusedSum
+func sumRefused(rows []sqlite.RefusalRow, query url.Values, of func(*sqlite.RefusalRow) (string, url.Values)) (list []*refusedSum) {
+	sums := make(map[string]*refusedSum)
 	for i := range rows {
 		name, narrow := of(&rows[i])
 		if name == "" {
 			continue
 		}
-		place, known := at[name]
-		if !known {
-			place = len(sums)
-			at[name] = place
-			sum := refusedSum{Name: name}
+		sum := sums[name]
+		if sum == nil {
+			sum = &refusedSum{Name: name}
 			if narrow != nil {
-				for parameter, values := range query {
-					if !narrow.Has(parameter) {
-						narrow[parameter] = values
-					}
-				}
-				sum.Link = prefix + "refused?" + narrow.Encode()
+				all := maps.Clone(query)
+				maps.Copy(all, narrow)
+				sum.Link = prefix + "refused?" + all.Encode()
 			}
-			sums = append(sums, sum)
+			sums[name], list = sum, append(list, sum)
 		}
-		sums[place].Count += rows[i].Count
-		if rows[i].Last.After(sums[place].Last) {
-			sums[place].Last = rows[i].Last
+		sum.Count += rows[i].Count
+		if rows[i].Last.After(sum.Last) {
+			sum.Last = rows[i].Last
 		}
 	}
-	slices.SortStableFunc(sums, func(a, b refusedSum) int { return cmp.Compare(b.Count, a.Count) })
-	return sums[:min(len(sums), sumsShown)]
+	slices.SortStableFunc(list, func(a, b *refusedSum) int { return cmp.Compare(b.Count, a.Count) })
+	return list[:min(len(list), sumsShown)]
 }

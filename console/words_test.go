@@ -69,7 +69,7 @@ func TestStaves(t *testing.T) {
 		return sqlite.StatsRow{Start: end.Add(time.Duration(-hours) * time.Hour), Kind: "endpoint", Key: "chat", Traces: traces, Errors: 1, Cost: 0.5}
 	}
 	now := lastDay.sums(&adminapi.Stats{Rows: []sqlite.StatsRow{row(1, 30), row(1, 10), row(24, 5), row(25, 1000), row(0, 1000)}}, end)
-	if now[23].traces != 40 || now[0].traces != 5 {
+	if now[23].Traces != 40 || now[0].Traces != 5 {
 		t.Fatalf("%+v", now)
 	}
 	before := lastDay.sums(&adminapi.Stats{Rows: []sqlite.StatsRow{row(1, 20), row(24, 5)}}, end)
@@ -79,7 +79,7 @@ func TestStaves(t *testing.T) {
 		t.Errorf("%s %s, %s %s", requests.Last, requests.Before, staves[1].Last, staves[4].Last)
 	}
 	last, first := requests.Bars[23], requests.Bars[0]
-	if last.Height != staveHeight || last.Class != "strong" || last.Mark != staveHeight/2 || first.Height != 3 || first.Class != "" {
+	if last.Height != barHeight || last.Class != "strong" || last.Mark != barHeight/2 || first.Height != 7 || first.Class != "" {
 		t.Errorf("%+v, %+v", last, first)
 	}
 	if want := "/console/traces?since=2026-11-28T12%3A00%3A00Z&status=error&until=2026-11-28T13%3A00%3A00Z"; staves[1].Bars[23].Path != want {
