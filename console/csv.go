@@ -96,32 +96,6 @@ func attribute(token *html.Token, name string) string {
 	return ""
 }
 
-// withoutEmpty leaves out the columns that have nothing but a picture.
-func (t *htmlTable) withoutEmpty() [][]string {
-	var used []bool
-	for _, row := range t.rows {
-		for len(used) < len(row) {
-			used = append(used, false)
-		}
-		for i, cell := range row {
-			used[i] = used[i] || cell != ""
-		}
-	}
-	rows := make([][]string, len(t.rows))
-	for i, row := range t.rows {
-		for j := range used {
-			switch {
-			case !used[j]:
-			case j < len(row):
-				rows[i] = append(rows[i], row[j])
-			default:
-				rows[i] = append(rows[i], "")
-			}
-		}
-	}
-	return rows
-}
-
 // csvCell returns a cell that no spreadsheet takes for a formula: an apostrophe stands
 // before what could begin one. A number is as it was, also a negative one, because it
 // computes nothing, and a program that adds the numbers up needs it.
@@ -138,14 +112,27 @@ func csvCell(text string) string {
 	return "'" + text
 }
 
-// writeCSV writes a table.
+// writeCSV writes a table without the columns that have nothing but a picture.
 func (t *htmlTable) writeCSV(to io.Writer) error {
-	w := csv.NewWriter(to)
-	for _, row := range t.withoutEmpty() {
-		for i := range row {
-			row[i] = csvCell(row[i])
+	width, used := 0, make(map[int]bool)
+	for _, row := range t.rows {
+		width = max(width, len(row))
+		for i, cell := range row {
+			used[i] = used[i] || cell != ""
 		}
-		if err := w.Write(row); err != nil {
+	}
+	w := csv.NewWriter(to)
+	for _, row := range t.rows {
+		var cells []string
+		for i := range width {
+			switch {
+			case used[i] && i < len(row):
+				cells = append(cells, csvCell(row[i]))
+			case used[i]:
+				cells = append(cells, "")
+			}
+		}
+		if err := w.Write(cells); err != nil {
 			return err
 		}
 	}
