@@ -2,17 +2,14 @@ package console
 
 import (
 	"errors"
-	"maps"
-	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 )
 
 // auditPage is the list of what visitors did.
 type auditPage struct {
-	Filters []filterField
+	filter
 	adminapi.Audit
 	Export, More string // links
 	Problem      string // why the filter is refused
@@ -36,33 +33,15 @@ var (
 func (*auditPage) Actions() []string { return auditActions }
 
 func buildAudit(v *visit) (any, error) {
-	p := new(auditPage)
-	query := make(url.Values)
-	command := "caddy cadenza audit"
-	for _, field := range auditFields {
-		if field.Value = strings.TrimSpace(v.query.Get(field.Name)); field.Value != "" {
-			query.Set(field.Name, field.Value)
-			command += " --" + field.Name + " " + shellWord(field.Value)
-		}
-		p.Filters = append(p.Filters, field)
-	}
-	v.command = command
-	with := func(path, name, value string) string {
-		more := maps.Clone(query)
-		more.Set(name, value)
-		return prefix + path + "?" + more.Encode()
-	}
-	p.Export = with("api/audit", "format", "jsonl")
-	asked := maps.Clone(query)
-	if before := v.query.Get("before"); before != "" {
-		asked.Set("before", before)
-	}
-	err := v.ask("audit", asked, &p.Audit)
+	p := &auditPage{filter: v.filter(auditFields)}
+	v.command = "caddy cadenza audit" + p.flags
+	p.Export = prefix + "api/audit?" + with(p.query, "format", "jsonl").Encode()
+	err := v.ask("audit", with(p.query, "before", v.query.Get("before")), &p.Audit)
 	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status == 400 {
 		p.Problem, err = refusal.Message, nil
 	}
 	if p.Next > 0 {
-		p.More = with("audit", "before", strconv.FormatInt(p.Next, 10))
+		p.More = prefix + "audit?" + with(p.query, "before", strconv.FormatInt(p.Next, 10)).Encode()
 	}
 	return p, err
 }

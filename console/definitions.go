@@ -39,19 +39,25 @@ const alone = 20
 // staleRules are the warnings that a row can go.
 var staleRules = []string{"unreachable", "expired", "contradiction"}
 
+// loaded returns the definitions of the visitor's workspace.
+func (v *visit) loaded() (adminapi.LoadedWorkspace, error) {
+	var answer adminapi.Definitions
+	err := v.ask("definitions", nil, &answer)
+	return answer.Workspaces[v.visitor.Workspace], err
+}
+
 func buildDefinitions(v *visit) (any, error) {
 	v.command = "caddy cadenza check " + shellWord(v.workspace().Definitions.Directory)
-	var answer adminapi.Definitions
-	if err := v.ask("definitions", nil, &answer); err != nil {
+	loaded, err := v.loaded()
+	if err != nil {
 		return nil, err
 	}
-	p := &definitionsPage{Now: v.now, Days: usualDays, Loaded: answer.Workspaces[v.visitor.Workspace]}
+	p := &definitionsPage{Now: v.now, Days: usualDays, Loaded: loaded, places: places{v, loaded.Directory}}
 	if days, err := strconv.Atoi(v.query.Get("days")); err == nil && days > 0 && days <= 366 {
 		p.Days = days
 	}
-	p.places = places{v, p.Loaded.Directory}
 	var span, today adminapi.Stats
-	err := v.stats(&span, p.Days-1, url.Values{"by": {"variant"}})
+	err = v.stats(&span, p.Days-1, url.Values{"by": {"variant"}})
 	if err == nil {
 		err = v.stats(&today, 0, url.Values{"by": {"variant"}})
 	}

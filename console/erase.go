@@ -8,27 +8,21 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // erasePage erases what was recorded of somebody, and exports what was recorded.
 type erasePage struct {
-	Admin           bool
-	By, Member      string // what chooses: conversation_id, decision or metadata, and its member
-	Value           string
-	Found           *erasedRows // what would be erased; nil: it was not counted yet
-	Erased          *erasedRows // what was erased just now
-	Problem         string
-	Filters         []filterField
+	Admin      bool
+	By, Member string // what chooses: conversation_id, decision or metadata, and its member
+	Value      string
+	Found      *trace.Erased // what would be erased; nil: it was not counted yet
+	Erased     *trace.Erased // what was erased just now
+	Problem    string
+	filter
 	Export          string // the link
 	ExportProblem   string
 	NothingToExport bool
-}
-
-// erasedRows are numbers of rows.
-type erasedRows struct {
-	Traces  int64 `json:"traces"`
-	Metrics int64 `json:"metrics"`
-	Replies int64 `json:"replies"`
 }
 
 // exportFilters are the filters that the form of exports offers.
@@ -43,27 +37,14 @@ func buildErase(v *visit) (any, error) {
 		}
 		return p, nil
 	}
-	query := make(url.Values)
-	for _, field := range filterFields {
-		if !slices.Contains(exportFilters, field.Name) {
-			continue
-		}
-		if v.query.Has(field.Name) {
-			field.Value = strings.TrimSpace(v.query.Get(field.Name))
-		}
-		p.Filters = append(p.Filters, field)
-		name, value := field.parameter()
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	p.Export = prefix + "api/export?" + query.Encode()
-	query.Set("limit", "1")
+	p.filter = v.filter(slices.DeleteFunc(slices.Clone(filterFields), func(f filterField) bool { return !slices.Contains(exportFilters, f.Name) }))
+	p.Export = prefix + "api/export?" + p.query.Encode()
+	p.query.Set("limit", "1")
 	var some struct {
 		Traces []struct{} `json:"traces"`
 		Next   string     `json:"next"`
 	}
-	problem, err := refused(v.ask("traces", query, &some))
+	problem, err := refused(v.ask("traces", p.query, &some))
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +69,8 @@ func (p *erasePage) change(v *visit) error {
 		name = adminapi.MetadataParameter + p.Member
 	}
 	var answer struct {
-		Found  *erasedRows `json:"found"`
-		Erased *erasedRows `json:"erased"`
+		Found  *trace.Erased `json:"found"`
+		Erased *trace.Erased `json:"erased"`
 	}
 	query := url.Values{name: {p.Value}}
 	erase := v.form.Has("confirm") && strings.TrimSpace(v.form.Get("confirm")) == p.Value

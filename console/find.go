@@ -10,15 +10,8 @@ import (
 
 // findPage says what an id may mean, unless that is one thing.
 type findPage struct {
-	ID    string
-	Links []foundLink
+	ID string
 	adminapi.Found
-}
-
-// foundLink leads to what an id may mean.
-type foundLink struct {
-	adminapi.Match
-	Path string
 }
 
 func buildFind(v *visit) (any, error) {
@@ -31,30 +24,21 @@ func buildFind(v *visit) (any, error) {
 	if p.ID == "" {
 		return p, nil
 	}
-	if err := v.ask("find", url.Values{"id": {p.ID}}, &p.Found); err != nil {
-		return nil, err
+	err := v.ask("find", url.Values{"id": {p.ID}}, &p.Found)
+	if len(p.Found.Found) == 1 && !p.More {
+		v.to = p.PathOf(p.Found.Found[0])
 	}
-	for _, m := range p.Found.Found {
-		p.Links = append(p.Links, foundLink{m, pathOf(m)})
-	}
-	if len(p.Links) == 1 && !p.More {
-		v.to = p.Links[0].Path
-	}
-	return p, nil
+	return p, err
 }
 
 // memberOrField returns the filter for a name: field if the data model has it, metadata
 // otherwise.
 func (v *visit) memberOrField(name string) (string, error) {
-	var definitions adminapi.Definitions
-	if err := v.ask("definitions", nil, &definitions); err != nil {
-		return "", err
+	loaded, err := v.loaded()
+	if slices.ContainsFunc(loaded.Fields, func(f adminapi.DataField) bool { return f.Name == strings.TrimSpace(name) }) {
+		return "field", err
 	}
-	fields := definitions.Workspaces[v.visitor.Workspace].Fields
-	if slices.ContainsFunc(fields, func(f adminapi.DataField) bool { return f.Name == strings.TrimSpace(name) }) {
-		return "field", nil
-	}
-	return "metadata", nil
+	return "metadata", err
 }
 
 // tracesAt returns the address of the list of all traces that pass one filter.
@@ -62,7 +46,8 @@ func tracesAt(filter, value string) string {
 	return prefix + "traces?" + url.Values{"since": {""}, filter: {value}}.Encode()
 }
 
-func pathOf(m adminapi.Match) string {
+// PathOf returns the address of what an id may mean.
+func (*findPage) PathOf(m adminapi.Match) string {
 	switch m.What {
 	case "conversation":
 		return prefix + "conversations/" + url.PathEscape(m.ID)

@@ -96,11 +96,10 @@ func buildPlayground(v *visit) (any, error) {
 	if err := v.ask("play", query, &p.Playable); err != nil {
 		return nil, err
 	}
-	var definitions adminapi.Definitions
-	if err := v.ask("definitions", nil, &definitions); err != nil {
+	loaded, err := v.loaded()
+	if err != nil {
 		return nil, err
 	}
-	loaded := definitions.Workspaces[v.visitor.Workspace]
 	if err := p.readLimits(v); err != nil || p.Chosen == nil {
 		return p, err
 	}

@@ -14,10 +14,10 @@ import (
 
 // refusedPage has the requests that were refused before a call: when, why and whose.
 type refusedPage struct {
-	Filters []filterField
-	Step    string // hour, or day for a long time
-	Bars    []bar
-	Groups  []refusedGroup
+	filter
+	Step   string // hour, or day for a long time
+	Bars   []bar
+	Groups []refusedGroup
 	adminapi.Refused
 }
 
@@ -51,29 +51,19 @@ const (
 )
 
 func buildRefused(v *visit) (any, error) {
-	p := new(refusedPage)
-	query := url.Values{}
-	for _, f := range refusedFilters {
-		if text := strings.TrimSpace(v.query.Get(f.Name)); text != "" || f.Name == "since" && v.query.Has("since") {
-			f.Value = text
-		}
-		if f.Value != "" {
-			query.Set(f.Name, f.Value)
-		}
-		p.Filters = append(p.Filters, f)
-	}
+	p := &refusedPage{filter: v.filter(refusedFilters)}
 	v.command = "caddy cadenza refused"
 	for _, name := range []string{"since", "api_key", "key"} { // the others are columns of the command
-		if query.Has(name) {
-			v.command += " --" + strings.ReplaceAll(name, "_", "-") + " " + shellWord(query.Get(name))
+		if p.query.Has(name) {
+			v.command += " --" + strings.ReplaceAll(name, "_", "-") + " " + shellWord(p.query.Get(name))
 		}
 	}
-	if err := v.ask("refused", query, &p.Refused); err != nil {
+	if err := v.ask("refused", p.query, &p.Refused); err != nil {
 		return nil, err
 	}
 	p.Step, p.Bars = refusedBars(p.Hours, p.Since, v.now)
 	group := func(name string, of func(*sqlite.RefusalRow) (string, url.Values)) {
-		p.Groups = append(p.Groups, refusedGroup{name, sumRefused(p.Rows, query, of)})
+		p.Groups = append(p.Groups, refusedGroup{name, sumRefused(p.Rows, p.query, of)})
 	}
 	group("code", func(r *sqlite.RefusalRow) (string, url.Values) { return r.Code, url.Values{"code": {r.Code}} })
 	group("API key", func(r *sqlite.RefusalRow) (string, url.Values) {

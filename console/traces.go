@@ -15,24 +15,48 @@ import (
 
 // tracesPage is the list of traces that pass a filter.
 type tracesPage struct {
-	query   url.Values
-	Filters []filterField
-	Sort    string
-	Rows    []tracedRow
-	Next    string // the link to the next rows; empty: there are none
+	filter
+	Sort string
+	Rows []tracedRow
+	Next string // the link to the next rows; empty: there are none
 	// Complete reports whether the search looked at all traces. Otherwise it stopped
 	// after a while, and goes on with Next.
 	Complete bool
 	Problem  string // why the filter is refused
-	Changed  bool   // a filter was given
 	Live     bool   // it is the first page, which new traces come to
 	Export   string // the address of the list as JSON lines
 	Editor   bool   // the visitor may see content
 	Overview *overview
 }
 
-// filterField is a field of the filter's form.
+// filterField is a field of a filter's form.
 type filterField struct{ Name, Label, Value, Hint string }
+
+// filter is a form that narrows what a page shows, as it was filled in.
+type filter struct {
+	page    url.Values // the query of the page
+	Filters []filterField
+	Changed bool       // a field was given
+	query   url.Values // the same for the API
+	flags   string     // the same for the command line
+}
+
+// filter reads a form. Fields that are not given have their usual values.
+func (v *visit) filter(fields []filterField) filter {
+	f := filter{page: v.query, query: make(url.Values)}
+	for _, field := range fields {
+		if v.query.Has(field.Name) {
+			field.Value = strings.TrimSpace(v.query.Get(field.Name))
+			f.Changed = true
+		}
+		f.Filters = append(f.Filters, field)
+		if field.Value != "" {
+			f.query.Set(field.parameter())
+			f.flags += " --" + strings.ReplaceAll(field.Name, "_", "-") + " " + shellWord(field.Value)
+		}
+	}
+	return f
+}
 
 // tracedRow is a trace of the list, with its reported score if it has one.
 type tracedRow struct {
@@ -76,32 +100,14 @@ var filterFields = []filterField{
 }
 
 func buildTraces(v *visit) (any, error) {
-	p := &tracesPage{query: v.query, Sort: v.query.Get("sort"), Live: !v.query.Has("before")}
-	query := url.Values{"limit": {"50"}}
-	command := []string{"caddy cadenza traces"}
-	for _, field := range filterFields {
-		if v.query.Has(field.Name) {
-			field.Value = strings.TrimSpace(v.query.Get(field.Name))
-			p.Changed = true
-		}
-		p.Filters = append(p.Filters, field)
-		if field.Value == "" {
-			continue
-		}
-		query.Set(field.parameter())
-		command = append(command, "--"+strings.ReplaceAll(field.Name, "_", "-"), shellWord(field.Value))
-	}
-	for _, name := range []string{"sort", "before"} {
-		if v.query.Get(name) != "" {
-			query.Set(name, v.query.Get(name))
-		}
-	}
+	p := &tracesPage{filter: v.filter(filterFields), Sort: v.query.Get("sort"), Live: !v.query.Has("before")}
+	v.command = "caddy cadenza traces" + p.flags
 	if p.Sort != "" {
 		p.Changed = true
-		command = append(command, "--sort", shellWord(p.Sort))
+		v.command += " --sort " + shellWord(p.Sort)
 	}
-	v.command = strings.Join(command, " ")
-	p.Export = prefix + "api/traces?" + with(query, "limit", strconv.Itoa(adminapi.MaxTraces), "format", "jsonl")
+	query := with(p.query, "limit", "50", "sort", p.Sort, "before", v.query.Get("before"))
+	p.Export = prefix + "api/traces?" + with(query, "limit", strconv.Itoa(adminapi.MaxTraces), "format", "jsonl").Encode()
 	p.Editor = v.visitor.Role.Covers(gateway.RoleEditor)
 	var answer listAnswer
 	var err error
@@ -128,14 +134,11 @@ type listAnswer struct {
 // address returns the address of the page with other parameters in place of sort and
 // before.
 func (p *tracesPage) address(pairs ...string) string {
-	query := maps.Clone(p.query)
-	query.Del("sort")
-	query.Del("before")
-	return prefix + "traces?" + with(query, pairs...)
+	return prefix + "traces?" + with(p.page, append([]string{"sort", "", "before", ""}, pairs...)...).Encode()
 }
 
-// with encodes a query with other values of some names. An empty value removes the name.
-func with(query url.Values, pairs ...string) string {
+// with returns a query with other values of some names. An empty value removes the name.
+func with(query url.Values, pairs ...string) url.Values {
 	query = maps.Clone(query)
 	for i := 0; i < len(pairs); i += 2 {
 		query.Set(pairs[i], pairs[i+1])
@@ -143,7 +146,7 @@ func with(query url.Values, pairs ...string) string {
 			query.Del(pairs[i])
 		}
 	}
-	return query.Encode()
+	return query
 }
 
 // Sorted returns the address of the page sorted by a column.

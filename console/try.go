@@ -46,11 +46,10 @@ const mostTried = 200
 const tryPrefix = "field."
 
 func buildTry(v *visit) (any, error) {
-	var definitions adminapi.Definitions
-	if err := v.ask("definitions", nil, &definitions); err != nil {
+	loaded, err := v.loaded()
+	if err != nil {
 		return nil, err
 	}
-	loaded := definitions.Workspaces[v.visitor.Workspace]
 	p := &tryPage{At: strings.TrimSpace(v.query.Get("at"))}
 	context := make(map[string]any)
 	for _, f := range loaded.Fields {
