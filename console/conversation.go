@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -25,10 +26,11 @@ type conversationPage struct {
 	Failed      int
 }
 
-// turn is a trace of a conversation, with what its caller asked last.
+// turn is a trace of a conversation, with its content and what its caller asked last.
 type turn struct {
 	tracedRow
-	Asked, Answer, Calls string
+	Content *trace.Record // nil: the visitor may not see it, or it is gone
+	Asked   string
 }
 
 func buildConversation(v *visit) (any, error) {
@@ -60,43 +62,43 @@ func buildConversation(v *visit) (any, error) {
 	}
 	slices.Reverse(list.Traces)
 	for _, row := range list.Traces {
-		t := turn{tracedRow: row}
+		t := turn{tracedRow: row, Content: contents[row.ID]}
 		p.Tokens += row.TotalTokens
 		p.Cost += row.Cost
 		p.Took += row.Latency
 		if trouble(row.Record) == "bad" {
 			p.Failed++
 		}
-		if record := contents[row.ID]; record != nil {
-			t.read(record)
+		if t.Content != nil {
+			t.Asked = lastAsked(t.Content)
 		}
 		p.Turns = append(p.Turns, t)
 	}
 	return p, nil
 }
 
-// read takes over the content of a turn. Messages before the caller's last are those of
-// turns before.
-func (t *turn) read(record *trace.Record) {
+// lastAsked returns what the caller of a trace asked. Messages before the caller's last are
+// those of turns before.
+func lastAsked(record *trace.Record) (text string) {
 	messages := messagesOf(record.Messages)
 	for i, m := range slices.Backward(messages) {
 		if m.Role == "assistant" || i < len(messages)-1 && m.Role == "system" {
 			break
 		}
-		if t.Asked != "" {
-			m.Text += "\n\n" + t.Asked
+		if text != "" {
+			m.Text += "\n\n" + text
 		}
-		t.Asked = m.Text
+		text = m.Text
 	}
-	t.Answer, t.Calls = string(record.Response), indented(record.ToolCalls)
+	return text
 }
 
 // conversationOf returns the conversation that a trace belongs to, by its metadata or by a
 // report on it.
-func conversationOf(metadata []member, reports []trace.Metrics) string {
+func conversationOf(metadata []adminapi.Member, reports []trace.Metrics) string {
 	for _, m := range metadata {
 		if m.Name == "conversation_id" {
-			return m.Value
+			return plain(m.Value)
 		}
 	}
 	for i := range reports {

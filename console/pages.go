@@ -316,8 +316,9 @@ var words = template.FuncMap{
 		at := t.UTC()
 		return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, at.Format("2006-01-02T15:04:05.000Z"), at.Format("2006-01-02 15:04:05"))) //nolint:gosec // of numbers alone
 	},
-	"trouble": targetTrouble,
-	"amount":  amountOf, "used": usedOf, "chartwidth": chartWidth,
+	"trouble": targetTrouble, "troubled": trouble, "outcome": outcome,
+	"members": adminapi.MembersOf, "plain": plain, "indented": indented,
+	"amount": amountOf, "used": usedOf, "chartwidth": chartWidth,
 	"ago":     ago,
 	"count":   func(n int64) template.HTML { return data(float64(n), count(n)) },
 	"dollars": func(amount float64) template.HTML { return data(amount, dollars(amount)) },

@@ -13,38 +13,22 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
-	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// tracePage is one trace, or all traces of a decision.
+// tracePage is one trace, or all traces of a decision. There may be only reports on either.
 type tracePage struct {
-	ID      string
-	Trace   *trace.Record // nil: there are only reports, or it is a decision
-	Role    gateway.Role
-	Outcome string
-	Trouble string
-	// Messages are what the model was asked, and Answer what it said. Both are empty
-	// unless the content was recorded and the visitor may see it.
-	Messages   []said
-	Answer     string
-	Calls      string // the answer's calls of tools
-	Table      *decided
-	Attempts   []waterfall
-	Metrics    []trace.Metrics
-	Others     []*trace.Record
-	Inputs     []member
-	Read       []member
-	Metadata   []member
-	Content    []member // context and variables
-	Verdict    *trace.Verification
-	Definition *adminapi.TracedVersion // with Table
-	Decision   bool
-	Playable   bool // the playground can ask the same
-	Labels     bool // a label can be given
-	Proof      *inspect.Proof
-	// Conversation is the one that the trace belongs to; empty: none is known.
-	Conversation string
+	story
+	ID   string
+	Role gateway.Role
+	// Messages are what the model was asked, if the content was recorded and the visitor
+	// may see it.
+	Messages     []said
+	Table        *decided
+	Attempts     []waterfall
+	Conversation string // that the trace belongs to; empty: none is known
+	Playable     bool   // the playground can ask the same
+	Labels       bool   // a label can be given
 }
 
 // labelTrace gives a trace the label, the score and the note of the page's form.
@@ -79,64 +63,49 @@ type decidedRow struct {
 // waterfall is an attempt with its place in time, in thousandths of the whole call.
 type waterfall struct {
 	trace.Attempt
-	Number                     int
-	Waited, Start, First, End  int
-	Failed                     bool
-	Target                     string
-	Tokens                     int64
-	AfterWait, AfterFirstToken time.Duration
+	Waited, Start, First, End int
+	Target                    string
+	Tokens                    int64
 }
 
 // story is the answer of the API for a trace or a decision.
 type story struct {
-	Trace        *trace.Record           `json:"trace"`
-	Verification *trace.Verification     `json:"verification"`
-	Proof        *inspect.Proof          `json:"proof"`
-	Metrics      []trace.Metrics         `json:"metrics"`
-	Definition   *adminapi.TracedVersion `json:"definition"`
-	Prompt       *adminapi.TracedVersion `json:"prompt"`
-	Others       []*trace.Record         `json:"others"`
-	Decision     string                  `json:"decision_id"`
-	Traces       []*trace.Record         `json:"traces"`
+	adminapi.TraceStory
+	Decision trace.ID        `json:"decision_id"`
+	Traces   []*trace.Record `json:"traces"`
 }
 
 func buildTrace(v *visit) (any, error) {
 	if v.form != nil {
 		return v.labelTrace()
 	}
-	var s story
+	p := &tracePage{ID: v.id, Role: v.visitor.Role}
 	query, command := url.Values{}, "traces"
 	if v.query.Has("prove") {
 		query.Set("prove", "true")
 		command = "prove"
 	}
-	if err := v.ask("traces/"+v.id, query, &s); err != nil {
+	if err := v.ask("traces/"+v.id, query, &p.story); err != nil {
 		return nil, err
 	}
 	v.command = "caddy cadenza " + command + " " + shellWord(v.id)
-	p := &tracePage{ID: v.id, Trace: s.Trace, Role: v.visitor.Role, Metrics: s.Metrics, Others: s.Others, Verdict: s.Verification}
-	if s.Decision != "" {
-		p.ID, p.Decision, p.Others = s.Decision, true, s.Traces
-		v.title = "Decision"
+	if !p.Decision.IsZero() {
+		p.ID, v.title = p.Decision.String(), "Decision"
 	}
-	r := s.Trace
+	r := p.Trace
 	if r == nil {
 		return p, nil
 	}
-	v.title = r.Key
-	p.ID, p.Outcome, p.Trouble = r.ID.String(), outcome(r), trouble(r)
+	p.ID, v.title = r.ID.String(), r.Key
 	p.Labels = r.State != trace.StateStarted
-	p.Messages, p.Answer, p.Calls = messagesOf(r.Messages), string(r.Response), indented(r.ToolCalls)
-	p.Inputs, p.Read, p.Metadata = membersOf(r.Inputs), membersOf(r.Read), membersOf(r.Metadata)
-	p.Conversation = conversationOf(p.Metadata, s.Metrics)
-	p.Content = append(membersOf(r.Context), membersOf(r.Variables)...)
+	p.Messages = messagesOf(r.Messages)
+	p.Conversation = conversationOf(adminapi.MembersOf(r.Metadata), p.Metrics)
 	// The row of an endpoint's record is that of its prompt.
-	if p.Definition = cmp.Or(s.Prompt, s.Definition); p.Definition != nil {
-		p.Table = tableOf(p.Definition.Content, r.Row)
+	if d := cmp.Or(p.Prompt, p.Definition); d != nil {
+		p.Table = tableOf(d.Content, r.Row)
 	}
 	p.Attempts = waterfalls(r)
-	p.Playable = v.visitor.Role.Covers(gateway.RoleEditor) && (r.Kind == trace.KindEndpoint || r.Kind == trace.KindPrompt) && len(p.Messages)+len(p.Content) > 0
-	p.Proof = s.Proof
+	p.Playable = v.visitor.Role.Covers(gateway.RoleEditor) && (r.Kind == trace.KindEndpoint || r.Kind == trace.KindPrompt) && len(r.Messages)+len(r.Context)+len(r.Variables) > 0
 	return p, nil
 }
 
@@ -153,8 +122,8 @@ func waterfalls(r *trace.Record) []waterfall {
 		return int(1000 * d / whole)
 	}
 	var list []waterfall
-	for i, a := range r.Attempts {
-		w := waterfall{Attempt: a, Number: i + 1, Failed: a.Code != "", Target: a.Provider, Tokens: a.PromptTokens + a.CompletionTokens}
+	for _, a := range r.Attempts {
+		w := waterfall{Attempt: a, Target: a.Provider, Tokens: a.PromptTokens + a.CompletionTokens}
 		if a.Model != "" {
 			w.Target += "/" + a.Model
 		}
@@ -171,17 +140,6 @@ func waterfalls(r *trace.Record) []waterfall {
 
 // Width returns the difference of two places.
 func (*waterfall) Width(from, to int) int { return max(to-from, 0) }
-
-// member is a member of an object that was recorded.
-type member struct{ Name, Value string }
-
-// membersOf returns the members of an object as texts.
-func membersOf(text []byte) (all []member) {
-	for _, m := range adminapi.MembersOf(text) {
-		all = append(all, member{m.Name, plain(m.Value)})
-	}
-	return all
-}
 
 // plain returns a text without quotes, what stands for a hashed value, and any other value
 // as JSON.
@@ -254,36 +212,27 @@ func tableOf(content json.RawMessage, chosen string) *decided {
 		return nil
 	}
 	t := &decided{Columns: table.Columns}
+	add := func(name string, cells ...string) {
+		t.Rows = append(t.Rows, decidedRow{name, cells, name == cmp.Or(chosen, "default")})
+	}
+	number := func(i int) string { return "row " + strconv.Itoa(i+1) } // names a row without an id
 	for i, cells := range table.Matrix {
-		row := decidedRow{Name: rowName(i)}
+		name, texts := "", make([]string, len(cells))
 		for at, cell := range cells {
-			text := plain(cell)
-			row.Cells = append(row.Cells, text)
-			if at < len(table.Columns) && table.Columns[at] == "id" && text != "" {
-				row.Name = text
+			texts[at] = plain(cell)
+			if at < len(table.Columns) && table.Columns[at] == "id" {
+				name = texts[at]
 			}
 		}
-		t.add(row, chosen)
+		add(cmp.Or(name, number(i)), texts...)
 	}
 	for i, rule := range table.Rules {
 		var named struct {
 			ID string `json:"id"`
 		}
 		_ = json.Unmarshal(rule, &named) // the definition was served: it can be read
-		row := decidedRow{Name: rowName(i), Cells: []string{string(rule)}}
-		if named.ID != "" {
-			row.Name = named.ID
-		}
-		t.add(row, chosen)
+		add(cmp.Or(named.ID, number(i)), string(rule))
 	}
-	t.add(decidedRow{Name: "default"}, chosen)
+	add("default")
 	return t
 }
-
-func (t *decided) add(row decidedRow, chosen string) {
-	row.Chose = row.Name == chosen || chosen == "" && row.Name == "default"
-	t.Rows = append(t.Rows, row)
-}
-
-// rowName returns the name of a row without an id of its own.
-func rowName(i int) string { return "row " + strconv.Itoa(i+1) }

@@ -174,9 +174,7 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Trouble returns how much the outcome of a trace needs somebody: bad, warn or nothing.
-func (t *tracedRow) Trouble() string { return trouble(t.Record) }
-
+// trouble returns how much the outcome of a trace needs somebody: bad, warn or nothing.
 func trouble(r *trace.Record) string {
 	switch {
 	case r.Code != "" || r.State == trace.StateInterrupted || r.Status >= 400:
@@ -187,9 +185,7 @@ func trouble(r *trace.Record) string {
 	return ""
 }
 
-// Outcome returns the status of a trace with its error or with how its answer ended.
-func (t *tracedRow) Outcome() string { return outcome(t.Record) }
-
+// outcome returns the status of a trace with its error or with how its answer ended.
 func outcome(r *trace.Record) string {
 	text := ""
 	if r.Status != 0 {

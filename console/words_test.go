@@ -32,10 +32,10 @@ func TestWaterfall(t *testing.T) {
 		{Provider: "b", Started: 2 * time.Second, Wait: time.Second, FirstToken: time.Second, Latency: 2 * time.Second, PromptTokens: 3, CompletionTokens: 4},
 	}})
 	first, second := list[0], list[1]
-	if !first.Failed || first.Target != "a/m" || first.Start != 0 || first.End != 250 {
+	if first.Code == "" || first.Target != "a/m" || first.Start != 0 || first.End != 250 {
 		t.Errorf("%+v", first)
 	}
-	if second.Failed || second.Target != "b" || second.Waited != 250 || second.Start != 500 || second.First != 750 || second.End != 1000 || second.Tokens != 7 {
+	if second.Code != "" || second.Target != "b" || second.Waited != 250 || second.Start != 500 || second.First != 750 || second.End != 1000 || second.Tokens != 7 {
 		t.Errorf("%+v", second)
 	}
 	if list := waterfalls(&trace.Record{Attempts: []trace.Attempt{{Provider: "a"}}}); list[0].End < list[0].Start {

@@ -17,9 +17,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// traceStory is a trace with its metrics and its definition. Metrics may be the
+// TraceStory is a trace with its metrics and its definition. Metrics may be the
 // first of MetricsTotal reports.
-type traceStory struct {
+type TraceStory struct {
 	Trace        *trace.Record       `json:"trace,omitempty"`
 	Verification *trace.Verification `json:"verification,omitempty"`
 	Proof        *inspect.Proof      `json:"proof,omitempty"` // if it was asked for
@@ -33,7 +33,7 @@ type traceStory struct {
 }
 
 // decisionStory has all traces of a decision, without their content, and the reports
-// on the decision itself. A traceStory has the reports on a trace.
+// on the decision itself. A TraceStory has the reports on a trace.
 type decisionStory struct {
 	Decision     trace.ID        `json:"decision_id"`
 	Traces       []*trace.Record `json:"traces"`
@@ -162,7 +162,7 @@ func (w *Workspace) story(ctx context.Context, id trace.ID, prove bool) (any, er
 		}
 		return &decisionStory{decision, traces, details.Metrics, details.MetricsTotal}, nil
 	}
-	return &traceStory{
+	return &TraceStory{
 		Trace: details.Record, Verification: verification, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal,
 		Proof: proof, Definition: shownVersion(details.Version), Prompt: shownVersion(details.Prompt),
 		Others: slices.DeleteFunc(traces, func(r *trace.Record) bool { return r.ID == id }),
