@@ -90,7 +90,7 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 112_800
+	maxProduct = 112_700
 	maxTests   = 120_000
 )
 
@@ -101,7 +101,7 @@ var maxLines = map[string]int{
 	"cache":                        400,
 	"caddymodule":                  3110,
 	"cmd/caddy":                    40,
-	"console":                      4590,
+	"console":                      4520,
 	"cmd/cadenza-reconcile":        1180,
 	"internal/adminapi":            3870,
 	"internal/buffers":             160,

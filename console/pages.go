@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
@@ -330,15 +331,7 @@ var words = template.FuncMap{
 		}
 		return tenth(part, whole)
 	},
-	"bytes": func(n int64) string {
-		switch {
-		case n >= 1<<30:
-			return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-		case n >= 1<<20:
-			return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-		}
-		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
-	},
+	"bytes": func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
 	"join":  strings.Join,
 	"share": share, "definition": definitionLink, "content": contentText,
 	"text":   func(value json.RawMessage) string { return clipped(plain(value)) },
@@ -377,13 +370,7 @@ func ago(now, t time.Time) string {
 }
 
 // count returns a number with commas between its thousands.
-func count(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func count(n int64) string { return humanize.Comma(n) }
 
 // dollars returns an amount with two decimals, or for less than a dollar three digits.
 func dollars(amount float64) string {

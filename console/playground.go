@@ -27,7 +27,7 @@ type playgroundPage struct {
 	Variables []playVariable
 	Turns     []said // of the history, and empty ones to fill in
 	Columns   []*playColumn
-	Limits    []playLimit
+	Limits    []gateway.SubjectStatus // that count the visitor's calls
 	Problem   string
 	Test      string // of the prompt's table, as YAML
 	File      string // of the prompt, below the folder of the definitions
@@ -53,12 +53,6 @@ type playColumn struct {
 // no text.
 type playMessage struct{ Name, Role, Place, Saved, Text, Fixed string }
 
-// playLimit is a limit that counts the visitor's calls.
-type playLimit struct {
-	Name string
-	gateway.SubjectUse
-}
-
 // playTurns is how many empty turns the form has for more of the history.
 const playTurns = 2
 
@@ -71,6 +65,10 @@ func buildPlayground(v *visit) (any, error) {
 	if v.form != nil {
 		values = v.form
 	}
+	loaded, err := v.loaded()
+	if err != nil {
+		return nil, err
+	}
 	var recorded *trace.Record
 	if id := values.Get("trace"); id != "" {
 		var s story
@@ -79,7 +77,7 @@ func buildPlayground(v *visit) (any, error) {
 		}
 		if recorded = s.Trace; recorded != nil {
 			values = maps.Clone(values)
-			setTrace(values, recorded)
+			setTrace(values, loaded.Fields, recorded)
 		}
 	}
 	p.Of = values.Get("of")
@@ -94,10 +92,6 @@ func buildPlayground(v *visit) (any, error) {
 		query.Set(kind, key)
 	}
 	if err := v.ask("play", query, &p.Playable); err != nil {
-		return nil, err
-	}
-	loaded, err := v.loaded()
-	if err != nil {
 		return nil, err
 	}
 	if err := p.readLimits(v); err != nil || p.Chosen == nil {
@@ -132,27 +126,12 @@ func buildPlayground(v *visit) (any, error) {
 }
 
 // setTrace has a form ask what a recorded call asked.
-func setTrace(values url.Values, r *trace.Record) {
+func setTrace(values url.Values, fields []adminapi.DataField, r *trace.Record) {
 	values.Set("of", r.Kind.String()+"/"+r.Key)
 	values.Set("a.variant", r.Variant)
-	setFields(values, tryPrefix, r.Context)
+	maps.Copy(values, tryFields(fields, r.Context))
 	for _, m := range adminapi.MembersOf(r.Variables) {
 		values.Set("variable."+m.Name, plain(m.Value))
-	}
-}
-
-// setFields sets the values of a recorded context, under the paths of its members.
-func setFields(values url.Values, prefix string, context []byte) {
-	for _, m := range adminapi.MembersOf(context) {
-		var list []string
-		switch {
-		case json.Unmarshal(m.Value, &list) == nil:
-			values.Set(prefix+m.Name, strings.Join(list, ", "))
-		case len(adminapi.MembersOf(m.Value)) > 0:
-			setFields(values, prefix+m.Name+".", m.Value)
-		default:
-			values.Set(prefix+m.Name, plain(m.Value))
-		}
 	}
 }
 
@@ -175,18 +154,10 @@ func (p *playgroundPage) turnsOf(r *trace.Record) []said {
 
 // readForm reads what all columns have in common.
 func (p *playgroundPage) readForm(values url.Values, fields []adminapi.DataField, play *gateway.Play) {
-	context, variables := make(map[string]any), make(map[string]string)
-	for _, f := range fields {
-		value := strings.TrimSpace(values.Get(tryPrefix + f.Name))
-		if value == "" && f.Path != "" {
-			value = values.Get(tryPrefix + f.Path) // of a trace
-		}
-		p.Fields = append(p.Fields, tryField{f, value})
-		if value != "" {
-			setField(context, &f, value)
-		}
-	}
+	var context map[string]any
+	p.Fields, context = formOf(fields, values)
 	play.Context = made(json.Marshal(context))
+	variables := make(map[string]string)
 	p.Context = string(play.Context)
 	for _, variable := range p.Chosen.Variables {
 		value := lines(values.Get("variable." + variable.Name))
@@ -323,13 +294,9 @@ func (p *playgroundPage) readLimits(v *visit) error {
 	if err := v.ask("limits", url.Values{"subject": {p.As}}, &limits); err != nil {
 		return err
 	}
-	for _, l := range limits.Workspaces[v.visitor.Workspace].Limits {
-		for _, use := range l.Ceilings {
-			if l.By == "api_key" || l.By == "workspace" {
-				p.Limits = append(p.Limits, playLimit{l.Name, use})
-			}
-		}
-	}
+	p.Limits = slices.DeleteFunc(limits.Workspaces[v.visitor.Workspace].Limits, func(l gateway.SubjectStatus) bool {
+		return l.By != "api_key" && l.By != "workspace"
+	})
 	return nil
 }
 

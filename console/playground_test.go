@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -39,13 +40,14 @@ func TestTurnsOfATrace(t *testing.T) {
 // TestFormOfATrace reads the fields of a recorded context by their paths.
 func TestFormOfATrace(t *testing.T) {
 	values := url.Values{}
-	setTrace(values, &trace.Record{
+	fields := []adminapi.DataField{{Name: "plan"}, {Name: "seats"}, {Name: "labels", Path: "user.tags"}, {Name: "deep", Path: "user.deep.er"}, {Name: "none"}, {Name: "absent"}}
+	setTrace(values, fields, &trace.Record{
 		Kind: trace.KindPrompt, Key: "reply", Variant: "nl",
 		Context:   []byte(`{"plan":"pro","seats":3,"user":{"tags":["a","b"],"deep":{"er":true}},"none":{}}`),
 		Variables: []byte(`{"question":"Why?","list":[1]}`),
 	})
 	want := url.Values{
-		"of": {"prompt/reply"}, "a.variant": {"nl"}, "field.plan": {"pro"}, "field.seats": {"3"}, "field.user.tags": {"a, b"}, "field.user.deep.er": {"true"},
+		"of": {"prompt/reply"}, "a.variant": {"nl"}, "field.plan": {"pro"}, "field.seats": {"3"}, "field.labels": {"a, b"}, "field.deep": {"true"},
 		"field.none": {"{}"}, "variable.question": {"Why?"}, "variable.list": {"[1]"},
 	}
 	if values.Encode() != want.Encode() {

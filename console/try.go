@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
@@ -15,28 +16,22 @@ type tryPage struct {
 	Fields  []tryField
 	At      string
 	Context string // as JSON; empty: none was given
-	Rows    []tried
+	Rows    []inspect.Answer
 	More    int // definitions that are not tried
 	Problem string
+
+	directory string
+}
+
+// Below returns a place in a file of the folder without the folder.
+func (p *tryPage) Below(place string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(place, p.directory), "/")
 }
 
 // tryField is a field of the data model with the visitor's value.
 type tryField struct {
 	adminapi.DataField
 	Value string
-}
-
-// tried is a definition's answer to the context.
-type tried struct {
-	Kind, Key, Row, Arm, Place, Answer string
-	Problem                            string
-	Others                             []tryRow
-}
-
-// tryRow is a row with why it answers or does not.
-type tryRow struct {
-	Row, Why, Place string
-	Matched         bool
 }
 
 // mostTried bounds the definitions that one page evaluates.
@@ -50,15 +45,9 @@ func buildTry(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &tryPage{At: strings.TrimSpace(v.query.Get("at"))}
-	context := make(map[string]any)
-	for _, f := range loaded.Fields {
-		value := strings.TrimSpace(v.query.Get(tryPrefix + f.Name))
-		p.Fields = append(p.Fields, tryField{f, value})
-		if value != "" {
-			setField(context, &f, value)
-		}
-	}
+	p := &tryPage{At: strings.TrimSpace(v.query.Get("at")), directory: loaded.Directory}
+	var context map[string]any
+	p.Fields, context = formOf(loaded.Fields, v.query)
 	text, err := json.Marshal(context)
 	if err != nil {
 		return nil, err
@@ -70,21 +59,36 @@ func buildTry(v *visit) (any, error) {
 	example := "KEY"
 	for i := range loaded.Definitions[:len(loaded.Definitions)-p.More] {
 		d := &loaded.Definitions[i]
-		row, err := v.try(d.Kind, d.Key, context, p.At)
+		var row inspect.Answer
+		err := v.send(http.MethodPost, "evaluate", nil, map[string]any{
+			"workspace": v.visitor.Workspace, "kind": d.Kind, "key": d.Key, "context": context, "at": p.At, "explain": true,
+		}, &row)
 		if p.Problem, err = refused(err); err != nil {
 			return nil, err
 		}
 		if p.Problem != "" {
 			break // it is about the context or the time: the same for all
 		}
-		row.below(loaded.Directory)
-		if len(row.Others) > 0 {
+		if len(row.Rows) > 0 {
 			example = d.Key
 		}
 		p.Rows = append(p.Rows, row)
 	}
 	v.command = fmt.Sprintf("caddy cadenza eval %s --explain --context %s %s", shellWord(loaded.Directory), shellWord(string(text)), shellWord(example))
 	return p, nil
+}
+
+// formOf reads the form of a context.
+func formOf(fields []adminapi.DataField, values url.Values) (form []tryField, context map[string]any) {
+	context = make(map[string]any)
+	for _, f := range fields {
+		value := strings.TrimSpace(values.Get(tryPrefix + f.Name))
+		form = append(form, tryField{f, value})
+		if value != "" {
+			setField(context, &f, value)
+		}
+	}
+	return form, context
 }
 
 // setField puts a value into a context, as JSON with the members of the field's path.
@@ -110,36 +114,4 @@ func setField(context map[string]any, f *adminapi.DataField, value string) {
 		typed = list
 	}
 	context[path[len(path)-1]] = typed
-}
-
-// try evaluates a definition.
-func (v *visit) try(kind, key string, context map[string]any, at string) (tried, error) {
-	var a inspect.Answer
-	err := v.send(http.MethodPost, "evaluate", nil, map[string]any{
-		"workspace": v.visitor.Workspace, "kind": kind, "key": key, "context": context, "at": at, "explain": true,
-	}, &a)
-	if err != nil {
-		return tried{}, err
-	}
-	t := tried{Kind: kind, Key: key, Row: a.Row, Arm: a.Arm, Place: a.Position, Answer: string(a.Value), Problem: a.Problem}
-	if a.Variant != "" {
-		t.Answer = a.Variant
-	}
-	for _, r := range a.Rows {
-		row := tryRow{Row: r.Row, Place: r.Position, Matched: r.Matched, Why: "matches"}
-		if !r.Matched {
-			row.Why = r.Field + " must be " + r.Cell + ", is " + r.Value
-		}
-		t.Others = append(t.Others, row)
-	}
-	return t, nil
-}
-
-// below shortens the places of a directory's files.
-func (t *tried) below(directory string) {
-	cut := func(place *string) { *place = strings.TrimPrefix(strings.TrimPrefix(*place, directory), "/") }
-	cut(&t.Place)
-	for i := range t.Others {
-		cut(&t.Others[i].Place)
-	}
 }
