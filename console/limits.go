@@ -60,7 +60,7 @@ func buildLimits(v *visit) (any, error) {
 // RefusedBy returns how many requests a limit refused, of one subject if it is given.
 func (p *limitsPage) RefusedBy(limit string, subject ...string) (n int64) {
 	for i := range p.Refused {
-		if r := &p.Refused[i]; r.Limit == limit && (subject == nil || subject[0] == r.Subject) {
+		if r := &p.Refused[i]; r.Limit == limit && (len(subject) == 0 || subject[0] == r.Subject) {
 			n += r.Count
 		}
 	}

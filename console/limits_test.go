@@ -1,9 +1,11 @@
 package console
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
@@ -27,6 +29,23 @@ func TestTracesOfSubjects(t *testing.T) {
 	} {
 		if got := tracesOf(test[0], test[1]).Encode(); got != test[2] {
 			t.Errorf("%s %s: %s", test[0], test[1], got)
+		}
+	}
+}
+
+// TestRefusedByLimits counts what limits refused, of all subjects and of one, on the page.
+func TestRefusedByLimits(t *testing.T) {
+	p := &limitsPage{
+		Limits:  []gateway.LimitStatus{{LimitShare: gateway.LimitShare{Name: "fair"}, Fullest: []gateway.LimitUse{{Subject: "web"}}}},
+		Refused: []sqlite.RefusalRow{{Limit: "fair", Subject: "web", Count: 3}, {Limit: "fair", Subject: "app", Count: 4}, {Limit: "other", Subject: "web", Count: 9}},
+	}
+	var b strings.Builder
+	if err := templates.ExecuteTemplate(&b, "limits.main", p); err != nil {
+		t.Fatal(err)
+	}
+	for _, shows := range []string{`<data value="3">3</data></td></tr>`, `limit=fair"><data value="7">7</data>`} {
+		if !strings.Contains(b.String(), shows) {
+			t.Errorf("lacks %s: %s", shows, &b)
 		}
 	}
 }
