@@ -90,8 +90,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 112_700
-	maxTests   = 120_000
+	maxProduct = 113_700
+	maxTests   = 120_800
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -103,7 +103,7 @@ var maxLines = map[string]int{
 	"cmd/caddy":                    40,
 	"console":                      4520,
 	"cmd/cadenza-reconcile":        1180,
-	"internal/adminapi":            3870,
+	"internal/adminapi":            4000,
 	"internal/buffers":             160,
 	"internal/command":             5830,
 	"internal/configpath":          40,

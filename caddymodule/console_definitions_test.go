@@ -124,7 +124,7 @@ func TestConsoleDefinition(t *testing.T) {
 			"changed prompt helpdesk " + before + " to " + after + " by what its variables read of daily variants.en.messages", "affected endpoint chat/v1.2 by its prompt helpdesk",
 			"changed remoteconfig daily", "10 (paid) 11 (paid) Try it",
 			"changed prompts/helpdesk.yaml", "10 - - { role: system, content: \"You are <b> the </b>", "added remoteconfigs/new.yaml", "1 + type: boolean",
-			"caddy cadenza checkout " + old + " DIR writes the files of " + old,
+			"caddy cadenza checkout " + old + " DIR writes its files into another folder", "Review serving " + old,
 		}},
 		{"revisions?from=" + served + "&to=" + served, []string{"No definition differs.", "The files are the same."}},
 		{"revisions?from=none&to=" + served, []string{"the store has no revision none"}},

@@ -105,7 +105,7 @@ func TestConsoleRoles(t *testing.T) {
 		"status":       {{"GET", "", "", "viewer", 0}},
 		"definitions":  {{"GET", "", "", "viewer", 0}},
 		"revisions":    {{"GET", "", "", "viewer", 0}},
-		"revisions/":   {{"GET", "", "", "viewer", 0}},
+		"revisions/":   {{"GET", "", "", "viewer", 0}, {"POST", "dry_run=true", `{"base":""}`, "admin", 400}},
 		"targets":      {{"GET", "", "", "viewer", 0}},
 		"limits":       {{"GET", "subject=x", "", "viewer", 0}, {"GET", "top=3", "", "viewer", 0}},
 		"evaluate":     {{"POST", "", `{"key":"checkout"}`, "viewer", 0}},

@@ -54,6 +54,9 @@ type lineFinding struct {
 	Warning bool
 }
 
+// Again reports whether the edit serves a revision again: that of its To.
+func (p *editPage) Again() bool { return p.Edit.Action == "again" }
+
 // Rows returns how high the field for a text is.
 func (p *editPage) Rows() int { return min(max(strings.Count(p.Edit.Text, "\n")+2, 4), 40) }
 
@@ -128,28 +131,34 @@ func (v *visit) postEdit(p *editPage) error {
 		Line: number(v.form.Get("line")), Column: number(v.form.Get("column")),
 	}
 	p.Edit = sent
-	if sent.Base != "" {
+	if sent.File != "" && sent.Base != "" {
 		if err := v.readEdited(p); err != nil && !isRefusal(err) {
 			return err // a file that is gone is a conflict below
 		}
 	}
 	p.Edit, p.Problem = sent, ""
 	v.title, v.link = "Before saving", prefix+"edit?"+editQuery(&sent).Encode()
-	body := struct {
+	save, review, asked := "edit", "review", url.Values(nil)
+	var body any = struct {
 		Workspace string `json:"workspace"`
 		edit.Edit
 	}{v.visitor.Workspace, sent}
+	if p.Again() {
+		v.link = prefix + "revisions"
+		save, asked, body = "revisions/"+sent.To, url.Values{"dry_run": {"true"}}, map[string]string{"base": sent.Base}
+		review = save
+	}
 	step, err := v.form.Get("step"), error(nil)
 	switch step {
 	case "save":
 		saved := new(adminapi.Saved)
-		if err = v.send(http.MethodPost, "edit", nil, body, saved); err == nil {
+		if err = v.send(http.MethodPost, save, nil, body, saved); err == nil {
 			p.Saved, v.title = saved, "Saved"
 			return nil
 		}
 	default:
 		p.Review = new(adminapi.Review)
-		err = v.send(http.MethodPost, "review", nil, body, p.Review)
+		err = v.send(http.MethodPost, review, asked, body, p.Review)
 	}
 	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok {
 		if p.Review = nil; refusal.Status == http.StatusForbidden || refusal.Status >= 500 {
@@ -168,6 +177,9 @@ func (v *visit) postEdit(p *editPage) error {
 	}
 	if err != nil || p.Review == nil {
 		return err
+	}
+	if p.Again() {
+		p.Edit.Base = p.Review.Base
 	}
 	name := strings.TrimSuffix(path.Base(p.Review.File), path.Ext(p.Review.File)) + ".patch"
 	v.command = "git apply " + shellWord(name)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -21,7 +22,7 @@ type revisionsPage struct {
 	Changes    []changeRow
 	Files      []fileChange
 	Back       string // the command that writes the earlier revision
-	Directory  string
+	Admin      bool   // the visitor may serve it again
 }
 
 // changeRow is how a definition differs.
@@ -48,7 +49,7 @@ func buildRevisions(v *visit) (any, error) {
 		return p, err
 	}
 	v.command = "caddy cadenza diff revision:" + shellWord(p.From) + " revision:" + shellWord(p.To)
-	p.Directory = v.workspace().Definitions.Directory
+	p.Admin = v.visitor.Role.Covers(gateway.RoleAdmin)
 	p.Back = "caddy cadenza checkout " + shellWord(p.From) + " DIR"
 	var (
 		comparison  inspect.Comparison

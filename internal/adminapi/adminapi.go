@@ -54,6 +54,7 @@ var routes = []route{
 	{"revisions", reads, gateway.RoleViewer, serveRevisions},
 	{"revisions/", reads, gateway.RoleViewer, serveRevision},
 	{"targets", reads, gateway.RoleViewer, each((*Workspace).targets)},
+	{"revisions/", []string{http.MethodPost}, gateway.RoleAdmin, serveAgain},
 	{"models", reads, gateway.RoleViewer, serveModels},
 	{"limits", reads, gateway.RoleViewer, serveLimits},
 	{"peaks", reads, gateway.RoleViewer, reading(servePeaks, "workspace", "since", "until", "limit", "subject")},

@@ -32,12 +32,13 @@ type EditedFile struct {
 
 // Review is the answer of POST /cadenza/review: what an edit would change.
 type Review struct {
-	File string `json:"file"` // after the edit
-	Way  string `json:"way"`  // off, files or branch: what POST /cadenza/edit does
+	File string `json:"file"`           // after the edit, or the revision that is served again
+	Base string `json:"base,omitempty"` // that the saving takes
+	Way  string `json:"way"`            // off, files or branch: what POST /cadenza/edit does
 	// Commit reports whether the way files also commits the file.
 	Commit bool               `json:"commit,omitempty"`
 	Branch string             `json:"branch,omitempty"` // that the way branch would push
-	Diff   []inspect.TextLine `json:"diff"`
+	Diff   []inspect.TextLine `json:"diff"`             // of the first file
 	// Patch is fit for git apply in the directory Root: that of the repository of the
 	// definitions, or else that of the definitions.
 	Patch string `json:"patch"`
@@ -116,32 +117,45 @@ func serveEditedFile(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, answer)
 }
 
-// editOf reads the edit of a request, and what it changes. answered reports whether it
-// answered the request, because of a conflict.
-func editOf(w http.ResponseWriter, r *http.Request) (workspace *Workspace, e *edit.Edit, c *edit.Change, answered bool, err error) {
+// proposal is what a request wants to change.
+type proposal struct {
+	*Workspace
+	changes edit.Changes
+	name    string // of the file or the revision
+	base    string
+	before  string // what is there, for the audit
+	did     string // what it does
+	message string // of its commit
+}
+
+// editOf reads the edit of a request, and what it changes. It is nil if the request was
+// answered, because of a conflict.
+func editOf(w http.ResponseWriter, r *http.Request) (*proposal, error) {
 	var body struct {
 		Workspace string `json:"workspace"`
 		edit.Edit
 	}
 	if err := readBody(w, r, maxEdit, &body, "a JSON object with action, file and base, and as the action wants line, column, text and to"); err != nil {
-		return nil, nil, nil, false, err
+		return nil, err
 	}
-	if workspace, err = workspaceNamed(r.Context(), body.Workspace); err != nil {
-		return nil, nil, nil, false, err
+	workspace, err := workspaceNamed(r.Context(), body.Workspace)
+	if err != nil {
+		return nil, err
 	}
-	if c, err = body.Of(workspace.Definitions.Dir()); err != nil {
-		answered, err = answerConflict(w, err)
+	c, err := body.Of(workspace.Definitions.Dir())
+	if err != nil {
+		return nil, answerConflict(w, err)
 	}
-	return workspace, &body.Edit, c, answered, err
+	return &proposal{workspace, edit.Changes{c}, c.Name(), body.Base, cmp.Or(body.Base, "no file"), body.Action, describe(c)}, nil
 }
 
 // answerConflict answers a request whose error is a conflict, and returns any other error
 // as one of the API.
-func answerConflict(w http.ResponseWriter, err error) (answered bool, _ error) {
+func answerConflict(w http.ResponseWriter, err error) error {
 	if conflict, ok := errors.AsType[*edit.ConflictError](err); ok {
-		return true, writeStatus(w, http.StatusConflict, Conflict{conflict.Error(), conflict.File, conflict.Base, conflict.Now, conflict.Yours})
+		return writeStatus(w, http.StatusConflict, Conflict{conflict.Error(), conflict.File, conflict.Base, conflict.Now, conflict.Yours})
 	}
-	return false, editError(err)
+	return editError(err)
 }
 
 // editError returns the error of the API for an edit that can't be made.
@@ -178,37 +192,40 @@ func editing(ctx context.Context) (e Editing, author string) {
 	return e, visitor.Key
 }
 
-// review loads the definitions with a change, and changes nothing.
-func (w *Workspace) review(ctx context.Context, c *edit.Change) (*Review, error) {
-	answer := &Review{File: c.Name(), Diff: inspect.CompareTexts(string(c.Before), string(c.After)), Root: w.Definitions.Dir(), Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}}
+// review loads the definitions with the changes, and changes nothing.
+func (p *proposal) review(ctx context.Context) (*Review, error) {
+	first := p.changes[0]
+	answer := &Review{File: p.name, Diff: inspect.CompareTexts(string(first.Before), string(first.After)), Root: p.Definitions.Dir(), Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}}
 	prefix := ""
-	if repository := edit.FindRepository(w.Definitions.Dir()); repository != nil {
+	if repository := edit.FindRepository(p.Definitions.Dir()); repository != nil {
 		prefix, answer.Root = repository.Prefix, repository.Top
 	}
-	answer.Patch = c.Patch(prefix)
+	answer.Base, answer.Patch = p.base, p.changes.Patch(prefix)
 	how, author := editing(ctx)
 	if answer.Way, answer.Commit = how.Way, how.Commit; how.Way == "branch" {
-		answer.Branch = c.Branch(author)
+		answer.Branch = p.changes.Branch(author, p.name)
 	}
 	files := map[string][]byte{}
-	if c.Old != "" {
-		files[c.Old] = nil
+	for _, c := range p.changes {
+		if c.Old != "" {
+			files[c.Old] = nil
+		}
+		if c.New != "" {
+			files[c.New] = c.After
+		}
 	}
-	if c.New != "" {
-		files[c.New] = c.After
-	}
-	served, proposed, err := w.Definitions.Propose(ctx, files)
+	served, proposed, err := p.Definitions.Propose(ctx, files)
 	if mistakes, ok := inspect.Mistakes(err); ok {
 		answer.Errors = mistakes
 		if e, ok := errors.AsType[*definition.LoadError](err); ok {
-			answer.Warnings = w.newWarnings(e.Warnings)
+			answer.Warnings = p.newWarnings(e.Warnings)
 		}
 		return answer, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	answer.OK, answer.Tests, answer.Warnings = true, proposed.Tests, w.newWarnings(proposed.Warnings)
+	answer.OK, answer.Tests, answer.Warnings = true, proposed.Tests, p.newWarnings(proposed.Warnings)
 	answer.Comparison = inspect.CompareSnapshots(served, proposed, time.Now())
 	return answer, nil
 }
@@ -222,21 +239,29 @@ func (w *Workspace) newWarnings(list []definition.Warning) []inspect.Finding {
 }
 
 // serveReview answers POST /cadenza/review: what an edit would change. It saves nothing.
-func serveReview(w http.ResponseWriter, r *http.Request) error {
-	workspace, _, c, answered, err := editOf(w, r)
-	if answered || err != nil {
+func serveReview(w http.ResponseWriter, r *http.Request) error { return review(w, r, editOf) }
+
+// reader reads what a request wants to change. It is nil if the request was answered.
+type reader func(http.ResponseWriter, *http.Request) (*proposal, error)
+
+func review(w http.ResponseWriter, r *http.Request, read reader) error {
+	p, err := read(w, r)
+	if p == nil {
 		return err
 	}
-	review, err := workspace.review(r.Context(), c)
+	review, err := p.review(r.Context())
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, review)
 }
 
-// serveEdit answers POST /cadenza/edit: it saves an edit in the way that the console is
-// set to, if the gateway would serve the definitions with it.
-func serveEdit(w http.ResponseWriter, r *http.Request) error {
+// serveEdit answers POST /cadenza/edit.
+func serveEdit(w http.ResponseWriter, r *http.Request) error { return save(w, r, editOf) }
+
+// save saves what a request wants to change in the way that the console is set to, if the
+// gateway would serve the definitions with it.
+func save(w http.ResponseWriter, r *http.Request, read reader) error {
 	how, author := editing(r.Context())
 	if how.Way == "off" {
 		return apiError(http.StatusForbidden, "edits are not saved here: apply the patch of the review, or have ops set `edit files` or `edit branch` in the block of cadenza_console")
@@ -245,11 +270,11 @@ func serveEdit(w http.ResponseWriter, r *http.Request) error {
 		saving.Lock()
 		defer saving.Unlock()
 	}
-	workspace, e, c, answered, err := editOf(w, r)
-	if answered || err != nil {
+	p, err := read(w, r)
+	if p == nil {
 		return err
 	}
-	review, err := workspace.review(r.Context(), c)
+	review, err := p.review(r.Context())
 	if err != nil {
 		return err
 	}
@@ -262,17 +287,26 @@ func serveEdit(w http.ResponseWriter, r *http.Request) error {
 	ctx := context.WithoutCancel(r.Context())
 	saved := &Saved{File: review.File}
 	if how.Way == "branch" {
-		err = workspace.pushEdit(ctx, saved, c, author, review.Branch)
+		err = p.push(ctx, saved, author, review.Branch)
 	} else {
-		err = workspace.writeEdit(ctx, saved, c, author, how.Commit)
+		err = p.write(ctx, saved, author, how.Commit)
 	}
 	if err != nil {
-		_, err = answerConflict(w, err)
-		return err
+		return answerConflict(w, err)
 	}
-	workspace.audited(r.Context(), AuditEdit, c.Name(), cmp.Or(e.Base, "no file"), cmp.Or(saved.Base, "no file")+", "+e.Action+" by "+how.Way)
+	after := p.did + " by " + how.Way
+	if saved.Base != "" {
+		after = saved.Base + ", " + after
+	}
+	if c := review.Comparison; c.New != c.Old {
+		after += editedTo + c.New
+	}
+	p.audited(r.Context(), AuditEdit, p.name, p.before, after)
 	return writeJSON(w, saved)
 }
+
+// editedTo is before the revision in the audit of an edit that makes another one.
+const editedTo = ", revision "
 
 // describe returns the message of a commit.
 func describe(c *edit.Change) string {
@@ -290,13 +324,13 @@ func describe(c *edit.Change) string {
 // errNoRepository is the error where a commit needs one.
 var errNoRepository = errors.New("the definitions are in no work tree of git: have ops set `edit files` without commit, or `edit off`")
 
-// pushEdit pushes a change as a branch.
-func (w *Workspace) pushEdit(ctx context.Context, saved *Saved, c *edit.Change, author, branch string) error {
-	repository := edit.FindRepository(w.Definitions.Dir())
+// push pushes the changes as a branch.
+func (p *proposal) push(ctx context.Context, saved *Saved, author, branch string) error {
+	repository := edit.FindRepository(p.Definitions.Dir())
 	if repository == nil {
 		return errNoRepository
 	}
-	prepared, err := repository.Prepare(ctx, c, author, describe(c))
+	prepared, err := repository.Prepare(ctx, p.changes, author, p.message)
 	if err != nil {
 		return err
 	}
@@ -305,41 +339,41 @@ func (w *Workspace) pushEdit(ctx context.Context, saved *Saved, c *edit.Change, 
 	return err
 }
 
-// writeEdit writes a change into the directory, commits it if that is asked for, and has
-// the gateway serve it.
-func (w *Workspace) writeEdit(ctx context.Context, saved *Saved, c *edit.Change, author string, commit bool) error {
+// write writes the changes into the directory, commits them if that is asked for, and has
+// the gateway serve them.
+func (p *proposal) write(ctx context.Context, saved *Saved, author string, commit bool) error {
 	var prepared *edit.Commit
 	if commit {
-		repository := edit.FindRepository(w.Definitions.Dir())
+		repository := edit.FindRepository(p.Definitions.Dir())
 		if repository == nil {
 			return errNoRepository
 		}
 		err := repository.Ready(ctx)
 		if err == nil {
-			prepared, err = repository.Prepare(ctx, c, author, describe(c))
+			prepared, err = repository.Prepare(ctx, p.changes, author, p.message)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := c.Write(w.Definitions.Dir()); err != nil {
+	if err := p.changes.Write(p.Definitions.Dir()); err != nil {
 		return err
 	}
-	if c.New != "" {
+	if c := p.changes[0]; p.name == c.New {
 		saved.Base = edit.Hash(c.After)
 	}
 	var problems []error
 	if prepared != nil {
 		if err := prepared.Advance(ctx); err != nil {
-			problems = append(problems, fmt.Errorf("the file is written, and not committed: %w", err))
+			problems = append(problems, fmt.Errorf("it is written, and not committed: %w", err))
 		} else {
 			saved.Commit = prepared.ID
 		}
 	}
-	if err := w.Definitions.Reload(); err != nil {
-		problems = append(problems, fmt.Errorf("the file is written, and not served: %w", err))
+	if err := p.Definitions.Reload(); err != nil {
+		problems = append(problems, fmt.Errorf("it is written, and not served: %w", err))
 	}
-	saved.Revision = w.Definitions.Snapshot().Revision
+	saved.Revision = p.Definitions.Snapshot().Revision
 	if err := errors.Join(problems...); err != nil {
 		saved.Problem = err.Error()
 	}

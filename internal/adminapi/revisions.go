@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/edit"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -27,6 +30,8 @@ type servedRevision struct {
 	FirstSeen time.Time `json:"first_seen"`
 	Served    time.Time `json:"served"`
 	Latest    bool      `json:"latest"`
+	// EditedBy is the visitor whose edit through the console made it, the last if several did.
+	EditedBy string `json:"edited_by,omitempty"`
 }
 
 // Revision is the answer of GET /cadenza/revisions/REVISION: a revision with its files.
@@ -49,9 +54,16 @@ func serveRevisions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return workspace.unreadable(err)
 	}
+	edits, err := reader.Audit(r.Context(), &sqlite.AuditFilter{Workspace: workspace.Name, Action: AuditEdit}, sqlite.MaxAudit)
+	if err != nil {
+		return workspace.unreadable(err)
+	}
 	list := make([]servedRevision, len(found))
 	for i, v := range found {
 		list[i] = shownRevision(v)
+		if at := slices.IndexFunc(edits, func(e sqlite.AuditEntry) bool { return strings.HasSuffix(e.After, editedTo+v.Revision) }); at >= 0 {
+			list[i].EditedBy = edits[at].By
+		}
 	}
 	return writeJSON(w, Revisions{workspace.Name, list})
 }
@@ -72,6 +84,79 @@ func serveRevision(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, Revision{shownRevision(stored.ServedRevision), workspace.Name, append([]trace.File{}, stored.Files...)})
 }
 
+// serveAgain answers POST /cadenza/revisions/REVISION: an edit that gives the workspace the
+// files of the revision. With dry_run it answers as serveReview does.
+func serveAgain(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	if err := knownParameters(values, []string{"dry_run"}); err != nil {
+		return err
+	}
+	dry, err := (&traceQuery{values: values}).flag("dry_run")
+	if err != nil {
+		return err
+	}
+	read := func(w http.ResponseWriter, r *http.Request) (*proposal, error) { return againOf(w, r, dry) }
+	if dry {
+		return review(w, r, read)
+	}
+	return save(w, r, read)
+}
+
+// againOf reads which revision is to be served again, as editOf reads an edit. What it takes
+// is based on the hash of its patch, which is another if any of the files changes.
+func againOf(w http.ResponseWriter, r *http.Request, dry bool) (*proposal, error) {
+	var body struct {
+		Workspace string `json:"workspace"`
+		Base      string `json:"base"`
+	}
+	if err := readBody(w, r, maxBody, &body, "a JSON object with base, that of the answer with dry_run"); err != nil {
+		return nil, err
+	}
+	workspace, err := workspaceNamed(r.Context(), body.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := workspace.openTraces(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	stored, err := workspace.revision(r.Context(), reader, strings.TrimPrefix(r.URL.Path, "/cadenza/revisions/"))
+	if err != nil {
+		return nil, err
+	}
+	served := workspace.Definitions.Snapshot()
+	p := &proposal{Workspace: workspace, name: stored.Revision, before: "revision " + served.Revision, did: "served again", message: "Serve revision " + stored.Revision + " again"}
+	contents := make(map[string]*trace.File) // nil: the revision has no such file
+	for _, f := range served.Files {
+		contents[f.Path] = nil
+	}
+	for i := range stored.Files {
+		contents[stored.Files[i].Path] = &stored.Files[i]
+	}
+	for _, path := range slices.Sorted(maps.Keys(contents)) {
+		var after []byte
+		if f := contents[path]; f != nil {
+			after = append([]byte{}, f.Content...)
+		}
+		c, err := edit.To(workspace.Definitions.Dir(), path, after)
+		if err != nil {
+			return nil, editError(err)
+		}
+		if c != nil {
+			p.changes = append(p.changes, c)
+		}
+	}
+	if len(p.changes) == 0 {
+		return nil, apiError(http.StatusBadRequest, "the folder has the files of revision %s already", p.name)
+	}
+	patch := p.changes.Patch("")
+	if p.base = edit.Hash([]byte(patch)); !dry && body.Base != p.base {
+		return nil, writeStatus(w, http.StatusConflict, Conflict{Error: "the files were changed meanwhile: look again at what serving revision " + p.name + " changes", File: p.name, Base: p.base, Now: patch})
+	}
+	return p, nil
+}
+
 // revisionReader opens the store of the workspace that a request names.
 func revisionReader(r *http.Request) (*Workspace, *sqlite.Reader, error) {
 	values := r.URL.Query()
@@ -87,7 +172,7 @@ func revisionReader(r *http.Request) (*Workspace, *sqlite.Reader, error) {
 }
 
 func shownRevision(v sqlite.ServedRevision) servedRevision {
-	return servedRevision{v.Revision, v.FirstSeen.UTC(), v.Served.UTC(), v.Latest}
+	return servedRevision{Revision: v.Revision, FirstSeen: v.FirstSeen.UTC(), Served: v.Served.UTC(), Latest: v.Latest}
 }
 
 // revision returns the stored revision that begins with a text.

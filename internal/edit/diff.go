@@ -18,6 +18,15 @@ func split(data []byte) []string {
 	return lines
 }
 
+// Patch returns the changes as a patch, as Change.Patch does.
+func (l Changes) Patch(prefix string) string {
+	var b strings.Builder
+	for _, c := range l {
+		b.WriteString(c.Patch(prefix))
+	}
+	return b.String()
+}
+
 // Patch returns the change as a patch for `git apply`. prefix, which is empty or ends with
 // a slash, begins the paths in it.
 func (c *Change) Patch(prefix string) string {

@@ -46,6 +46,29 @@ type Change struct {
 	After    []byte
 }
 
+// Changes are what is made in one step, such as to serve a revision again. Each is of
+// another file.
+type Changes []*Change
+
+// To returns what it takes that a file of a workspace has a content, or is gone if that is
+// nil. It is nil if the file is so.
+func To(dir, file string, after []byte) (*Change, error) {
+	c := &Change{Old: file, New: file, After: after}
+	before, err := Read(dir, file)
+	if c.Before = before; errors.Is(err, fs.ErrNotExist) {
+		c.Old = ""
+	} else if err != nil {
+		return nil, err
+	}
+	if after == nil {
+		c.New = ""
+	}
+	if c.Old == c.New && string(before) == string(after) {
+		return nil, nil
+	}
+	return c, nil
+}
+
 // ConflictError is the error for an edit of a file that is not the one it was made for.
 type ConflictError struct {
 	File string
@@ -165,6 +188,20 @@ func lines(text string, before []byte) ([]byte, error) {
 
 // Name returns the path that messages name the changed file by.
 func (c *Change) Name() string { return cmp.Or(c.New, c.Old) }
+
+// Write writes the changes into a workspace's directory. If one of them fails, those
+// before it are undone.
+func (l Changes) Write(dir string) error {
+	for i, c := range l {
+		if err := c.Write(dir); err != nil {
+			for _, done := range slices.Backward(l[:i]) {
+				err = errors.Join(err, (&Change{Old: done.New, New: done.Old, Before: done.After, After: done.Before}).Write(dir))
+			}
+			return err
+		}
+	}
+	return nil
+}
 
 // Write writes the change into a workspace's directory, each file in one step. What was
 // changed since the edit was looked at is never written over: the error is a

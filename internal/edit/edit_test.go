@@ -236,12 +236,12 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	c := &Change{Old: "prompts/a b/--é..lock.yaml", New: "prompts/a b/--é..lock.yaml", Before: []byte("a\n"), After: []byte("b\n")}
-	if got := c.Branch("../x y@{1}\n"); !strings.HasPrefix(got, "cadenza/x-y--1-lock-") && !strings.HasPrefix(got, "cadenza/x-y--1---lock-") {
+	if got := (Changes{c}).Branch("../x y@{1}\n", c.Name()); !strings.HasPrefix(got, "cadenza/x-y--1-lock-") && !strings.HasPrefix(got, "cadenza/x-y--1---lock-") {
 		t.Errorf("the branch is %q", got)
 	}
 	other := *c
 	other.After = []byte("c\n")
-	if c.Branch("x") == other.Branch("x") {
+	if (Changes{c}).Branch("x", "y") == (Changes{&other}).Branch("x", "y") {
 		t.Error("two edits have one branch")
 	}
 }

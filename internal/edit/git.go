@@ -138,17 +138,13 @@ type Commit struct {
 	index      []byte // the entries of the changed files, as update-index reads them
 }
 
-// Prepare makes a commit of a change on top of the last one, by an index of its own. The
-// work tree, its index and its branch stay as they are. The changed file must be that of
+// Prepare makes a commit of changes on top of the last one, by an index of its own. The
+// work tree, its index and its branch stay as they are. The changed files must be those of
 // the last commit: what somebody else has changed there is not committed.
-func (r *Repository) Prepare(ctx context.Context, c *Change, author, message string) (*Commit, error) {
+func (r *Repository) Prepare(ctx context.Context, changes Changes, author, message string) (*Commit, error) {
 	parent, err := r.ask(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	if err != nil {
 		return nil, fmt.Errorf("%s has no commit: make a first one", r.Top)
-	}
-	mode, err := r.committed(ctx, c)
-	if err != nil {
-		return nil, err
 	}
 	temp, err := os.MkdirTemp("", "cadenza-edit-")
 	if err != nil {
@@ -157,8 +153,10 @@ func (r *Repository) Prepare(ctx context.Context, c *Change, author, message str
 	defer func() { _ = os.RemoveAll(temp) }()
 	own := []string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}
 	commit := &Commit{repository: r, parent: parent}
-	if c.Old != "" && c.Old != c.New {
-		commit.index = fmt.Appendf(commit.index, "0 %s\t%s\x00", strings.Repeat("0", len(parent)), r.Prefix+c.Old)
+	for _, c := range changes {
+		if err := commit.add(ctx, c); err != nil {
+			return nil, err
+		}
 	}
 	run := func(stdin []byte, more []string, args ...string) string {
 		if err != nil {
@@ -167,10 +165,6 @@ func (r *Repository) Prepare(ctx context.Context, c *Change, author, message str
 		var out string
 		out, _, err = r.git(ctx, gitTime, stdin, more, args...)
 		return strings.TrimSpace(out)
-	}
-	if c.New != "" {
-		blob := run(c.After, nil, "hash-object", "-w", "--no-filters", "--stdin")
-		commit.index = fmt.Appendf(commit.index, "%s %s\t%s\x00", mode, blob, r.Prefix+c.New)
 	}
 	run(nil, own, "read-tree", parent)
 	run(commit.index, own, "update-index", "-z", "--index-info")
@@ -184,6 +178,24 @@ func (r *Repository) Prepare(ctx context.Context, c *Change, author, message str
 	who := []string{"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + slug(name) + "@cadenza.invalid", "GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + slug(name) + "@cadenza.invalid"}
 	commit.ID = run([]byte(message+"\n"), who, "commit-tree", tree, "-p", parent, "-F", "-")
 	return commit, err
+}
+
+// add adds a change to the entries of the index.
+func (c *Commit) add(ctx context.Context, change *Change) error {
+	r := c.repository
+	mode, err := r.committed(ctx, change)
+	if err != nil {
+		return err
+	}
+	if change.Old != "" && change.Old != change.New {
+		c.index = fmt.Appendf(c.index, "0 %s\t%s\x00", strings.Repeat("0", len(c.parent)), r.Prefix+change.Old)
+	}
+	if change.New == "" {
+		return nil
+	}
+	blob, _, err := r.git(ctx, gitTime, change.After, nil, "hash-object", "-w", "--no-filters", "--stdin")
+	c.index = fmt.Appendf(c.index, "%s %s\t%s\x00", mode, strings.TrimSpace(blob), r.Prefix+change.New)
+	return err
 }
 
 // committed checks that the changed file is that of the last commit, and returns its mode.
@@ -273,11 +285,10 @@ func linkOf(messages string) (link string) {
 	return link
 }
 
-// Branch returns the name of the branch for a change by a visitor. Another change of the
-// same file has another name.
-func (c *Change) Branch(author string) string {
-	file := c.Name()
-	return "cadenza/" + slug(author) + "-" + slug(strings.TrimSuffix(path.Base(file), path.Ext(file))) + "-" + Hash([]byte(c.Patch("")))[:8]
+// Branch returns the name of the branch for changes by a visitor, made to a file or for
+// a revision. Other changes have another name.
+func (l Changes) Branch(author, name string) string {
+	return "cadenza/" + slug(author) + "-" + slug(strings.TrimSuffix(path.Base(name), path.Ext(name))) + "-" + Hash([]byte(l.Patch("")))[:8]
 }
 
 // slug returns a text as a part of a branch's name.
