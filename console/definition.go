@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -327,7 +328,7 @@ func variantsOf(d *adminapi.Definition) (*sideBySide, map[string]json.RawMessage
 	for _, name := range slices.SortedFunc(maps.Keys(names), func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
 	}) {
-		line := variantLine{Name: name}
+		line := variantLine{Name: memberName(name)}
 		if name == "name" && !slices.ContainsFunc(side.Heads, func(h inspect.VariantSource) bool { return plain(contents[h.Key][name]) != h.Key }) {
 			continue // each is called as its key
 		}
@@ -348,6 +349,13 @@ func variantsOf(d *adminapi.Definition) (*sideBySide, map[string]json.RawMessage
 	}
 	return side, rest
 }
+
+// memberName returns the name of a member of a content as files have it: max_tokens.
+func memberName(name string) string {
+	return strings.ToLower(capitals.ReplaceAllString(name, "_$0"))
+}
+
+var capitals = regexp.MustCompile("[A-Z]")
 
 // contentText returns a member of a content for people.
 func contentText(value json.RawMessage) string {

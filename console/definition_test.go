@@ -171,3 +171,15 @@ func TestSharesOf(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestMemberNames has members of a content by the names that files have.
+func TestMemberNames(t *testing.T) {
+	var d adminapi.Definition
+	if err := json.Unmarshal([]byte(`{"kind":"prompt","members":{"reasoningEffort":"low","variants":{"en":{"maxTokens":5,"extra":{"maxTokens":6}}}}}`), &d); err != nil {
+		t.Fatal(err)
+	}
+	side, other := variantsOf(&d)
+	if len(side.Lines) != 2 || side.Lines[0].Name != "extra" || side.Lines[0].Cells[0].Text != "maxTokens: 6" || side.Lines[1].Name != "max_tokens" || len(other) != 1 || other["reasoningEffort"] == nil || memberName("reasoningEffort") != "reasoning_effort" {
+		t.Errorf("%+v, %+v", side, other)
+	}
+}

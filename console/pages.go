@@ -318,7 +318,7 @@ var words = template.FuncMap{
 		return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, at.Format("2006-01-02T15:04:05.000Z"), at.Format("2006-01-02 15:04:05"))) //nolint:gosec // of numbers alone
 	},
 	"trouble": targetTrouble, "troubled": trouble, "outcome": outcome,
-	"members": adminapi.MembersOf, "plain": plain, "indented": indented,
+	"members": adminapi.MembersOf, "membername": memberName, "plain": plain, "indented": indented,
 	"amount": amountOf, "used": usedOf, "chartwidth": chartWidth,
 	"ago":     ago,
 	"count":   func(n int64) template.HTML { return data(float64(n), count(n)) },
