@@ -42,6 +42,10 @@ const (
 
 	// costWindow is the number of traces that are read at once.
 	costWindow = 8192
+
+	// costScans is how many windows are read without asking the terms for their traces,
+	// after one where most were calls: that would take as long as reading them.
+	costScans = 15
 )
 
 // CostParts are the names of the parts that costs are summed by, except metadata.NAME.
@@ -180,7 +184,7 @@ func (s *CostSums) sum(o *CostSums) {
 
 // SumCosts sums the costs of the calls of endpoints. It reads the traces, as the statistics
 // have no attempts, a little at a time, so that it blocks no checkpoint and no writer. A
-// million calls take about 3 s of processor time.
+// million calls take about 2 s of processor time.
 func SumCosts(ctx context.Context, sources []CostSource, q CostQuery) (Costs, error) {
 	if err := q.Validate(); err != nil {
 		return Costs{}, err
@@ -301,7 +305,7 @@ func (s *costSummer) read(ctx context.Context, source CostSource) error {
 	if err != nil {
 		return err
 	}
-	sources := listSources{index: sourceOf(&f), order: oldestFirst}
+	sources := listSources{index: sourceOf(&f), order: oldestFirst, scans: costScans}
 	if err := sources.find(ctx, source.Reader.db, &f); err != nil {
 		return err
 	}

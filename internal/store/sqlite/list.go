@@ -111,6 +111,10 @@ type listSources struct {
 	order direction
 	index source
 	found []*idSource
+
+	// scans is how many windows are scanned without a look at found, after one where the
+	// scan was quicker; left are those of them that remain.
+	scans, left int
 }
 
 // find adds the sources of ids.
@@ -136,6 +140,10 @@ type listWindow struct {
 // window. If a window has few traces, furthest takes it at once: reading them costs less
 // than looking at another source.
 func (l *listSources) furthest(ctx context.Context, db querier, cursor, limit trace.ID, count int) (best listWindow, err error) {
+	if l.left > 0 {
+		l.left--
+		return l.indexed(ctx, db, cursor, limit, count)
+	}
 	found := false
 	if l.index.narrows() {
 		if best, err = l.indexed(ctx, db, cursor, limit, count); err != nil || !best.more {
@@ -166,6 +174,7 @@ func (l *listSources) furthest(ctx context.Context, db querier, cursor, limit tr
 		if err != nil || more && l.order.compare(best.end, next) > 0 {
 			return best, err
 		}
+		l.left = l.scans
 	}
 	return l.indexed(ctx, db, cursor, limit, count)
 }

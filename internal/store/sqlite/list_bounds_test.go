@@ -101,3 +101,32 @@ func TestFewTracesAreReadAtOnce(t *testing.T) {
 		t.Errorf("%d traces, more: %t, %v", len(w.ids), w.more, err)
 	}
 }
+
+// TestDenseWindowsAreScanned reads a source that has most traces: the windows after the
+// first are scanned without asking for their ids, and then it is asked again.
+func TestDenseWindowsAreScanned(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	const count = 20
+	fillCalls(t, s, count*minWindow, time.Now())
+	f := trace.Filter{Workspace: "default", Kind: trace.KindEndpoint}
+	sources := listSources{index: sourceOf(&f), order: oldestFirst, scans: 2}
+	if err := sources.find(t.Context(), s.Reader.db, &f); err != nil {
+		t.Fatal(err)
+	}
+	limit := before(lastID)
+	var asked []bool
+	var cursor trace.ID
+	for more := true; more; {
+		left := sources.left
+		w, err := sources.furthest(t.Context(), s.Reader.db, cursor, limit, minWindow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked = append(asked, left == 0)
+		cursor, more = w.end, w.more
+	}
+	if len(asked) < count/2 || !asked[0] || asked[1] || asked[2] || !asked[3] {
+		t.Errorf("the ids were asked for: %v", asked)
+	}
+}
