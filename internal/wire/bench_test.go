@@ -1,9 +1,12 @@
 package wire
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/buffers"
 )
 
 // small is a body of 87 bytes, large one of 761.
@@ -30,6 +33,32 @@ func BenchmarkParse(b *testing.B) {
 				r.Release()
 			}
 		})
+	}
+}
+
+// BenchmarkConversation reads a conversation of 200 messages and 1 MiB. Nothing foretells
+// where its next escape is.
+func BenchmarkConversation(b *testing.B) {
+	draw := rand.New(rand.NewPCG(1, 2))
+	var text strings.Builder
+	for range 200 {
+		text.WriteString(`{"role":"user","content":"`)
+		for range 128 {
+			text.WriteString(strings.Repeat("w", int(38*draw.ExpFloat64())))
+			text.WriteString([]string{`\n`, `\"`, `\\`, `\t`}[draw.IntN(4)])
+		}
+		text.WriteString(`"},`)
+	}
+	body := `{"messages":[` + strings.TrimSuffix(text.String(), ",") + "]}"
+	b.ReportAllocs()
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		r := AcquireRequest()
+		r.body = append(buffers.Get(len(body)), body...)
+		if _, err := r.Conversation(); err != nil {
+			b.Fatal(err)
+		}
+		r.Release()
 	}
 }
 

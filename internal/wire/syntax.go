@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"strconv"
@@ -148,96 +147,77 @@ func checkSyntax(b []byte, cut *literals) (values int, err *syntaxError) {
 // escaped.
 func checkString(b []byte, i int) (end int, normal bool, err *syntaxError) {
 	normal = true
-	long, quote := i+8, i
-	for i++; i < len(b); i++ {
-		c := b[i]
-		switch {
-		case unescaped[c] || c >= utf8.RuneSelf:
-			if i >= long {
-				i, quote = skipPlain(b, i+1, quote)
-				long = i + 8
-				i--
-			}
-		case c == '"':
+	for i = skipPlain(b, i+1); i < len(b); i = skipPlain(b, i) {
+		switch b[i] {
+		case '"':
 			return i + 1, normal, nil
-		case c != '\\':
-			return i, normal, &syntaxError{offset: i, problem: "control characters must be escaped inside a string"}
-		default:
+		case '\\':
 			i++
-			if i == len(b) {
-				return i, normal, unexpected(b, i, "the rest of an escape")
+		default:
+			return i, normal, &syntaxError{offset: i, problem: "control characters must be escaped inside a string"}
+		}
+		if i == len(b) {
+			return i, normal, unexpected(b, i, "the rest of an escape")
+		}
+		switch c := b[i]; {
+		case shortEscapes[c]:
+			i++
+		case c == '/':
+			i, normal = i+1, false
+		case c == 'u':
+			end, err := checkUnicodeEscape(b, i)
+			if err != nil {
+				return i, normal, err
 			}
-			switch b[i] {
-			case '"', '\\', 'b', 'f', 'n', 'r', 't':
-			case '/':
-				normal = false
-			case 'u':
-				end, err := checkUnicodeEscape(b, i)
-				if err != nil {
-					return i, normal, err
-				}
-				normal = normal && b[i+1] == '0' && b[i+2] == '0' && b[i+3] < '2' // control characters
-				i = end - 1
-			default:
-				return i, normal, &syntaxError{offset: i - 1, problem: "there is no such escape in JSON"}
-			}
+			normal = normal && b[i+1] == '0' && b[i+2] == '0' && b[i+3] < '2' // control characters
+			i = end
+		default:
+			return i, normal, &syntaxError{offset: i - 1, problem: "there is no such escape in JSON"}
 		}
 	}
 	return i, normal, unexpected(b, i, "the closing '\"' of a string")
 }
 
-// skipPlain returns the index of the next byte that ends a string, begins an escape or
-// is a control character, or one that is less than 8 bytes before the end of b. It
-// reads eight bytes at a time, and after 32 bytes without an escape it searches, which
-// pays for texts and inline images. A search for the end of the string finds a quote
-// that may be far behind the next escape: the caller gives its index with the next call.
-func skipPlain(b []byte, i, quote int) (end, nextQuote int) {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for long := i + 32; i+8 <= len(b); i += 8 {
-		if i == long {
-			if quote < i {
-				quote = i + indexOrEnd(b[i:], '"')
-			}
-			text := b[i:quote]
-			return i + indexControl(text[:indexOrEnd(text, '\\')]), quote
-		}
-		x := binary.LittleEndian.Uint64(b[i:])
-		quotes, backslashes := x^'"'*ones, x^'\\'*ones
-		// The highest bit of a byte is set if x is below ' ', or an xor is 0. The
-		// borrow of such a byte may set the bit of a higher one, never of a lower.
-		found := ((x-' '*ones)&^x | (quotes-ones)&^quotes | (backslashes-ones)&^backslashes) & highs
-		if found != 0 {
-			return i + bits.TrailingZeros64(found)/8, quote
-		}
-	}
-	return i, quote
-}
+// shortEscapes marks what follows the backslash of most escapes. A switch would guess
+// wrong at most of them.
+var shortEscapes = [256]bool{'"': true, '\\': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// indexOrEnd returns the index of the first c in b, or len(b).
-func indexOrEnd(b []byte, c byte) int {
-	if i := bytes.IndexByte(b, c); i >= 0 {
-		return i
-	}
-	return len(b)
-}
-
-// indexControl returns the index of the first control character in b, or len(b). It
-// reads 32 bytes at a time.
-func indexControl(b []byte) int {
-	const spaces, highs = 0x2020202020202020, 0x8080808080808080
-	i := 0
+// skipPlain returns the index of the first byte from i on that ends a string, begins an
+// escape or is a control character, or len(b). It reads 32 bytes at a time, and chooses
+// among them without a branch: where the next escape is nothing foretells.
+func skipPlain(b []byte, i int) int {
 	for ; i+32 <= len(b); i += 32 {
 		c := b[i : i+32 : i+32]
-		w, x := binary.LittleEndian.Uint64(c), binary.LittleEndian.Uint64(c[8:])
-		y, z := binary.LittleEndian.Uint64(c[16:]), binary.LittleEndian.Uint64(c[24:])
-		if ((w-spaces)&^w|(x-spaces)&^x|(y-spaces)&^y|(z-spaces)&^z)&highs != 0 {
-			break
+		w, x := special(binary.LittleEndian.Uint64(c)), special(binary.LittleEndian.Uint64(c[8:]))
+		y, z := special(binary.LittleEndian.Uint64(c[16:])), special(binary.LittleEndian.Uint64(c[24:]))
+		if w|x|y|z == 0 {
+			continue
 		}
+		at := 24
+		if y != 0 {
+			z, at = y, 16
+		}
+		if x != 0 {
+			z, at = x, 8
+		}
+		if w != 0 {
+			z, at = w, 0
+		}
+		return i + at + bits.TrailingZeros64(z)/8
 	}
-	for i < len(b) && b[i] >= ' ' {
+	for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' {
 		i++
 	}
 	return i
+}
+
+// special sets the highest bit of the first byte of x that skipPlain looks for. The bits
+// of those behind it mean nothing: a borrow may set them.
+func special(x uint64) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	// A quote changes places with a blank, so that it is below '!' like control characters.
+	quotes, backslashes := x^('"'^' ')*ones, x^'\\'*ones
+	return ((quotes - '!'*ones) | (backslashes - ones)) &^ x & highs
 }
 
 // checkUnicodeEscape checks the escape whose 'u' is at i, with its second half
@@ -344,11 +324,3 @@ func unexpected(b []byte, i int, want string) *syntaxError {
 	}
 	return &syntaxError{offset: i, problem: "expected " + want + ", found " + found}
 }
-
-// unescaped marks the ASCII bytes that need no escape in a JSON string.
-var unescaped = func() (t [256]bool) {
-	for c := ' '; c < utf8.RuneSelf; c++ {
-		t[c] = c != '"' && c != '\\'
-	}
-	return t
-}()

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestCheckString compares the check of strings, which reads eight bytes at a time,
+// TestCheckString compares the check of strings, which reads many bytes at a time,
 // with encoding/json, whatever is where in them.
 func TestCheckString(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a text that is long enough", "a", " ", "!", "#", "[", "]", "\"", "\\", "\\\\", `\"`, `\n`, `\u00e9`, `\x`, "\x00", "\x1f", "\n", "\x7f", "é", "🙂", "plain text, "})
