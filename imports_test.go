@@ -101,7 +101,7 @@ var maxLines = map[string]int{
 	"cache":                        400,
 	"caddymodule":                  3110,
 	"cmd/caddy":                    40,
-	"console":                      4520,
+	"console":                      4540,
 	"cmd/cadenza-reconcile":        1180,
 	"internal/adminapi":            4000,
 	"internal/buffers":             160,
