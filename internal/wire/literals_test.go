@@ -28,6 +28,8 @@ func TestLiterals(t *testing.T) {
 		{"the content of a message", `{"messages":[{"role":"user","content":"a\n\"b\" \\ é"}]}`, []string{"messages", "0", "content"}, `a\n\"b\" \\ é`, true},
 		{"without a text", `{"messages":[{"content":""}]}`, []string{"messages", "0", "content"}, "", true},
 		{"escapes that nothing needs", `{"messages":[{"content":"\u0061\/\u00e9\ud83d\ude42\u0022\u005c\u007f"}]}`, []string{"messages", "0", "content"}, "a/é🙂\\\"\\\\\x7f", true},
+		{"an escaped slash before a control character", `{"messages":[{"content":"\/\u0001"}]}`, []string{"messages", "0", "content"}, `/\u0001`, true},
+		{"an escaped blank", `{"messages":[{"content":"\u0020"}]}`, []string{"messages", "0", "content"}, " ", true},
 		{"escapes of control characters", `{"messages":[{"content":"\b\u0008\u001F\u000a"}]}`, []string{"messages", "0", "content"}, `\b\u0008\u001F\u000a`, true},
 		{"half a surrogate pair", `{"messages":[{"content":"\ud83d"}]}`, []string{"messages", "0", "content"}, "\uFFFD", true},
 		{"a part", `{"messages":[{"content":[{"type":"text","text":"a"}]}]}`, []string{"messages", "0", "content", "0", "text"}, "a", true},
