@@ -3,20 +3,17 @@ package command
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
-	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 func auditCommand() *cobra.Command {
 	var client gatewayClient
 	var asJSON bool
-	var by, action, limit string
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Shows what visitors of a running gateway's console did",
@@ -30,49 +27,32 @@ Entries are kept for 400 days. The gateway is asked by its admin API, as with
 caddy reload.`,
 		Example: "  caddy cadenza audit --since 7d\n  caddy cadenza audit --action erase --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			values, err := filterValues(cmd, time.Now())
-			if err != nil {
-				return err
-			}
-			setGiven(values, "by", by)
-			setGiven(values, "action", action)
-			setGiven(values, "limit", limit)
-			var leftOut []string
-			answer, err := show(cmd, &client, "/cadenza/audit", values, asJSON, func(b *bytes.Buffer, st styles, answer *adminapi.Audit) {
-				if len(answer.Entries) > 0 {
-					leftOut = writeAudit(b, st, answer.Entries)
+			return showRows(cmd, &client, "/cadenza/audit", asJSON, writeAudit, func(answer *adminapi.Audit) []string {
+				switch {
+				case len(answer.Entries) == 0:
+					return []string{"nothing was done"}
+				case answer.Next > 0 && !asJSON:
+					return []string{"there are older entries: --limit or --until shows them"}
 				}
-			})
-			if err != nil {
-				return err
-			}
-			switch {
-			case len(answer.Entries) == 0:
-				fmt.Fprintln(cmd.ErrOrStderr(), "nothing was done")
-			case answer.Next > 0 && !asJSON:
-				fmt.Fprintln(cmd.ErrOrStderr(), "there are older entries: --limit or --until shows them")
-			}
-			tellLeftOut(cmd, leftOut)
-			return nil
+				return nil
+			}, "by", "action", "limit")
 		},
 	}
 	client.addFlags(cmd)
 	cmd.Flags().String("since", "", "From when on: a time (RFC 3339), a date, or how long ago, such as 2h or 7d")
 	cmd.Flags().String("until", "", "Until when, as --since")
-	cmd.Flags().StringVar(&by, "by", "", "Who did it: the name of an API key, or sso:USER")
-	cmd.Flags().StringVar(&action, "action", "", "What was done, such as look or erase")
-	cmd.Flags().StringVarP(&limit, "limit", "n", "", "How many entries, up to 1,000 (default 50)")
+	cmd.Flags().String("by", "", "Who did it: the name of an API key, or sso:USER")
+	cmd.Flags().String("action", "", "What was done, such as look or erase")
+	cmd.Flags().StringP("limit", "n", "", "How many entries, up to 1,000 (default 50)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the answer of the admin API")
 	return cmd
 }
 
 // writeAudit writes entries for people. It returns the names of the columns for which the
 // terminal has no room.
-func writeAudit(b *bytes.Buffer, st styles, entries []sqlite.AuditEntry) (leftOut []string) {
+func writeAudit(b *bytes.Buffer, st styles, answer *adminapi.Audit) (leftOut []string) {
 	type column = statsColumn[sqlite.AuditEntry]
-	text := func(value func(*sqlite.AuditEntry) string) func(*sqlite.AuditEntry) string {
-		return func(e *sqlite.AuditEntry) string { return visible.Line(value(e)) }
-	}
+	text := visibleText[sqlite.AuditEntry]
 	return writeStatsTable(b, st, []column{
 		{"time", false, func(e *sqlite.AuditEntry) string { return e.Time.UTC().Format(time.RFC3339) }, 0, 0},
 		{"by", false, text(func(e *sqlite.AuditEntry) string { return cmp.Or(e.By, "-") }), 8, 0},
@@ -82,5 +62,5 @@ func writeAudit(b *bytes.Buffer, st styles, entries []sqlite.AuditEntry) (leftOu
 		{"subject", false, text(func(e *sqlite.AuditEntry) string { return e.Subject }), 20, 0},
 		{"before", false, text(func(e *sqlite.AuditEntry) string { return e.Before }), 12, 2},
 		{"after", false, text(func(e *sqlite.AuditEntry) string { return e.After }), 12, 1},
-	}, entries)
+	}, answer.Entries)
 }

@@ -20,8 +20,6 @@ import (
 
 func costsCommand() *cobra.Command {
 	var source costSource
-	var by string
-	var top int
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "costs",
@@ -50,13 +48,12 @@ workspaces or for that of -w. --store reads the file of a store instead, without
 a gateway.`,
 		Example: "  caddy cadenza costs --by model --since 30d\n  caddy cadenza costs --by day,model --since 2026-11-01 --until 2026-12-01",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			values, err := filterValues(cmd, time.Now())
+			values, err := filterValues(cmd, time.Now(), "by")
 			if err != nil {
 				return err
 			}
-			setGiven(values, "by", by)
-			if cmd.Flags().Changed("top") {
-				values.Set("top", strconv.Itoa(top))
+			if top := cmd.Flags().Lookup("top"); top.Changed {
+				values.Set("top", top.Value.String())
 			}
 			costs, err := source.costs(cmd, values)
 			if err != nil {
@@ -78,9 +75,9 @@ a gateway.`,
 	cmd.Flags().String("provider", "", "Attempts at this provider")
 	cmd.Flags().String("model", "", "Attempts at this model, as definitions name it")
 	cmd.Flags().StringArray("metadata", nil, "Calls with this member of the metadata, as NAME=VALUE; repeatable")
-	cmd.Flags().StringVar(&by, "by", "key", "What a row is of, several with commas between: "+strings.Join(sqlite.CostParts, ", ")+" or metadata.NAME")
+	cmd.Flags().String("by", "key", "What a row is of, several with commas between: "+strings.Join(sqlite.CostParts, ", ")+" or metadata.NAME")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(append(slices.Clone(sqlite.CostParts), "metadata."), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
-	cmd.Flags().IntVar(&top, "top", sqlite.DefaultCostRows, fmt.Sprintf("How many rows to show at most, up to %d", sqlite.MaxCostRows))
+	cmd.Flags().Int("top", sqlite.DefaultCostRows, fmt.Sprintf("How many rows to show at most, up to %d", sqlite.MaxCostRows))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the costs as JSON")
 	return cmd
 }
@@ -132,9 +129,6 @@ func writeCosts(b *bytes.Buffer, st styles, c *adminapi.Costs) (leftOut []string
 			label = fmt.Sprintf("(%d others)", c.OtherRows)
 		}
 		rows = append(rows, row{label, sqlite.CostRow{CostSums: *c.Others}})
-	}
-	if len(rows) == 0 {
-		return nil
 	}
 	if len(rows) > 1 {
 		rows = append(rows, row{"total", sqlite.CostRow{CostSums: c.Total}})

@@ -40,9 +40,13 @@ func addFilterFlags(cmd *cobra.Command, names ...string) {
 func flagOf(f *sqlite.FilterField) string { return strings.ReplaceAll(f.Name, "_", "-") }
 
 // filterValues returns the filter flags as parameters of the admin API. It fixes a time
-// such as 2h ago, so that all pages of a list count from one instant.
-func filterValues(cmd *cobra.Command, now time.Time) (url.Values, error) {
+// such as 2h ago, so that all pages of a list count from one instant. more are other flags
+// whose parameters have their names.
+func filterValues(cmd *cobra.Command, now time.Time, more ...string) (url.Values, error) {
 	values := url.Values{}
+	for _, name := range more {
+		setGiven(values, name, cmd.Flags().Lookup(name).Value.String())
+	}
 	for i := range sqlite.FilterFields {
 		f := &sqlite.FilterFields[i]
 		if flag := cmd.Flags().Lookup(flagOf(f)); f.Usage != "" && flag != nil && !(f.Bool && flag.Value.String() == "false") {

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
-	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 func refusedCommand() *cobra.Command {
@@ -34,24 +32,12 @@ all workspaces together, for 7 days, and a restart forgets them.
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza refused --since 1d\n  caddy cadenza refused --api-key web --json | jq '.rows[].examples[].message'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			values, err := filterValues(cmd, time.Now())
-			if err != nil {
-				return err
-			}
-			var leftOut []string
-			answer, err := show(cmd, &client, "/cadenza/refused", values, asJSON, func(b *bytes.Buffer, st styles, answer *adminapi.Refused) {
+			return showRows(cmd, &client, "/cadenza/refused", asJSON, writeRefused, func(answer *adminapi.Refused) []string {
 				if len(answer.Rows) > 0 {
-					leftOut = writeRefused(b, st, answer.Rows)
+					return nil
 				}
+				return []string{"nothing was refused"}
 			})
-			if err != nil {
-				return err
-			}
-			if len(answer.Rows) == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "nothing was refused")
-			}
-			tellLeftOut(cmd, leftOut)
-			return nil
 		},
 	}
 	client.addFlags(cmd)
@@ -62,11 +48,9 @@ The gateway is asked by its admin API, as with caddy reload.`,
 
 // writeRefused writes the refused requests for people. It returns the names of the
 // columns for which the terminal has no room.
-func writeRefused(b *bytes.Buffer, st styles, rows []sqlite.RefusalRow) (leftOut []string) {
+func writeRefused(b *bytes.Buffer, st styles, answer *adminapi.Refused) (leftOut []string) {
 	type column = statsColumn[sqlite.RefusalRow]
-	text := func(value func(*sqlite.RefusalRow) string) func(*sqlite.RefusalRow) string {
-		return func(r *sqlite.RefusalRow) string { return visible.Line(value(r)) }
-	}
+	text := visibleText[sqlite.RefusalRow]
 	return writeStatsTable(b, st, []column{
 		{"count", true, func(r *sqlite.RefusalRow) string { return strconv.FormatInt(r.Count, 10) }, 0, 0},
 		{"api key", false, text(func(r *sqlite.RefusalRow) string { return r.APIKey }), 8, 0},
@@ -83,5 +67,5 @@ func writeRefused(b *bytes.Buffer, st styles, rows []sqlite.RefusalRow) (leftOut
 			}
 			return r.Examples[0].Message
 		}), 20, 1},
-	}, rows)
+	}, answer.Rows)
 }

@@ -19,7 +19,6 @@ import (
 
 func statsCommand() *cobra.Command {
 	var client gatewayClient
-	var interval, by string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stats",
@@ -44,37 +43,26 @@ by day (UTC).
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza stats --since 7d --interval day --key support_chat\n  caddy cadenza stats --by arm --key support_reply",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			values, err := filterValues(cmd, time.Now())
-			if err != nil {
-				return err
-			}
-			setGiven(values, "interval", interval)
-			setGiven(values, "by", by)
-			var leftOut []string
-			answer, err := show(cmd, &client, "/cadenza/stats", values, asJSON, func(b *bytes.Buffer, st styles, answer *adminapi.Stats) {
-				if len(answer.Rows) > 0 {
-					leftOut = writeStats(b, st, answer)
-				}
-			})
-			if err != nil {
-				return err
-			}
-			if len(answer.Rows) == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "no traces")
-			}
-			if answer.Pending > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "recorded and not counted yet: %d\n", answer.Pending)
-			}
-			tellLeftOut(cmd, leftOut)
-			return nil
+			return showRows(cmd, &client, "/cadenza/stats", asJSON, writeStats, statsNotes, "interval", "by")
 		},
 	}
 	client.addFlags(cmd)
 	addFilterFlags(cmd, "kind", "key", "version", "variant", "arm")
-	cmd.Flags().StringVar(&by, "by", "variant", "variant, arm or version, or several of them with commas between")
-	cmd.Flags().StringVar(&interval, "interval", "all", "hour, day or all")
+	cmd.Flags().String("by", "variant", "variant, arm or version, or several of them with commas between")
+	cmd.Flags().String("interval", "all", "hour, day or all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the statistics as JSON")
 	return cmd
+}
+
+// statsNotes returns notes on what statistics lack.
+func statsNotes(a *adminapi.Stats) (notes []string) {
+	if len(a.Rows) == 0 {
+		notes = append(notes, "no traces")
+	}
+	if a.Pending > 0 {
+		notes = append(notes, fmt.Sprintf("recorded and not counted yet: %d", a.Pending))
+	}
+	return notes
 }
 
 // writeStats writes statistics for people: the counts, and below them the scores
@@ -224,6 +212,11 @@ type statsColumn[T any] struct {
 	drop  int // the order in which columns are left out, from 1 on; 0: never
 }
 
+// visibleText returns the cells of a column of recorded texts.
+func visibleText[T any](value func(*T) string) func(*T) string {
+	return func(row *T) string { return visible.Line(value(row)) }
+}
+
 // statsKeys are the columns for the interval and the key of a row.
 func statsKeys[T any](st styles, interval string, row func(*T) *sqlite.StatsRow) []statsColumn[T] {
 	return []statsColumn[T]{
@@ -248,6 +241,26 @@ func statsGroups[T any](row func(*T) *sqlite.StatsRow) []statsColumn[T] {
 	}
 }
 
+// showRows asks for an answer by the command's flags, and writes it: as JSON as the admin
+// API wrote it, or as a table by write, which returns the names of the columns for which
+// the terminal has no room. more are flags as those of filterValues.
+func showRows[T any](cmd *cobra.Command, g *gatewayClient, path string, asJSON bool, write func(*bytes.Buffer, styles, *T) []string, notes func(*T) []string, more ...string) error {
+	values, err := filterValues(cmd, time.Now(), more...)
+	if err != nil {
+		return err
+	}
+	var leftOut []string
+	answer, err := show(cmd, g, path, values, asJSON, func(b *bytes.Buffer, st styles, answer *T) { leftOut = write(b, st, answer) })
+	if err != nil {
+		return err
+	}
+	for _, note := range notes(answer) {
+		fmt.Fprintln(cmd.ErrOrStderr(), note)
+	}
+	tellLeftOut(cmd, leftOut)
+	return nil
+}
+
 // tellLeftOut names the columns for which a table has no room.
 func tellLeftOut(cmd *cobra.Command, columns []string) {
 	if len(columns) > 0 {
@@ -259,6 +272,9 @@ func tellLeftOut(cmd *cobra.Command, columns []string) {
 // no scores, and many no costs. It returns the names of the columns for which the
 // terminal has no room.
 func writeStatsTable[T any](b *bytes.Buffer, st styles, all []statsColumn[T], values []T) (leftOut []string) {
+	if len(values) == 0 {
+		return nil
+	}
 	rows := make([][]cell, 1+len(values))
 	var table columns
 	var names []string
