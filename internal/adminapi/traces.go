@@ -59,12 +59,8 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	defer reader.Close()
 	switch order := q.values.Get("sort"); order {
 	case "", "time":
-	case "score":
-		return q.worst(w, r, reader, limit)
-	case "cost":
-		return q.highest(w, r, reader, sqlite.ByCost, limit)
-	case "latency":
-		return q.highest(w, r, reader, sqlite.ByLatency, limit)
+	case "score", "cost", "latency":
+		return q.sorted(w, r, reader, limit)
 	default:
 		return apiError(http.StatusBadRequest, "sort must be time, the newest first, score, the lowest first, cost or latency, the highest first; this is %q", order)
 	}
@@ -91,65 +87,44 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 		return q.workspace.unreadable(err)
 	}
 	addRunning(&page, calls, before, limit)
-	if q.values.Has("format") {
-		return q.writeLines(r.Context(), w, reader, &page)
-	}
-	out := appendTraces([]byte(`{"traces":`), page.Records, page.Scores)
+	next := ""
 	if !page.Next.IsZero() {
-		out = append(page.Next.AppendTo(append(out, `,"next":"`...)), '"')
+		next = page.Next.String()
 	}
-	out = strconv.AppendBool(append(out, `,"complete":`...), page.Complete)
-	out = strconv.AppendInt(append(out, `,"follow":`...), followPoint(last, mark), 10)
-	return writeText(w, append(q.workspace.appendWaiting(out), "}\n"...))
+	return q.writePage(r.Context(), w, reader, &page, next, followPoint(last, mark))
 }
 
-// worst answers with the traces with a reported score, the lowest first. It leaves out
-// calls that are under way.
-func (q *traceQuery) worst(w http.ResponseWriter, r *http.Request, reader *sqlite.Reader, limit int) error {
-	var after *sqlite.ScorePlace
-	if text := q.values.Get("before"); text != "" {
-		var ok bool
-		if after, ok = parsePlace(text); !ok {
-			return apiError(http.StatusBadRequest, "before must be the next of the page before it, which was sorted by score too; this is %q", text)
-		}
+// sorted answers with the traces with a reported score, the lowest first, or with those that
+// cost most or took longest. It leaves out calls that are under way.
+func (q *traceQuery) sorted(w http.ResponseWriter, r *http.Request, reader *sqlite.Reader, limit int) error {
+	order, text := q.values.Get("sort"), q.values.Get("before")
+	after, err := parsePlace(order, text)
+	if err != nil {
+		return apiError(http.StatusBadRequest, "before must be the next of the page before it, which was sorted by %s too; this is %q", order, text)
 	}
-	page, place, err := reader.Worst(r.Context(), q.filter, after, limit, listBudget)
+	var page sqlite.Page
+	var place *sqlite.Place
+	switch order {
+	case "cost":
+		page, place, err = reader.Highest(r.Context(), q.filter, sqlite.ByCost, after, limit, listBudget)
+	case "latency":
+		page, place, err = reader.Highest(r.Context(), q.filter, sqlite.ByLatency, after, limit, listBudget)
+	default:
+		page, place, err = reader.Worst(r.Context(), q.filter, after, limit, listBudget)
+	}
 	if err != nil {
 		return q.workspace.unreadable(err)
 	}
 	next := ""
 	if place != nil {
-		next = strings.Join([]string{formatFloat(place.Score), place.On.String(), place.ID.String()}, "_")
+		next = formatPlace(place)
 	}
-	return q.writeSorted(r.Context(), w, reader, &page, next)
+	return q.writePage(r.Context(), w, reader, &page, next, 0)
 }
 
-// highest answers with the traces that cost most or took longest. It leaves out calls that
-// are under way.
-func (q *traceQuery) highest(w http.ResponseWriter, r *http.Request, reader *sqlite.Reader, by *sqlite.Highest, limit int) error {
-	var after *sqlite.HighestPlace
-	if text := q.values.Get("before"); text != "" {
-		value, id, _ := strings.Cut(text, "_")
-		number, err := strconv.ParseFloat(value, 64)
-		of, ok := trace.ParseID(id)
-		if err != nil || !ok {
-			return apiError(http.StatusBadRequest, "before must be the next of the page before it, which was sorted by %s too; this is %q", q.values.Get("sort"), text)
-		}
-		after = &sqlite.HighestPlace{Value: number, ID: of}
-	}
-	page, place, err := reader.Highest(r.Context(), q.filter, by, after, limit, listBudget)
-	if err != nil {
-		return q.workspace.unreadable(err)
-	}
-	next := ""
-	if place != nil {
-		next = formatFloat(place.Value) + "_" + place.ID.String()
-	}
-	return q.writeSorted(r.Context(), w, reader, &page, next)
-}
-
-// writeSorted answers with a page that is not in the order of time, and the place after it.
-func (q *traceQuery) writeSorted(ctx context.Context, w http.ResponseWriter, reader *sqlite.Reader, page *sqlite.Page, next string) error {
+// writePage answers with a page, the place after it and, unless it is 0, the point to follow
+// from.
+func (q *traceQuery) writePage(ctx context.Context, w http.ResponseWriter, reader *sqlite.Reader, page *sqlite.Page, next string, follow int64) error {
 	if q.values.Has("format") {
 		return q.writeLines(ctx, w, reader, page)
 	}
@@ -158,6 +133,9 @@ func (q *traceQuery) writeSorted(ctx context.Context, w http.ResponseWriter, rea
 		out = append(append(append(out, `,"next":"`...), next...), '"')
 	}
 	out = strconv.AppendBool(append(out, `,"complete":`...), page.Complete)
+	if follow != 0 {
+		out = strconv.AppendInt(append(out, `,"follow":`...), follow, 10)
+	}
 	return writeText(w, append(q.workspace.appendWaiting(out), "}\n"...))
 }
 
@@ -190,18 +168,31 @@ func (q *traceQuery) writeLines(ctx context.Context, w http.ResponseWriter, read
 // maxLines bounds the lines of an answer, in bytes, but for its last line.
 const maxLines = 32 << 20
 
-func formatFloat(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
-
-// parsePlace reads the member next of a page that is sorted by score, SCORE_ID_ID.
-func parsePlace(text string) (*sqlite.ScorePlace, bool) {
-	parts := strings.Split(text, "_")
-	if len(parts) != 3 {
-		return nil, false
+// formatPlace returns the member next of a sorted page: SCORE_ID_ID, or VALUE_ID for other
+// values.
+func formatPlace(p *sqlite.Place) string {
+	text := strconv.FormatFloat(p.Value, 'g', -1, 64)
+	if !p.On.IsZero() {
+		text += "_" + p.On.String()
 	}
-	score, err := strconv.ParseFloat(parts[0], 64)
-	on, ok := trace.ParseID(parts[1])
-	id, too := trace.ParseID(parts[2])
-	return &sqlite.ScorePlace{Score: score, On: on, ID: id}, err == nil && ok && too
+	return text + "_" + p.ID.String()
+}
+
+// parsePlace reads what formatPlace returns for a page of an order. The empty text is the
+// beginning.
+func parsePlace(order, text string) (*sqlite.Place, error) {
+	if text == "" {
+		return nil, nil
+	}
+	value, ids, _ := strings.Cut(text, "_")
+	number, err := strconv.ParseFloat(value, 64)
+	p := &sqlite.Place{Value: number}
+	if order == "score" {
+		var on string
+		on, ids, _ = strings.Cut(ids, "_")
+		err = errors.Join(err, p.On.UnmarshalText([]byte(on)))
+	}
+	return p, errors.Join(err, p.ID.UnmarshalText([]byte(ids)))
 }
 
 // appendWaiting appends how many records wait to be stored while the store takes no

@@ -39,15 +39,8 @@ var (
 	ByLatency = &Highest{"latency_us", "traces_latency", clauses{text: []string{"latency_us >= 10000"}}, func(r *trace.Record) float64 { return float64(r.Latency.Microseconds()) }}
 )
 
-// HighestPlace is a place in the list of the highest traces: after the trace ID with this
-// value.
-type HighestPlace struct {
-	Value float64
-	ID    trace.ID
-}
-
 // after reports whether the trace with a value is after the place.
-func (p *HighestPlace) after(value float64, id trace.ID) bool {
+func (p *Place) after(value float64, id trace.ID) bool {
 	return value < p.Value || value == p.Value && compareIDs(id, p.ID) < 0
 }
 
@@ -55,7 +48,7 @@ func (p *HighestPlace) after(value float64, id trace.ID) bool {
 // first; nil is the beginning. It leaves out traces without the value, and those that took
 // less than LeastLatency. The page is bounded as that of [Reader.Traces]. next is the place
 // where the next page begins; nil: there is none.
-func (r *Reader) Highest(ctx context.Context, f trace.Filter, by *Highest, after *HighestPlace, limit int, budget time.Duration) (page Page, next *HighestPlace, err error) {
+func (r *Reader) Highest(ctx context.Context, f trace.Filter, by *Highest, after *Place, limit int, budget time.Duration) (page Page, next *Place, err error) {
 	began := time.Now()
 	limit = min(max(limit, 1), MaxPage)
 	// If few traces pass the filter, the list has them soon. Those of one value may be
@@ -72,7 +65,7 @@ func (r *Reader) Highest(ctx context.Context, f trace.Filter, by *Highest, after
 }
 
 // gathered sorts a list of all traces, and returns a page of it.
-func (h *Highest) gathered(all *Page, after *HighestPlace, limit int) (page Page, next *HighestPlace) {
+func (h *Highest) gathered(all *Page, after *Place, limit int) (page Page, next *Place) {
 	records := all.Records
 	if after != nil {
 		records = slices.DeleteFunc(records, func(r *trace.Record) bool { return !after.after(h.value(r), r.ID) })
@@ -82,13 +75,13 @@ func (h *Highest) gathered(all *Page, after *HighestPlace, limit int) (page Page
 	})
 	if len(records) > limit {
 		records = records[:limit]
-		next = &HighestPlace{h.value(records[limit-1]), records[limit-1].ID}
+		next = &Place{Value: h.value(records[limit-1]), ID: records[limit-1].ID}
 	}
 	return Page{Records: records, Scores: all.Scores, Complete: true}, next
 }
 
 // highest reads a page by the index of values, until the deadline.
-func (r *Reader) highest(ctx context.Context, f *trace.Filter, by *Highest, after *HighestPlace, limit int, deadline time.Time) (page Page, next *HighestPlace, err error) {
+func (r *Reader) highest(ctx context.Context, f *trace.Filter, by *Highest, after *Place, limit int, deadline time.Time) (page Page, next *Place, err error) {
 	where, err := conditions(f)
 	if err != nil {
 		return Page{}, nil, err
@@ -103,7 +96,7 @@ func (r *Reader) highest(ctx context.Context, f *trace.Filter, by *Highest, afte
 	remaining := answerBytes
 	entries := fmt.Sprintf("FROM traces INDEXED BY %[1]s WHERE workspace = ? AND %[2]s AND (%[3]s, id) < (?, ?)", by.index, by.least.and(), by.column)
 	ordered := fmt.Sprintf(" ORDER BY %s DESC, id DESC LIMIT ", by.column)
-	place := *cmp.Or(after, &HighestPlace{aboveAll, lastID})
+	place := *cmp.Or(after, &Place{Value: aboveAll, ID: lastID})
 	for first := true; ; first = false {
 		if !first && !time.Now().Before(deadline) {
 			return page, &place, nil
@@ -113,7 +106,7 @@ func (r *Reader) highest(ctx context.Context, f *trace.Filter, by *Highest, afte
 			return Page{}, nil, err
 		}
 		if !more {
-			end = HighestPlace{}
+			end = Place{}
 		}
 		query := "SELECT " + lastReport("score") + ", " + shortList + " " + entries + fmt.Sprintf(" AND (%s, id) >= (?, ?) AND id >= ? AND id < ? AND ", by.column) + where.and() + ordered + "?"
 		args := slices.Concat([]any{f.Workspace, place.Value, place.ID[:], end.Value, end.ID[:], floor[:], before[:]}, where.args, []any{limit - len(page.Records)})
@@ -123,7 +116,7 @@ func (r *Reader) highest(ctx context.Context, f *trace.Filter, by *Highest, afte
 		if n := len(page.Records); n == limit || n > 0 && remaining <= 0 {
 			last := page.Records[n-1]
 			page.Complete = true
-			return page, &HighestPlace{by.value(last), last.ID}, nil
+			return page, &Place{Value: by.value(last), ID: last.ID}, nil
 		}
 		if !more {
 			page.Complete = true
@@ -138,12 +131,12 @@ const aboveAll = 1e300
 
 // window returns the last of the next entries of an index. more is false if there are
 // fewer.
-func (h *Highest) window(ctx context.Context, db querier, query string, args ...any) (end HighestPlace, more bool, err error) {
-	ends, err := collect(ctx, db, func(scan func(...any) error) (p HighestPlace, err error) {
+func (h *Highest) window(ctx context.Context, db querier, query string, args ...any) (end Place, more bool, err error) {
+	ends, err := collect(ctx, db, func(scan func(...any) error) (p Place, err error) {
 		var raw []byte
 		err = scan(&p.Value, &raw)
 		copy(p.ID[:], raw)
 		return p, err
 	}, query, args...)
-	return append(ends, HighestPlace{})[0], len(ends) > 0, err
+	return append(ends, Place{})[0], len(ends) > 0, err
 }

@@ -44,8 +44,8 @@ func TestHighest(t *testing.T) {
 				}
 			}
 			seen := make(map[trace.ID]bool)
-			last := HighestPlace{aboveAll, lastID}
-			for place := (*HighestPlace)(nil); ; {
+			last := Place{Value: aboveAll, ID: lastID}
+			for place := (*Place)(nil); ; {
 				page, next, err := s.Highest(t.Context(), f, by, place, 90, time.Minute)
 				if err != nil || !page.Complete || len(page.Records) > 90 {
 					t.Fatalf("%s by %s: %d traces, %+v, %v", name, by.column, len(page.Records), next, err)
@@ -54,7 +54,7 @@ func TestHighest(t *testing.T) {
 					if seen[r.ID] || !last.after(by.value(r), r.ID) {
 						t.Fatalf("%s by %s: %s with %v after %+v", name, by.column, r.ID, by.value(r), last)
 					}
-					seen[r.ID], last = true, HighestPlace{by.value(r), r.ID}
+					seen[r.ID], last = true, Place{Value: by.value(r), ID: r.ID}
 				}
 				if place = next; place == nil {
 					break

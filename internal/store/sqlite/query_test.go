@@ -457,7 +457,7 @@ func (d *drawn) checkWorst(t *rapid.T, f trace.Filter, matching []*trace.Record,
 		return gocmp.Or(gocmp.Compare(*scoreOfA, *scoreOfB), compareIDs(onB, onA), compareIDs(b.ID, a.ID))
 	})
 	var listed []*trace.Record
-	for after, pages := (*ScorePlace)(nil), 0; ; pages++ {
+	for after, pages := (*Place)(nil), 0; ; pages++ {
 		page, next, err := d.store.Worst(t.Context(), f, after, limit, budget)
 		if err != nil {
 			t.Fatal(err)

@@ -21,10 +21,10 @@ const (
 	fewScores = 4096
 )
 
-// ScorePlace is a place in the list of the worst traces: after the trace ID, whose Score
-// was reported on On, which is the trace or its decision.
-type ScorePlace struct {
-	Score  float64
+// Place is a place in a list that is sorted by a value: after the trace ID, which has this
+// value. A score was reported On the trace or its decision; for other values On is zero.
+type Place struct {
+	Value  float64
 	On, ID trace.ID
 }
 
@@ -38,7 +38,7 @@ type scored struct {
 
 // scoresFrom reads the next scores of a filter from a place on, the lowest first. Later
 // reports may have replaced some.
-func scoresFrom(ctx context.Context, db querier, f *trace.Filter, place ScorePlace, limit int) ([]scored, error) {
+func scoresFrom(ctx context.Context, db querier, f *trace.Filter, place Place, limit int) ([]scored, error) {
 	scores := *cmp.Or(f.Score, &trace.AllScores)
 	before, floor := bounds(f, trace.ID{})
 	return collect(ctx, db, func(scan func(...any) error) (s scored, err error) {
@@ -50,12 +50,12 @@ func scoresFrom(ctx context.Context, db querier, f *trace.Filter, place ScorePla
 SELECT score, trace_id, max(seq) FROM metrics INDEXED BY metrics_score
 WHERE workspace = ?1 AND score IS NOT NULL AND score >= ?2 AND score <= ?3 AND (score > ?2 OR trace_id <= ?4) AND trace_id >= ?5 AND trace_id < ?6
 GROUP BY score, trace_id ORDER BY score, trace_id DESC LIMIT ?7`,
-		f.Workspace, place.Score, scores.Most, place.On[:], floor[:], before[:], limit)
+		f.Workspace, place.Value, scores.Most, place.On[:], floor[:], before[:], limit)
 }
 
 // firstScore is before every trace of a list of the worst.
-func firstScore(f *trace.Filter) ScorePlace {
-	return ScorePlace{cmp.Or(f.Score, &trace.AllScores).Least, lastID, lastID}
+func firstScore(f *trace.Filter) Place {
+	return Place{cmp.Or(f.Score, &trace.AllScores).Least, lastID, lastID}
 }
 
 // scoredTraces returns the traces that a score was reported on, newest first.
@@ -97,7 +97,7 @@ func scoredSource(ctx context.Context, db querier, f *trace.Filter) (*idSource, 
 // newest; nil is the beginning. The score is the last reported one. The page is bounded as
 // that of [Reader.Traces]. next is the place where the next page begins; nil: there is
 // none.
-func (r *Reader) Worst(ctx context.Context, f trace.Filter, after *ScorePlace, limit int, budget time.Duration) (page Page, next *ScorePlace, err error) {
+func (r *Reader) Worst(ctx context.Context, f trace.Filter, after *Place, limit int, budget time.Duration) (page Page, next *Place, err error) {
 	if err := f.Validate(); err != nil {
 		return Page{}, nil, err
 	}
@@ -134,7 +134,7 @@ func (r *Reader) Worst(ctx context.Context, f trace.Filter, after *ScorePlace, l
 				return Page{}, nil, err
 			}
 			for _, id := range ids {
-				if s.score == place.Score && s.on == place.On && compareIDs(id, place.ID) >= 0 {
+				if s.score == place.Value && s.on == place.On && compareIDs(id, place.ID) >= 0 {
 					continue // passed already
 				}
 				page.Complete = len(page.Records) == limit || remaining <= 0
@@ -142,7 +142,7 @@ func (r *Reader) Worst(ctx context.Context, f trace.Filter, after *ScorePlace, l
 					return page, &place, nil
 				}
 				looked++
-				place = ScorePlace{s.score, s.on, id}
+				place = Place{s.score, s.on, id}
 				record, last, err := readScored(ctx, stmt, id, where)
 				if err != nil {
 					return Page{}, nil, err
@@ -153,7 +153,7 @@ func (r *Reader) Worst(ctx context.Context, f trace.Filter, after *ScorePlace, l
 					remaining -= record.Size()
 				}
 			}
-			place = ScorePlace{s.score, s.on, trace.ID{}}
+			place = Place{s.score, s.on, trace.ID{}}
 		}
 		if len(found) < scoreWindow {
 			page.Complete = true
