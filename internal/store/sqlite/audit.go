@@ -133,9 +133,8 @@ func (r *Reader) Audit(ctx context.Context, f *AuditFilter, limit int) ([]AuditE
 		before = f.Before
 	}
 	return collect(ctx, r.db, func(scan func(...any) error) (e AuditEntry, err error) {
-		var ms int64
-		err = scan(&e.Seq, &ms, &e.Workspace, &e.By, &e.Role, &e.From, &e.Action, &e.Subject, &e.Before, &e.After)
-		e.Time = time.UnixMilli(ms).UTC()
+		err = scan(&e.Seq, into{&e.Time}, &e.Workspace, &e.By, &e.Role, &e.From, &e.Action, &e.Subject, &e.Before, &e.After)
+		e.Time = e.Time.UTC()
 		return e, err
 	}, `
 SELECT seq, time_ms, workspace, visitor, role, address, action, subject, before, after FROM audit

@@ -247,6 +247,18 @@ func scanFields[T any](scan func(...any) error, fields []trace.Field[T], row *T,
 	return nil
 }
 
+// into is a target of a scan: the member at a pointer, which setField sets. NULL leaves it as
+// it is.
+type into struct{ member any }
+
+// Scan implements [sql.Scanner].
+func (i into) Scan(value any) error {
+	if value == nil {
+		return nil
+	}
+	return setField(i.member, value)
+}
+
 // setField gives the member at a pointer the value of its column.
 func setField(member, value any) (err error) {
 	switch member := member.(type) {

@@ -133,10 +133,7 @@ const aboveAll = 1e300
 // fewer.
 func (h *Highest) window(ctx context.Context, db querier, query string, args ...any) (end Place, more bool, err error) {
 	ends, err := collect(ctx, db, func(scan func(...any) error) (p Place, err error) {
-		var raw []byte
-		err = scan(&p.Value, &raw)
-		copy(p.ID[:], raw)
-		return p, err
+		return p, scan(&p.Value, into{&p.ID})
 	}, query, args...)
 	return append(ends, Place{})[0], len(ends) > 0, err
 }

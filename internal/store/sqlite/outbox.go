@@ -260,24 +260,17 @@ type gathering struct {
 // No row that was written after an erasure may be delivered before it.
 func (n *gathering) nextErasure(ctx context.Context, after int64) (*trace.Erasure, trace.Position, error) {
 	var (
-		e                           trace.Erasure
-		position                    trace.Position
-		millis                      int64
-		conversation, member, value sql.NullString
-		decision, reportedOn        []byte
+		e          = trace.Erasure{Selector: trace.Selector{Workspace: n.workspace}}
+		position   trace.Position
+		reportedOn []byte
 	)
 	err := n.tx.QueryRowContext(ctx, `
 SELECT seq, time_ms, conversation_id, metadata_name, metadata_value, decision_id, reported_on, traces, metrics
 FROM erasures WHERE seq > ? AND workspace = ? ORDER BY seq LIMIT 1`, after, n.workspace).
-		Scan(&position.Erasures, &millis, &conversation, &member, &value, &decision, &reportedOn, &position.Traces, &position.Metrics)
+		Scan(&position.Erasures, into{&e.Time}, into{&e.ConversationID}, into{&e.MetadataName}, into{&e.MetadataValue}, into{&e.Decision}, &reportedOn, &position.Traces, &position.Metrics)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, trace.Position{}, nil
 	}
-	e.Time = time.UnixMilli(millis)
-	e.Selector = trace.Selector{
-		Workspace: n.workspace, ConversationID: conversation.String, MetadataName: member.String, MetadataValue: value.String,
-	}
-	copy(e.Decision[:], decision)
 	for id := range slices.Chunk(reportedOn, len(e.Decision)) {
 		e.ReportedOn = append(e.ReportedOn, trace.ID(id))
 	}
@@ -289,16 +282,9 @@ const versionList = "workspace, kind, key, version, first_seen_ms, content"
 func (n *gathering) versions(ctx context.Context, from, to int64) (int64, error) {
 	return n.gather(ctx, "versions", versionList, from, to, func(scan func(...any) error, seq *int64) (int, error) {
 		var v trace.Version
-		var kind string
-		var millis int64
-		if err := scan(seq, &v.Workspace, &kind, &v.Key, &v.Version, &millis, &v.Content); err != nil {
+		if err := scan(seq, &v.Workspace, into{&v.Kind}, &v.Key, &v.Version, into{&v.Time}, &v.Content); err != nil {
 			return 0, err
 		}
-		var err error
-		if v.Kind, err = parseKind(kind); err != nil {
-			return 0, err
-		}
-		v.Time = time.UnixMilli(millis)
 		n.delivery.Versions = append(n.delivery.Versions, v)
 		return len(v.Content), nil
 	})

@@ -24,10 +24,7 @@ type ServedRevision struct {
 // of their files allow.
 func (r *Reader) Revisions(ctx context.Context, workspace, begin string) ([]ServedRevision, error) {
 	return collect(ctx, r.db, func(scan func(...any) error) (v ServedRevision, err error) {
-		var first, served int64
-		err = scan(&v.Revision, &first, &served, &v.Latest)
-		v.FirstSeen, v.Served = time.UnixMilli(first), time.UnixMilli(served)
-		return v, err
+		return v, scan(&v.Revision, into{&v.FirstSeen}, into{&v.Served}, &v.Latest)
 	}, `
 SELECT revision, min(first_seen_ms), max(served_ms), max(seq) = (SELECT max(seq) FROM revisions WHERE workspace = ?1)
 FROM revisions WHERE workspace = ?1 AND substr(revision, 1, length(?2)) = ?2
@@ -68,10 +65,8 @@ func (r *Reader) ServedLast(ctx context.Context, workspace, directory string) (*
 func (r *Reader) stored(ctx context.Context, column, workspace, value string) (*recorder.Revision, error) {
 	set := &recorder.Revision{Workspace: workspace}
 	rows, err := collect(ctx, r.db, func(scan func(...any) error) (f trace.File, err error) {
-		var served int64
 		var path, hash, content sql.NullString
-		err = scan(&set.Directory, &set.Revision, &served, &path, &hash, &content)
-		set.Time = time.UnixMilli(served)
+		err = scan(&set.Directory, &set.Revision, into{&set.Time}, &path, &hash, &content)
 		if err == nil && path.Valid && !content.Valid {
 			err = fmt.Errorf("revision %s: the store does not have the file %s", set.Revision, path.String)
 		}

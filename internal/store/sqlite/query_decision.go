@@ -24,12 +24,7 @@ func (r *Reader) DecisionsBetween(ctx context.Context, workspace string, first, 
 	if err != nil {
 		return nil, false, err
 	}
-	found, err = collect(ctx, r.db, func(scan func(...any) error) (id trace.ID, err error) {
-		var raw []byte
-		err = scan(&raw)
-		copy(id[:], raw)
-		return id, err
-	}, `
+	found, err = collect(ctx, r.db, scanID, `
 SELECT decision_id FROM (
 	SELECT decision_id, workspace FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3
 ) WHERE decision_id >= ?4 AND decision_id <= ?5 AND workspace = ?6

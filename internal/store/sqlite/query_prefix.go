@@ -15,24 +15,15 @@ const maxBetween = 200
 // more is true, there may be others: it looks at 200 ids at most.
 func (r *Reader) Between(ctx context.Context, workspace string, first, last trace.ID) (found []trace.Record, more bool, err error) {
 	traces, err := collect(ctx, r.db, func(scan func(...any) error) (rec trace.Record, err error) {
-		var id []byte
-		var kind string
-		if err = scan(&id, &kind, &rec.Key, &rec.Workspace); err == nil {
-			rec.Kind, err = parseKind(kind)
-		}
-		copy(rec.ID[:], id)
-		return rec, err
+		return rec, scan(into{&rec.ID}, into{&rec.Kind}, &rec.Key, &rec.Workspace)
 	}, "SELECT id, kind, key, workspace FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id >= ? AND id <= ? ORDER BY id LIMIT ?",
 		first[:], last[:], maxBetween)
 	if err != nil {
 		return nil, false, err
 	}
 	reported, err := collect(ctx, r.db, func(scan func(...any) error) (rec trace.Record, err error) {
-		var id []byte
-		err = scan(&id, &rec.Workspace)
-		copy(rec.ID[:], id)
 		rec.Kind = trace.KindMetrics
-		return rec, err
+		return rec, scan(into{&rec.ID}, &rec.Workspace)
 	}, `
 SELECT ids.trace_id, (SELECT m.workspace FROM metrics AS m INDEXED BY metrics_trace_id WHERE m.trace_id = ids.trace_id LIMIT 1)
 FROM (SELECT DISTINCT trace_id FROM metrics INDEXED BY metrics_trace_id WHERE trace_id >= ? AND trace_id <= ? ORDER BY trace_id LIMIT ?) AS ids`,

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -146,17 +145,15 @@ type StoredVersion struct {
 // Version returns a version of a definition, or ErrNotFound.
 func (r *Reader) Version(ctx context.Context, workspace string, kind trace.Kind, key, version string) (*StoredVersion, error) {
 	v := StoredVersion{Version: trace.Version{Workspace: workspace, Kind: kind, Key: key, Version: version}}
-	var firstSeen int64
 	err := r.db.QueryRowContext(ctx,
 		"SELECT ordinal, first_seen_ms, content FROM versions WHERE workspace = ? AND kind = ? AND key = ? AND version = ?",
-		workspace, kind.String(), key, version).Scan(&v.Ordinal, &firstSeen, &v.Content)
+		workspace, kind.String(), key, version).Scan(&v.Ordinal, into{&v.Time}, &v.Content)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
-	v.Time = time.UnixMilli(firstSeen)
 	return &v, nil
 }
 
@@ -172,9 +169,7 @@ const (
 func (r *Reader) Versions(ctx context.Context, workspace string, kind trace.Kind, key string) ([]StoredVersion, error) {
 	return collect(ctx, r.db, func(scan func(...any) error) (StoredVersion, error) {
 		v := StoredVersion{Version: trace.Version{Workspace: workspace, Kind: kind, Key: key}}
-		var firstSeen int64
-		err := scan(&v.Version.Version, &v.Ordinal, &firstSeen, &v.Content)
-		v.Time = time.UnixMilli(firstSeen)
+		err := scan(&v.Version.Version, &v.Ordinal, into{&v.Time}, &v.Content)
 		return v, err
 	}, `
 SELECT version, ordinal, first_seen_ms, CASE WHEN length(content) <= ? THEN content END

@@ -80,19 +80,12 @@ func idOrNull(id *trace.ID) any {
 
 func scanReply(row *sql.Row, key trace.ReplyKey) (*trace.Reply, error) {
 	r := trace.Reply{ReplyKey: key}
-	var (
-		digest, traceID, decision []byte
-		timeMillis                int64
-		code                      sql.NullString
-	)
-	if err := row.Scan(&digest, &timeMillis, &traceID, &r.Status, &code, &r.Body, &r.APIKey, &decision); err != nil {
+	var digest []byte
+	err := row.Scan(&digest, into{&r.Time}, into{&r.TraceID}, &r.Status, into{&r.Code}, &r.Body, &r.APIKey, into{&r.Decision})
+	if err != nil {
 		return nil, err
 	}
 	copy(r.Digest[:], digest)
-	copy(r.TraceID[:], traceID)
-	copy(r.Decision[:], decision)
-	r.Time = time.UnixMilli(timeMillis)
-	r.Code = code.String
 	return &r, nil
 }
 

@@ -42,10 +42,7 @@ func scoresFrom(ctx context.Context, db querier, f *trace.Filter, place Place, l
 	scores := *cmp.Or(f.Score, &trace.AllScores)
 	before, floor := bounds(f, trace.ID{})
 	return collect(ctx, db, func(scan func(...any) error) (s scored, err error) {
-		var raw []byte
-		err = scan(&s.score, &raw, &s.seq)
-		copy(s.on[:], raw)
-		return s, err
+		return s, scan(&s.score, into{&s.on}, &s.seq)
 	}, `
 SELECT score, trace_id, max(seq) FROM metrics INDEXED BY metrics_score
 WHERE workspace = ?1 AND score IS NOT NULL AND score >= ?2 AND score <= ?3 AND (score > ?2 OR trace_id <= ?4) AND trace_id >= ?5 AND trace_id < ?6
