@@ -290,9 +290,6 @@ type variantCell struct {
 	Differs bool
 }
 
-// endpointOwn are the members of an endpoint that are not about how it calls.
-var endpointOwn = []string{"prompt", "default", "idempotency", "accept", "versions", "variants"}
-
 // variantsOf lays out the variants of a definition, and returns the members beside them.
 func variantsOf(d *adminapi.Definition) (*sideBySide, map[string]json.RawMessage) {
 	contents := make(map[string]map[string]json.RawMessage)
@@ -303,15 +300,6 @@ func variantsOf(d *adminapi.Definition) (*sideBySide, map[string]json.RawMessage
 	if len(side.Heads) == 0 {
 		for _, key := range slices.Sorted(maps.Keys(contents)) {
 			side.Heads = append(side.Heads, inspect.VariantSource{Key: key})
-		}
-	}
-	if len(side.Heads) == 0 && d.Kind == "endpoint" {
-		side.Heads, contents["calls"] = []inspect.VariantSource{{Key: "calls"}}, make(map[string]json.RawMessage)
-		for name, value := range d.Members {
-			if !slices.Contains(endpointOwn, name) {
-				contents["calls"][name] = value
-				delete(rest, name)
-			}
 		}
 	}
 	if len(side.Heads) == 0 {
@@ -339,7 +327,7 @@ func variantsOf(d *adminapi.Definition) (*sideBySide, map[string]json.RawMessage
 			case h.Extends != "" && string(value) == string(base) && value != nil:
 				cell.As = h.Extends
 			case name == "messages":
-				cell.Said = saidOf(value)
+				cell.Said = messagesOf(value)
 			default:
 				cell.Text = contentText(value)
 			}
@@ -368,22 +356,4 @@ func contentText(value json.RawMessage) string {
 		return strings.TrimSuffix(inspect.ContentText(value), "\n")
 	}
 	return plain(value)
-}
-
-// saidOf returns the messages of a variant. What is no message, such as the place of the
-// caller's, is shown as it is.
-func saidOf(value json.RawMessage) (list []said) {
-	var messages []json.RawMessage
-	_ = json.Unmarshal(value, &messages) // the loader wrote it
-	for _, m := range messages {
-		var read struct {
-			Role string `json:"role"`
-		}
-		if json.Unmarshal(m, &read) == nil && read.Role != "" {
-			list = append(list, messagesOf(slices.Concat([]byte("["), m, []byte("]")))...)
-		} else {
-			list = append(list, said{"", contentText(m)})
-		}
-	}
-	return list
 }

@@ -166,25 +166,25 @@ func indented(text []byte) string {
 	return b.String()
 }
 
-// messagesOf returns recorded messages: their texts, and what other parts they have as
-// JSON.
-func messagesOf(text []byte) []said {
-	if len(text) == 0 {
-		return nil
-	}
-	var messages []struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
-	}
-	if json.Unmarshal(text, &messages) != nil {
+// messagesOf returns recorded messages, or those of a variant: their texts, and what other
+// parts they have as JSON. What is no message, such as the place of the caller's in a
+// variant, is shown as it is.
+func messagesOf(text []byte) (list []said) {
+	var messages []json.RawMessage
+	if len(text) > 0 && json.Unmarshal(text, &messages) != nil {
 		return []said{{"", indented(text)}}
 	}
-	var list []said
-	for _, m := range messages {
+	for _, message := range messages {
+		var m struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		}
 		var parts []json.RawMessage
-		if json.Unmarshal(m.Content, &parts) != nil {
+		switch {
+		case json.Unmarshal(message, &m) != nil || m.Role == "":
+			list = append(list, said{"", contentText(message)})
+		case json.Unmarshal(m.Content, &parts) != nil:
 			list = append(list, said{m.Role, plain(m.Content)})
-			continue
 		}
 		for _, part := range parts {
 			var read struct {
