@@ -343,7 +343,7 @@ func TestConsolePages(t *testing.T) {
 		{"traces?field=tags%3D%5B%22y%22%5D&since=", 200, "No trace passes"},
 		{"traces?label=none", 200, "No trace passes these filters."},
 		{"refused", 200, "unknown_endpoint"},
-		{"refused?code=unknown_endpoint", 200, "By code"},
+		{"refused?code=unknown_endpoint", 200, `href="/console/refused?api_key=test&amp;code=unknown_endpoint&amp;since=24h"`},
 		{"refused?limit=fair&subject=", 200, "Nothing was refused since then with limit fair"},
 		{"refused?since=x", 400, "since must be a time"},
 		{"definitions", 200, "checkout"},

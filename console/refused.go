@@ -1,10 +1,6 @@
 package console
 
 import (
-	"cmp"
-	"maps"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,22 +11,9 @@ import (
 // refusedPage has the requests that were refused before a call: when, why and whose.
 type refusedPage struct {
 	filter
-	Step   string // hour, or day for a long time
-	Bars   []bar
-	Groups []refusedGroup
+	Step string // hour, or day for a long time
+	Bars []bar
 	adminapi.Refused
-}
-
-// refusedGroup has the counts by one property.
-type refusedGroup struct {
-	Name string
-	Rows []*refusedSum
-}
-
-type refusedSum struct {
-	Name, Link string
-	Count      int64
-	Last       time.Time
 }
 
 // refusedFilters are the fields of the form.
@@ -43,12 +26,8 @@ var refusedFilters = []filterField{
 	{"subject", "subject", "", ""},
 }
 
-const (
-	// hourBars is the most hours that are shown by the hour.
-	hourBars = 7 * 24
-	// sumsShown is the most rows of a refusedGroup.
-	sumsShown = 10
-)
+// hourBars is the most hours that are shown by the hour.
+const hourBars = 7 * 24
 
 func buildRefused(v *visit) (any, error) {
 	p := &refusedPage{filter: v.filter(refusedFilters)}
@@ -62,23 +41,12 @@ func buildRefused(v *visit) (any, error) {
 		return nil, err
 	}
 	p.Step, p.Bars = refusedBars(p.Hours, p.Since, v.now)
-	group := func(name string, of func(*sqlite.RefusalRow) (string, url.Values)) {
-		p.Groups = append(p.Groups, refusedGroup{name, sumRefused(p.Rows, p.query, of)})
-	}
-	group("code", func(r *sqlite.RefusalRow) (string, url.Values) { return r.Code, url.Values{"code": {r.Code}} })
-	group("API key", func(r *sqlite.RefusalRow) (string, url.Values) {
-		if r.APIKey == "" {
-			return "no valid key, all workspaces", nil
-		}
-		return r.APIKey, url.Values{"api_key": {r.APIKey}}
-	})
-	group("limit, subject", func(r *sqlite.RefusalRow) (string, url.Values) {
-		if r.Limit == "" {
-			return "", nil
-		}
-		return r.Limit + ", " + cmp.Or(r.Subject, "all"), url.Values{"limit": {r.Limit}, "subject": {r.Subject}}
-	})
 	return p, nil
+}
+
+// Narrow returns the address of the page with values of more fields.
+func (p *refusedPage) Narrow(pairs ...string) string {
+	return prefix + "refused?" + with(p.query, pairs...).Encode()
 }
 
 // refusedBars returns the bars of hours, or of days where there are many, since a time. A
@@ -102,32 +70,4 @@ func refusedBars(hours []sqlite.RefusalHour, since, now time.Time) (string, []ba
 		}
 	}
 	return name, barsOf(values, 0)
-}
-
-// sumRefused sums rows by a property, the greatest counts first. A row without a name does
-// not count; a link narrows the page to what its row counts.
-func sumRefused(rows []sqlite.RefusalRow, query url.Values, of func(*sqlite.RefusalRow) (string, url.Values)) (list []*refusedSum) {
-	sums := make(map[string]*refusedSum)
-	for i := range rows {
-		name, narrow := of(&rows[i])
-		if name == "" {
-			continue
-		}
-		sum := sums[name]
-		if sum == nil {
-			sum = &refusedSum{Name: name}
-			if narrow != nil {
-				all := maps.Clone(query)
-				maps.Copy(all, narrow)
-				sum.Link = prefix + "refused?" + all.Encode()
-			}
-			sums[name], list = sum, append(list, sum)
-		}
-		sum.Count += rows[i].Count
-		if rows[i].Last.After(sum.Last) {
-			sum.Last = rows[i].Last
-		}
-	}
-	slices.SortStableFunc(list, func(a, b *refusedSum) int { return cmp.Compare(b.Count, a.Count) })
-	return list[:min(len(list), sumsShown)]
 }

@@ -37,11 +37,10 @@ func TestRefusedBars(t *testing.T) {
 	}
 }
 
-// TestSumRefused sums rows, and narrows the page by a link.
-func TestSumRefused(t *testing.T) {
-	rows := []sqlite.RefusalRow{{Code: "a", Count: 2}, {Code: "b", Count: 5}, {Code: "a", Count: 4, Last: time.Unix(9, 0)}, {Count: 100}}
-	sums := sumRefused(rows, url.Values{"since": {"7d"}, "code": {"old"}}, func(r *sqlite.RefusalRow) (string, url.Values) { return r.Code, url.Values{"code": {r.Code}} })
-	if len(sums) != 2 || sums[0].Name != "a" || sums[0].Count != 6 || sums[0].Last.Unix() != 9 || sums[0].Link != "/console/refused?code=a&since=7d" {
-		t.Errorf("%+v", sums)
+// TestNarrow keeps the other filters, and replaces one of the same field.
+func TestNarrow(t *testing.T) {
+	p := &refusedPage{filter: filter{query: url.Values{"since": {"7d"}, "code": {"old"}}}}
+	if link := p.Narrow("code", "a", "subject", ""); link != "/console/refused?code=a&since=7d" {
+		t.Error(link)
 	}
 }
