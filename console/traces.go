@@ -26,7 +26,6 @@ type tracesPage struct {
 	Live     bool   // it is the first page, which new traces come to
 	Export   string // the address of the list as JSON lines
 	Editor   bool   // the visitor may see content
-	Overview *overview
 }
 
 // filterField is a field of a filter's form.
@@ -115,9 +114,6 @@ func buildTraces(v *visit) (any, error) {
 		return p, err
 	}
 	p.Rows, p.Complete = answer.Traces, answer.Complete
-	if p.Live {
-		p.Overview = p.overview(v, query)
-	}
 	if answer.Next != "" {
 		p.Next = p.address("sort", p.Sort, "before", answer.Next)
 	}
