@@ -146,7 +146,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	address := clientAddress(r)
-	if !tries.left(address) {
+	if tries.of(address).Tokens() < 1 {
 		w.Header().Set("Retry-After", "30")
 		form.Problem = "Too many wrong keys came from this address. Try again in half a minute."
 		h.writeSignIn(w, http.StatusTooManyRequests, form)
@@ -166,7 +166,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request) {
 		session, ok = h.app.NewSession(visitor, time.Now().Add(sessionTime))
 	}
 	if !ok {
-		tries.spend(address)
+		tries.of(address).Allow()
 		if noted.Allow() {
 			adminapi.Audited(r.Context(), &gateway.Visitor{From: visitor.From}, adminapi.AuditRefused, "no valid API key with a role")
 		}
@@ -218,39 +218,36 @@ func clientAddress(r *http.Request) netip.Prefix {
 const (
 	triesAtOnce = 10
 	triesEach   = 6 * time.Second
-	// maxAddresses bounds the addresses that are counted. Beyond it all begin anew.
-	maxAddresses = 10_000
+	// maxNames bounds the addresses or users that are counted. Beyond it all begin anew.
+	maxNames = 10_000
 )
 
 // noted bounds how many wrong keys are noted in the audit: each is a write to the disk, and
 // who has many addresses could cause many. All are in the log.
 var noted = rate.NewLimiter(5, 50)
 
-// attempts counts wrong keys by address. It outlives a reload of the configuration.
-type attempts struct {
-	mu      sync.Mutex
-	limiter map[netip.Prefix]*rate.Limiter
+// limiters has a rate limiter for each name. It outlives a reload of the configuration.
+type limiters[K comparable] struct {
+	burst  int
+	each   time.Duration // until a name has one more
+	mu     sync.Mutex
+	byName map[K]*rate.Limiter
 }
 
-var tries = attempts{limiter: make(map[netip.Prefix]*rate.Limiter)}
-
-// left reports whether an address may try a key.
-func (a *attempts) left(address netip.Prefix) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	limiter := a.limiter[address]
-	return limiter == nil || limiter.Tokens() >= 1
-}
-
-// spend takes one of an address's attempts.
-func (a *attempts) spend(address netip.Prefix) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.limiter[address] == nil {
-		if len(a.limiter) >= maxAddresses {
-			clear(a.limiter)
+// of returns the limiter of a name.
+func (l *limiters[K]) of(name K) *rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limiter := l.byName[name]
+	if limiter == nil {
+		if len(l.byName) >= maxNames {
+			clear(l.byName)
 		}
-		a.limiter[address] = rate.NewLimiter(rate.Every(triesEach), triesAtOnce)
+		limiter = rate.NewLimiter(rate.Every(l.each), l.burst)
+		l.byName[name] = limiter
 	}
-	a.limiter[address].Allow()
+	return limiter
 }
+
+// tries limits wrong keys by address.
+var tries = limiters[netip.Prefix]{burst: triesAtOnce, each: triesEach, byName: make(map[netip.Prefix]*rate.Limiter)}

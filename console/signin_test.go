@@ -48,8 +48,8 @@ func (keys) ServeConsole(*caddyhttp.Server) {}
 
 // newHandler returns a console and forgets the attempts of other tests.
 func newHandler(t *testing.T) *Handler {
-	t.Cleanup(func() { clear(tries.limiter) })
-	clear(tries.limiter)
+	t.Cleanup(func() { clear(tries.byName) })
+	clear(tries.byName)
 	h := &Handler{app: keys{}, logger: zap.NewNop()}
 	h.mux = h.routes()
 	return h

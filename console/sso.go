@@ -5,12 +5,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
@@ -85,35 +84,12 @@ func (h *Handler) userOf(r *http.Request) (visitor *gateway.Visitor, named bool)
 		return nil, true
 	}
 	v := &gateway.Visitor{Workspace: h.Workspace, Key: gateway.SSOPrefix + user, Role: role, From: clientIP(r)}
-	if seen.first(v.Workspace+"\x00"+v.Key, time.Now()) {
+	if seen.of(v.Workspace + "\x00" + v.Key).Allow() {
 		h.logger.Info("signed in", zap.String("workspace", v.Workspace), zap.String("user", v.Key), zap.String("role", string(role)), zap.String("from", v.From))
 		adminapi.Audited(r.Context(), v, adminapi.AuditSignIn, "")
 	}
 	return v, true
 }
 
-// maxSeen bounds the users that are remembered. Beyond it all are forgotten, and noted once
-// more.
-const maxSeen = 10_000
-
-// sightings remembers which users were noted as signed in, for as long as a session lasts.
-type sightings struct {
-	mu    sync.Mutex
-	until map[string]time.Time
-}
-
-var seen = sightings{until: make(map[string]time.Time)}
-
-// first reports whether a user was not seen within a session's time.
-func (s *sightings) first(user string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now.Before(s.until[user]) {
-		return false
-	}
-	if len(s.until) >= maxSeen {
-		clear(s.until)
-	}
-	s.until[user] = now.Add(sessionTime)
-	return true
-}
+// seen allows a user's sign-in to be noted, once in a session's time.
+var seen = limiters[string]{burst: 1, each: sessionTime, byName: make(map[string]*rate.Limiter)}

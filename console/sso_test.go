@@ -110,14 +110,15 @@ func TestSSO(t *testing.T) {
 	}
 }
 
-func TestSightings(t *testing.T) {
-	s := sightings{until: make(map[string]time.Time)}
+// TestSeen notes a user once in a session's time.
+func TestSeen(t *testing.T) {
+	ada := seen.of("ada")
 	now := time.Now()
 	for _, step := range []struct {
 		after time.Duration
 		first bool
-	}{{0, true}, {time.Hour, false}, {sessionTime - 1, false}, {sessionTime, true}} {
-		if got := s.first("ada", now.Add(step.after)); got != step.first {
+	}{{0, true}, {time.Hour, false}, {sessionTime - time.Second, false}, {sessionTime, true}} {
+		if got := ada.AllowN(now.Add(step.after), 1); got != step.first {
 			t.Errorf("after %s: %t", step.after, got)
 		}
 	}
