@@ -15,13 +15,8 @@ import (
 type limitsPage struct {
 	Limits  []gateway.LimitStatus
 	Refused []sqlite.RefusalRow // of the last day
-	Subject *subjectView        // nil: all subjects
-}
-
-// subjectView is one subject.
-type subjectView struct {
-	Limits  []subjectLimit
-	Refused []sqlite.RefusalRow
+	One     bool                // one subject is shown
+	Subject []subjectLimit      // its limits
 }
 
 // subjectLimit is a subject's use of a limit, with its history.
@@ -37,16 +32,16 @@ const history = 7 * 24 * time.Hour
 
 func buildLimits(v *visit) (any, error) {
 	query := url.Values{"since": {"24h"}}
-	subject, one := v.query.Get("subject"), v.query.Has("subject")
-	if one {
+	subject := v.query.Get("subject")
+	if v.query.Has("subject") {
 		query.Set("subject", subject)
 	}
 	var refused adminapi.Refused
 	if err := v.ask("refused", query, &refused); err != nil {
 		return nil, err
 	}
-	p := &limitsPage{Refused: slices.DeleteFunc(refused.Rows, func(r sqlite.RefusalRow) bool { return r.Limit == "" })}
-	if one {
+	p := &limitsPage{One: v.query.Has("subject"), Refused: slices.DeleteFunc(refused.Rows, func(r sqlite.RefusalRow) bool { return r.Limit == "" })}
+	if p.One {
 		v.command = "caddy cadenza limits " + shellWord(subject)
 		return p, p.fill(v, subject)
 	}
@@ -69,7 +64,6 @@ func (p *limitsPage) RefusedBy(limit string, subject ...string) (n int64) {
 
 // fill fills in one subject.
 func (p *limitsPage) fill(v *visit, subject string) error {
-	p.Subject = &subjectView{Refused: p.Refused}
 	v.title = "Limits of " + subject
 	if subject == "" {
 		v.title = "Limits of all together, and of requests without a value"
@@ -92,7 +86,7 @@ func (p *limitsPage) fill(v *visit, subject string) error {
 		if selects := tracesOf(l.By, subject); selects != nil {
 			view.Traces = prefix + "traces?" + selects.Encode()
 		}
-		p.Subject.Limits = append(p.Subject.Limits, view)
+		p.Subject = append(p.Subject, view)
 	}
 	return nil
 }

@@ -107,7 +107,9 @@ func buildPlayground(v *visit) (any, error) {
 	p.readForm(values, loaded.Fields, &play)
 	if recorded != nil {
 		p.Turns = slices.Concat(p.turnsOf(recorded), p.Turns)
-		play.Messages = turnsJSON(p.Turns)
+	}
+	if len(p.Turns) > 0 {
+		play.Messages = made(json.Marshal(p.Turns))
 	}
 	v.command = fmt.Sprintf("caddy cadenza eval %s --explain --context %s %s", shellWord(loaded.Directory), shellWord(p.Context), shellWord(key))
 	names := []string{"a"}
@@ -172,7 +174,6 @@ func (p *playgroundPage) readForm(values url.Values, fields []adminapi.DataField
 			p.Turns = append(p.Turns, said{values.Get("role." + strconv.Itoa(i)), text})
 		}
 	}
-	play.Messages = turnsJSON(p.Turns)
 }
 
 // Turn returns the turns of the form: those that there are, and empty ones.
@@ -182,22 +183,6 @@ func (p *playgroundPage) Turn() []said {
 		all = append(all, said{Role: []string{"user", "assistant"}[len(all)%2]})
 	}
 	return all
-}
-
-// turnsJSON returns turns as a request has them, or nothing.
-func turnsJSON(turns []said) json.RawMessage {
-	if len(turns) == 0 {
-		return nil
-	}
-	type message struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-	}
-	list := make([]message, len(turns))
-	for i, t := range turns {
-		list[i] = message{t.Role, t.Text}
-	}
-	return made(json.Marshal(list))
 }
 
 // made returns what is made of texts alone.
@@ -298,13 +283,4 @@ func (p *playgroundPage) readLimits(v *visit) error {
 		return l.By != "api_key" && l.By != "workspace"
 	})
 	return nil
-}
-
-// Tokens returns the tokens of an answer, as pages show them.
-func (c *playColumn) Tokens() string {
-	text := count(c.Answer.PromptTokens) + " + " + count(c.Answer.CompletionTokens)
-	if c.Answer.Estimated {
-		text += ", estimated"
-	}
-	return text
 }

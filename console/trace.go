@@ -46,7 +46,10 @@ func (v *visit) labelTrace() (any, error) {
 }
 
 // said is a message of the conversation.
-type said struct{ Role, Text string }
+type said struct {
+	Role string `json:"role"`
+	Text string `json:"content"`
+}
 
 // decided is the table of the definition that answered.
 type decided struct {
