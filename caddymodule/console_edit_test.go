@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -371,4 +372,26 @@ func TestConsoleEditPages(t *testing.T) {
 	shows("another name", page, "becomes <code>remoteconfigs/quotas.yaml</code>", "limits</b>: removed", "quotas</b>: added")
 	_, _, page = form(edit.Edit{Action: "rename", File: limitsFile, Base: edit.Hash([]byte(g.read(limitsFile))), To: "/etc/passwd"}, "review")
 	shows("a name elsewhere", page, "be the name of a file")
+}
+
+// TestConsoleWords asks what may be written in files of each kind.
+func TestConsoleWords(t *testing.T) {
+	g := startConsoleSite(t)
+	viewer := g.signIn("our_viewer")
+	for _, test := range []struct{ file, key, lacks, value, known string }{
+		{"prompts/new.yaml", "max_tokens", "fields", "provider", "fake"},
+		{"remoteconfigs/a/b.yaml", "plan", "max_tokens", "config", "limits"},
+		{"endpoints/chat.yaml", "fallback", "fields", "prompt", "hello"},
+		{"context.yaml", "fields", "max_tokens", "type", "boolean"},
+	} {
+		var words adminapi.Words
+		if err := json.Unmarshal(g.do("GET", "/console/api/words?file="+test.file, "", viewer).ok(t).body, &words); err != nil {
+			t.Fatal(err)
+		}
+		_, has := words.Keys[test.key]
+		_, lacks := words.Keys[test.lacks]
+		if !has || lacks || !slices.Contains(words.Values[test.value], test.known) || !slices.IsSorted(words.Values[test.value]) {
+			t.Errorf("%s: %+v", test.file, words)
+		}
+	}
 }

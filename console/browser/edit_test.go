@@ -5,10 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
@@ -67,6 +69,7 @@ func TestEdit(t *testing.T) {
 	for _, size := range sizes {
 		for _, scheme := range []string{"light", "dark"} {
 			b.look(size.width, size.height, scheme)
+			b.picture("before-saving", size.name, scheme)
 			b.check(fmt.Sprintf("before saving, %d×%d, %s", size.width, size.height, scheme))
 		}
 	}
@@ -125,4 +128,52 @@ func TestEdit(t *testing.T) {
 	b.visit("edit?file=" + banner)
 	b.do(chromedp.Evaluate[chromedp.Void](`window.former = true, dispatchEvent(new Event("x")), document.querySelector("#text").dispatchEvent(new KeyboardEvent("keydown", {key: "s", ctrlKey: true, bubbles: true}))`))
 	b.eventually("Ctrl+S reviews", `!window.former && document.querySelector("main").innerText.includes("this changes nothing")`)
+}
+
+// TestWords writes a file with the words that the gateway offers.
+func TestWords(t *testing.T) {
+	needBrowser(t)
+	g := startGateway(t, definitions, shop)
+	b := g.signedIn("eve")
+	b.visit("edit?file=prompts/support_reply.yaml")
+	typed := func(text string) {
+		t.Helper()
+		b.do(chromedp.SendKeys("#text", text))
+	}
+	shown := func(what, words string) {
+		t.Helper()
+		b.eventually(what, `[...document.querySelectorAll("#words:not([hidden]) li")].map((li) => li.firstChild.data.trim()).join() === `+strconv.Quote(words))
+	}
+	ends := func(text string) {
+		t.Helper()
+		if got := value[string](b, `document.querySelector("#text").value`); !strings.HasSuffix(got, text) {
+			t.Errorf("the text ends with %q, not with %q", got[max(len(got)-40, 0):], text)
+		}
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](`{ const text = document.querySelector("#text"); text.setSelectionRange(text.value.length, text.value.length); }`))
+	typed("\nmax_t")
+	shown("names are offered", "max_tokens")
+	b.do(chromedp.Evaluate[chromedp.Void](axe))
+	b.check("with the list open")
+	b.take() // what axe-core does is not the page's
+	typed(kb.ArrowDown)
+	if got := value[string](b, `document.getElementById(document.querySelector("#text").getAttribute("aria-activedescendant")).textContent`); !strings.HasPrefix(got, "max_tokens ") {
+		t.Errorf("%q is chosen", got)
+	}
+	// By itself: SendKeys would send the character after a key that the page has taken.
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#text").dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true, cancelable: true}))`))
+	ends("\nmax_tokens: ")
+	typed("5\nprovider: o")
+	shown("providers are offered", "openai")
+	typed(kb.Escape + "penai\n")
+	ends("openai\n")
+	shown("nothing is offered", "")
+	typed("# plan")
+	shown("in a comment nothing is offered", "")
+	typed("\npla")
+	shown("fields of the data model are offered", "plan")
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#words li").dispatchEvent(new MouseEvent("mousedown", {bubbles: true, cancelable: true}))`))
+	ends("\nplan: ")
+	b.submit("button[value=review]")
+	b.sees("Before saving")
 }

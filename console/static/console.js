@@ -87,4 +87,5 @@ document.addEventListener("keydown", key);
 const live = document.querySelector("[data-live]");
 if (live) follow(live);
 if (document.querySelector("play-ground")) await import("./playground.js");
+if (document.querySelector("textarea[data-words]")) await import("./words.js");
 document.documentElement.dataset.ready = "";

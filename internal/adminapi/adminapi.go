@@ -61,6 +61,7 @@ var routes = []route{
 	{"evaluate", []string{http.MethodPost}, gateway.RoleViewer, serveEvaluate},
 	{"edit", reads, gateway.RoleViewer, serveEditedFile},
 	{"edit", []string{http.MethodPost}, gateway.RoleEditor, serveEdit},
+	{"words", reads, gateway.RoleViewer, serveWords},
 	{"review", []string{http.MethodPost}, gateway.RoleEditor, serveReview},
 	{"play", reads, gateway.RoleEditor, servePlayable},
 	{"play", []string{http.MethodPost}, gateway.RoleEditor, servePlay},
