@@ -6,6 +6,8 @@ import (
 	"errors"
 	"runtime/pprof"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // TestConsoleQueriesEndWithTheirRequests has a page and a route whose query would never end.
@@ -13,12 +15,7 @@ import (
 func TestConsoleQueriesEndWithTheirRequests(t *testing.T) {
 	g := startConsoleSite(t)
 	viewer := g.signIn("our_viewer")
-	if _, err := g.database().ExecContext(t.Context(), `
-DROP TABLE limit_peaks;
-CREATE VIEW limit_peaks AS WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n)
-SELECT iif(i < 0, 'default', 'none') AS workspace, i AS hour, '' AS limit_name, 'x' AS subject, 0 AS percent, '' AS measure, '' AS ceiling, 0.0 AS used FROM n`); err != nil {
-		t.Fatal(err)
-	}
+	gatewaytest.EndlessPeaks(t, g.database())
 	reading := func() bool {
 		var stacks bytes.Buffer
 		if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {

@@ -177,3 +177,36 @@ func TestWords(t *testing.T) {
 	b.submit("button[value=review]")
 	b.sees("Before saving")
 }
+
+// TestServeAgain has an admin serve the revision before an edit again.
+func TestServeAgain(t *testing.T) {
+	needBrowser(t)
+	g := startGateway(t, definitions, shop)
+	const banner = "remoteconfigs/banner_text.yaml"
+	before := g.definition(banner)
+	b := g.signedIn("ops")
+	b.reviewed(g.placeOf(banner, `"Willkommen`), "Hallo")
+	b.submit("button[value=save]")
+	b.sees("Saved")
+	compare := ""
+	gatewaytest.Eventually(t, "both revisions are stored", func() bool {
+		b.visit("revisions")
+		compare = value[string](b, `document.querySelector("td a")?.getAttribute("href") ?? ""`)
+		return compare != ""
+	})
+	b.visit(strings.TrimPrefix(compare, "/console/"))
+	b.sees("Hallo", "edited here by")
+	b.submit("main button[value=review]")
+	b.sees("Before saving", "the files become those of", "Hallo", "Willkommen")
+	b.do(chromedp.Evaluate[chromedp.Void](axe))
+	for _, size := range sizes {
+		b.look(size.width, size.height, "light")
+		b.check("serving again, " + size.name)
+	}
+	b.take() // what axe-core does is not the page's
+	b.submit("button[value=save]")
+	b.sees("Saved", "is served")
+	if now := g.definition(banner); now != before {
+		t.Errorf("the file: %s", now)
+	}
+}

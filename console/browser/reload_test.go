@@ -1,8 +1,11 @@
 package browser
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // hurried has pages look for news every 200 ms, in place of every 10 s.
@@ -43,4 +46,34 @@ func TestReloadAndRestart(t *testing.T) {
 		t.Errorf("the key has no role, and %s is open", path)
 	}
 	b.takeExpected("status of 401")
+}
+
+// TestSlowPage waits for a page whose query never ends: the page before it says so, until
+// the visitor does something else.
+func TestSlowPage(t *testing.T) {
+	needBrowser(t)
+	g := startGateway(t, definitions, shop)
+	b := g.signedIn("ops")
+	gatewaytest.EndlessPeaks(t, gatewaytest.Database(t, filepath.Join(g.dir, "data/cadenza.db")))
+	b.visit("limits")
+	// The page does all by itself: it can't be asked while another is on its way.
+	said := value[[]string](b, `new Promise((resolve) => {
+		const line = document.querySelector(".offline"), said = [];
+		const note = () => said.push(getComputedStyle(line).display + ": " + line.textContent);
+		setTimeout(() => {
+			note();
+			stop();
+			document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape", bubbles: true}));
+			note();
+			resolve(said);
+		}, 1500);
+		location.href = "limits?subject=x";
+	})`)
+	if len(said) != 2 || said[0] != "block: Reading… Esc, or the browser's Stop, ends it." || said[1] != "none: " {
+		t.Errorf("the page says %q", said)
+	}
+	b.visit("")
+	if path := b.path(); path != "/console/" {
+		t.Errorf("%s is open", path)
+	}
 }

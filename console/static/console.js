@@ -59,6 +59,21 @@ function follow(live) {
   }, every);
 }
 
+/** sayReading says that the next page is being read, if that takes longer, until the
+ * visitor does something else. The query ends with the browser's request. */
+function sayReading() {
+  let wait, download;
+  const say = (text) => {
+    clearTimeout(wait);
+    document.querySelector(".offline").textContent = text;
+    document.body.classList.toggle("reading", text !== "");
+  };
+  addEventListener("submit", (event) => { download = event.submitter?.value === "patch"; });
+  addEventListener("beforeunload", () => { if (!download) wait = setTimeout(say, 400, "Reading… Esc, or the browser's Stop, ends it."); });
+  const over = () => { if (document.body.matches(".reading")) say(""); };
+  for (const event of ["keydown", "pointerdown", "pageshow"]) addEventListener(event, over);
+}
+
 /** places are the pages that g and a letter open. */
 const places = { n: "", t: "traces", r: "refused", d: "definitions", y: "try", p: "playground", c: "costs", l: "limits", m: "models" };
 
@@ -83,6 +98,7 @@ function key(event) {
 }
 
 localTimes(document);
+sayReading();
 document.addEventListener("keydown", key);
 const live = document.querySelector("[data-live]");
 if (live) follow(live);

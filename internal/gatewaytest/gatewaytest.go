@@ -320,6 +320,18 @@ func Database(t testing.TB, store string) *sql.DB {
 	return db
 }
 
+// EndlessPeaks makes queries of a store's peaks of limits for the subject x run until they
+// are ended.
+func EndlessPeaks(t testing.TB, store *sql.DB) {
+	t.Helper()
+	if _, err := store.ExecContext(t.Context(), `
+DROP TABLE limit_peaks;
+CREATE VIEW limit_peaks AS WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n)
+SELECT iif(i < 0, 'default', 'none') AS workspace, i AS hour, '' AS limit_name, 'x' AS subject, 0 AS percent, '' AS measure, '' AS ceiling, 0.0 AS used FROM n`); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Rows counts the rows of a table of a store.
 func Rows(t testing.TB, store *sql.DB, table string) (rows int) {
 	t.Helper()
