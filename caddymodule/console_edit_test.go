@@ -165,6 +165,9 @@ func TestConsoleEditOff(t *testing.T) {
 	if status := g.edit(session, "edit", g.value(6, 7, "staging"), &refused); status != http.StatusForbidden || !strings.Contains(refused.Error, "edit files") {
 		t.Errorf("%d %s", status, refused.Error)
 	}
+	if status := g.again(session, "any", "", "", &refused); status != http.StatusForbidden || !strings.Contains(refused.Error, "edit files") {
+		t.Errorf("a revision: %d %s", status, refused.Error)
+	}
 	for option, says := range map[string]string{"edit": "edit takes 1 argument", "edit on": "edit must be off, files or branch", "commit": "commit belongs to edit files", "commit now": "commit takes 0 arguments", "edit off x": "edit takes 1 argument", "edits": "the options are"} {
 		text := strings.Replace(g.caddyfile(options), "\tcadenza\n}\n", "\tcadenza_console {\n"+option+"\n}\n\tcadenza\n}\n", 1)
 		if err := loadCaddyfile(text); err == nil || !strings.Contains(err.Error(), says) {

@@ -245,3 +245,39 @@ func TestLinks(t *testing.T) {
 		t.Error("two edits have one branch")
 	}
 }
+
+// TestChangesAreAllOrNone writes changes of which the last meets an edit of somebody else.
+func TestChangesAreAllOrNone(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"prompts/a.yaml", "prompts/c.yaml", "prompts/d.yaml"} {
+		write(t, dir, file, "x: 1\n")
+	}
+	var changes Changes
+	for _, wanted := range []struct {
+		file  string
+		after []byte
+		same  bool
+	}{
+		{"prompts/a.yaml", nil, false}, {"prompts/b.yaml", []byte("y: 1\n"), false}, {"prompts/c.yaml", []byte("x: 2\n"), false},
+		{"prompts/none.yaml", nil, true}, {"prompts/d.yaml", []byte("x: 1\n"), true}, {"prompts/d.yaml", []byte{}, false},
+	} {
+		c, err := To(dir, wanted.file, wanted.after)
+		if err != nil || (c == nil) != wanted.same {
+			t.Fatal(wanted.file, c, err)
+		}
+		if c != nil {
+			changes = append(changes, c)
+		}
+	}
+	write(t, dir, "prompts/d.yaml", "theirs: 1\n")
+	before := files(t, dir)
+	if conflict, ok := errors.AsType[*ConflictError](changes.Write(dir)); !ok || conflict.File != "prompts/d.yaml" {
+		t.Errorf("the conflict is %v", conflict)
+	}
+	if now := files(t, dir); !maps.Equal(now, before) {
+		t.Errorf("after a conflict there are %q", now)
+	}
+	if err := changes[:3].Write(dir); err != nil || !maps.Equal(files(t, dir), map[string]string{"prompts/b.yaml": "y: 1\n", "prompts/c.yaml": "x: 2\n", "prompts/d.yaml": "theirs: 1\n"}) {
+		t.Errorf("there are %q, %v", files(t, dir), err)
+	}
+}
