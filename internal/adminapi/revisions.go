@@ -109,8 +109,10 @@ func againOf(w http.ResponseWriter, r *http.Request, dry bool) (*proposal, error
 		Workspace string `json:"workspace"`
 		Base      string `json:"base"`
 	}
-	if err := readBody(w, r, maxBody, &body, "a JSON object with base, that of the answer with dry_run"); err != nil {
-		return nil, err
+	if !dry || r.ContentLength != 0 {
+		if err := readBody(w, r, maxBody, &body, "a JSON object with base, that of the answer with dry_run"); err != nil {
+			return nil, err
+		}
 	}
 	workspace, err := workspaceNamed(r.Context(), body.Workspace)
 	if err != nil {
