@@ -35,10 +35,14 @@ func editedRevisions(t *testing.T, g *gateway, session http.Header) (old, now st
 	if status := g.edit(session, "edit", edit.Edit{Action: "text", File: "remoteconfigs/first.yaml", Text: "type: boolean\ndefault: true\n"}, &saved); status != 200 || saved.Problem != "" {
 		t.Fatalf("%d %+v", status, saved)
 	}
+	listed := func(revision string) {
+		t.Helper()
+		eventually(t, revision+" is stored", func() bool {
+			return strings.Contains(string(g.do("GET", "/console/api/revisions", "", session).ok(t).body), revision)
+		})
+	}
 	old = saved.Revision
-	eventually(t, "the first revision is stored", func() bool {
-		return strings.Contains(string(g.do("GET", "/console/api/revisions", "", session).ok(t).body), old)
-	})
+	listed(old)
 	checkout := "remoteconfigs/checkout.yaml"
 	files = map[string]string{limitsFile: g.read(limitsFile), checkout: g.read(checkout)}
 	for _, e := range []edit.Edit{
@@ -50,6 +54,7 @@ func editedRevisions(t *testing.T, g *gateway, session http.Header) (old, now st
 			t.Fatalf("%s: %d %+v", e.File, status, saved)
 		}
 	}
+	listed(saved.Revision)
 	return old, saved.Revision, files
 }
 
