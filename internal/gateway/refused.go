@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -29,46 +30,31 @@ func (g *Gateway) countRefused(to *route, info *requestInfo, err *wire.Error) {
 	w.Store.Recorder.Refused(id, time.Now(), err.Message, err.Param, w.redactor.String)
 }
 
-// strangersKept is how many hours of refusals without a valid API key are kept.
-const strangersKept = 7 * 24
+// strangersKept is how long refusals without a valid API key are kept.
+const strangersKept = 7 * 24 * time.Hour
 
 // strangers counts the requests that were refused without a valid API key, by hour, route
 // and code. The counts are in memory only, because anybody can send such requests.
 type strangers struct {
 	mu  sync.Mutex
-	all map[strangerKey]*strangerCount
-}
-
-type strangerKey struct {
-	hour        int64 // Unix hours
-	route, code string
-	status      int
-}
-
-type strangerCount struct {
-	count int64
-	last  time.Time
+	all map[Stranger]*Stranger // by its members but Count and Last
 }
 
 func (s *strangers) count(route string, err *wire.Error, now time.Time) {
-	key := strangerKey{now.Unix() / 3600, route, err.Name, err.Status}
+	key := Stranger{Hour: now.UTC().Truncate(time.Hour), Route: route, Status: err.Status, Code: err.Name}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.all[key]
 	if c == nil {
-		for old := range s.all {
-			if old.hour <= key.hour-strangersKept {
-				delete(s.all, old)
-			}
-		}
+		maps.DeleteFunc(s.all, func(old Stranger, _ *Stranger) bool { return key.Hour.Sub(old.Hour) >= strangersKept })
 		if s.all == nil {
-			s.all = make(map[strangerKey]*strangerCount)
+			s.all = make(map[Stranger]*Stranger)
 		}
-		c = new(strangerCount)
+		c = new(key)
 		s.all[key] = c
 	}
-	c.count++
-	c.last = now
+	c.Count++
+	c.Last = now
 }
 
 // Stranger counts the requests of one route that were refused with one code in an hour
@@ -89,11 +75,11 @@ func (g *Gateway) Strangers(since, until time.Time) (list []Stranger) {
 	s := &g.process.strangers
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, c := range s.all {
-		if !since.IsZero() && key.hour < since.Unix()/3600 || !until.IsZero() && key.hour*3600 >= until.Unix() {
+	for _, c := range s.all {
+		if !since.IsZero() && c.Hour.Before(since.Truncate(time.Hour)) || !until.IsZero() && c.Hour.Unix() >= until.Unix() {
 			continue
 		}
-		list = append(list, Stranger{time.Unix(key.hour*3600, 0).UTC(), key.route, key.status, key.code, c.count, c.last})
+		list = append(list, *c)
 	}
 	return list
 }
