@@ -24,11 +24,11 @@ type WorkspaceLimits[T any] struct {
 	Limits []T `json:"limits"`
 }
 
-// Limits is the answer with a subject, and LimitList the one without.
-type (
-	Limits    = LimitsAnswer[gateway.SubjectStatus]
-	LimitList = LimitsAnswer[gateway.LimitStatus]
-)
+// Limits is the answer with a subject.
+type Limits = LimitsAnswer[gateway.SubjectStatus]
+
+// LimitList is the answer without a subject.
+type LimitList = LimitsAnswer[gateway.LimitStatus]
 
 const (
 	// usualSubjects is how many subjects of each limit are listed if top says nothing.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,17 +38,12 @@ DIR may be revision:ID, a revision that a running gateway stores
 		Example: "  caddy cadenza eval ./definitions limits --context '{plan: pro}' --explain",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q := inspect.Query{Key: args[1], Explain: explain}
-			var err error
-			if q.Kind, err = inspect.ParseKind(kind); err != nil {
-				return err
-			}
-			if q.At, err = inspect.ParseInstant(at); err != nil {
-				return err
-			}
-			if q.Context, err = readObject(cmd, "--context", context); err != nil {
-				return err
-			}
-			if q.Variables, err = readObject(cmd, "--variables", variables); err != nil {
+			var errs [4]error
+			q.Kind, errs[0] = inspect.ParseKind(kind)
+			q.At, errs[1] = inspect.ParseInstant(at)
+			q.Context, errs[2] = readObject(cmd, "--context", context)
+			q.Variables, errs[3] = readObject(cmd, "--variables", variables)
+			if err := cmp.Or(errs[:]...); err != nil {
 				return err
 			}
 			place, err := client.place(args[0])
