@@ -110,32 +110,26 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
+	var group, role string
+	options := map[string][]*string{
+		"edit": {&h.Edit}, "commit": {}, "insecure_http": {},
+		"trusted_user": {&h.TrustedUser}, "trusted_role": {&h.TrustedRole}, "role_of": {&group, &role}, "workspace": {&h.Workspace},
+	}
 	for d.NextBlock(0) {
-		var group, role string
-		arguments := []*string{}
 		option := d.Val()
-		switch option {
-		case "insecure_http":
-			h.InsecureHTTP = true
-		case "commit":
-			h.Commit = true
-		case "edit":
-			arguments = append(arguments, &h.Edit)
-		case "trusted_user":
-			arguments = append(arguments, &h.TrustedUser)
-		case "trusted_role":
-			arguments = append(arguments, &h.TrustedRole)
-		case "workspace":
-			arguments = append(arguments, &h.Workspace)
-		case "role_of":
-			arguments = append(arguments, &group, &role)
-		default:
+		arguments, known := options[option]
+		if !known {
 			return d.Errf("there is no option %q of cadenza_console: the options are edit, commit, insecure_http, trusted_user, trusted_role, role_of and workspace", option)
 		}
 		if !d.Args(arguments...) || d.NextArg() {
 			return d.Errf("%s takes %d arguments", option, len(arguments))
 		}
-		if option == "role_of" {
+		switch option {
+		case "insecure_http":
+			h.InsecureHTTP = true
+		case "commit":
+			h.Commit = true
+		case "role_of":
 			if h.RoleOf == nil {
 				h.RoleOf = make(map[string]gateway.Role)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/edit"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 )
@@ -103,19 +104,15 @@ func definitionLink(kind, key string) string {
 	return prefix + "definitions/" + name
 }
 
-// place returns a place of a file below the directory. With its link to the editor it is the
-// only one that knows the editor's address.
+// place returns a place of a file below the directory, with its link to the editor.
 func (v *visit) place(directory string, at inspect.Place) place {
 	file := strings.TrimPrefix(strings.TrimPrefix(at.File, directory), "/")
 	p := place{Text: path.Base(file)}
-	query := url.Values{"file": {file}}
 	if at.Line > 0 {
 		p.Text += ":" + strconv.Itoa(at.Line) + ":" + strconv.Itoa(at.Column)
-		query.Set("line", strconv.Itoa(at.Line))
-		query.Set("column", strconv.Itoa(at.Column))
 	}
 	if v.visitor.Role.Covers(gateway.RoleEditor) {
-		p.Edit = prefix + "edit?" + query.Encode()
+		p.Edit = prefix + "edit?" + editQuery(&edit.Edit{File: file, Line: at.Line, Column: at.Column}).Encode()
 	}
 	return p
 }

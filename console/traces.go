@@ -115,7 +115,7 @@ func buildTraces(v *visit) (any, error) {
 	}
 	p.Rows, p.Complete = answer.Traces, answer.Complete
 	if answer.Next != "" {
-		p.Next = p.address("sort", p.Sort, "before", answer.Next)
+		p.Next = prefix + "traces?" + with(v.query, "before", answer.Next).Encode()
 	}
 	return p, nil
 }
@@ -125,12 +125,6 @@ type listAnswer struct {
 	Traces   []tracedRow `json:"traces"`
 	Next     string      `json:"next"`
 	Complete bool        `json:"complete"`
-}
-
-// address returns the address of the page with other parameters in place of sort and
-// before.
-func (p *tracesPage) address(pairs ...string) string {
-	return prefix + "traces?" + with(p.page, append([]string{"sort", "", "before", ""}, pairs...)...).Encode()
 }
 
 // with returns a query with other values of some names. An empty value removes the name.
@@ -147,7 +141,7 @@ func with(query url.Values, pairs ...string) url.Values {
 
 // Sorted returns the address of the page sorted by a column.
 func (p *tracesPage) Sorted(by string) string {
-	return p.address("sort", by)
+	return prefix + "traces?" + with(p.page, "sort", by, "before", "").Encode()
 }
 
 // parameter returns the parameter of the API that a field stands for.
