@@ -25,6 +25,8 @@ type definitionPage struct {
 	NeedsRole bool // the pages have an editor, and the visitor may not
 	Grid      []gridRow
 	found     map[string][]finding // by row; those about no row by ""
+	Earlier   string               // the address of the rows before these; empty: there are none
+	Later     string
 	Variants  *sideBySide
 	Other     map[string]json.RawMessage // members of the content beside table and variants
 	Targets   []gateway.Target           // of an endpoint
@@ -196,6 +198,13 @@ func buildDefinition(v *visit) (any, error) {
 		}
 		p.Grid = append(p.Grid, gridRow{RowView: t.Default})
 		p.Traffic.addTo(p)
+		from := func(row int) string { return definitionLink(p.Kind, p.Key) + "?row=" + strconv.Itoa(row) }
+		if t.First > 0 {
+			p.Earlier = from(max(t.First-len(t.Rows), 0))
+		}
+		if next := t.First + len(t.Rows); next < p.Rows {
+			p.Later = from(next)
+		}
 	}
 	p.Variants, p.Other = variantsOf(&p.Definition)
 	for _, t := range v.workspace().Targets {
@@ -229,27 +238,6 @@ func (p *definitionPage) Trouble(row, column string) (state string) {
 		}
 	}
 	return state
-}
-
-// Earlier returns the address of the rows before these, or nothing.
-func (p *definitionPage) Earlier() string {
-	if p.Table.First == 0 {
-		return ""
-	}
-	return p.from(max(p.Table.First-len(p.Table.Rows), 0))
-}
-
-// Later returns the address of the rows after these, or nothing.
-func (p *definitionPage) Later() string {
-	next := p.Table.First + len(p.Table.Rows)
-	if next >= p.Rows {
-		return ""
-	}
-	return p.from(next)
-}
-
-func (p *definitionPage) from(row int) string {
-	return definitionLink(p.Kind, p.Key) + "?row=" + strconv.Itoa(row)
 }
 
 // share returns a part of 1 as a percentage.
@@ -344,12 +332,7 @@ var capitals = regexp.MustCompile("[A-Z]")
 
 // contentText returns a member of a content for people.
 func contentText(value json.RawMessage) string {
-	var composed any
-	if json.Unmarshal(value, &composed) != nil {
-		return ""
-	}
-	switch composed.(type) {
-	case map[string]any, []any:
+	if strings.HasPrefix(string(value), "{") || strings.HasPrefix(string(value), "[") {
 		return strings.TrimSuffix(inspect.ContentText(value), "\n")
 	}
 	return plain(value)

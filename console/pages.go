@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -325,19 +324,13 @@ var words = template.FuncMap{
 	"dollars": func(amount float64) template.HTML { return data(amount, dollars(amount)) },
 	"took":    func(d time.Duration) template.HTML { return data(float64(d)/float64(time.Millisecond), took(d)) },
 	"millis":  func(ms float64) template.HTML { return data(ms, took(time.Duration(ms*float64(time.Millisecond)))) },
-	"percent": func(part, whole int64) string {
-		if whole == 0 {
-			return ""
-		}
-		return tenth(part, whole)
-	},
-	"bytes": func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
-	"join":  strings.Join,
-	"share": share, "definition": definitionLink, "content": contentText,
+	"percent": tenth, "share": share,
+	"bytes":      func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
+	"join":       strings.Join,
+	"definition": definitionLink, "content": contentText,
 	"text":   func(value json.RawMessage) string { return clipped(plain(value)) },
 	"escape": url.PathEscape, // of a segment of a path
 	"add":    func(a, b int) int { return a + b },
-	"page":   func(path string) bool { return slices.ContainsFunc(pages, func(p page) bool { return p.path == path }) },
 	// The first digits of an id are its time: traces of a moment differ in the last.
 	"short": func(id trace.ID) string {
 		text := id.String()

@@ -48,12 +48,7 @@ type figures struct {
 }
 
 // Share returns the part of today's answers.
-func (f figures) Share() string {
-	if f.whole == 0 {
-		return ""
-	}
-	return tenth(f.Today.Calls, f.whole)
-}
+func (f figures) Share() string { return tenth(f.Today.Calls, f.whole) }
 
 // Width returns the same in thousandths.
 func (f figures) Width() int64 { return 1000 * f.Today.Calls / max(f.whole, 1) }
@@ -150,7 +145,11 @@ func (c *definitionTraffic) Rows() (list []trafficRow) {
 	return list[:min(len(list), mostParts)]
 }
 
+// tenth returns a part as a percentage with one decimal, or nothing of nothing.
 func tenth(part, whole int64) string {
+	if whole == 0 {
+		return ""
+	}
 	return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 1, 64) + " %"
 }
 
