@@ -43,11 +43,26 @@ type places struct {
 }
 
 // At returns a place with its link.
-func (p places) At(at inspect.Place) place { return p.visit.place(p.directory, at) }
+func (p places) At(at inspect.Place) place {
+	file := p.Below(at.File)
+	shown := place{Text: path.Base(file)}
+	if at.Line > 0 {
+		shown.Text += ":" + strconv.Itoa(at.Line) + ":" + strconv.Itoa(at.Column)
+	}
+	if p.visit.visitor.Role.Covers(gateway.RoleEditor) {
+		shown.Edit = prefix + "edit?" + editQuery(&edit.Edit{File: file, Line: at.Line, Column: at.Column}).Encode()
+	}
+	return shown
+}
 
 // Of returns the place of a finding.
 func (p places) Of(f inspect.Finding) place {
 	return p.At(inspect.Place{File: f.File, Line: f.Line, Column: f.Column})
+}
+
+// Below returns a file, or a place in one, without the folder.
+func (p places) Below(file string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(file, p.directory), "/")
 }
 
 // place is a place in a file, with the address of the editor at that place.
@@ -104,19 +119,6 @@ func definitionLink(kind, key string) string {
 		name = url.PathEscape(name)
 	}
 	return prefix + "definitions/" + name
-}
-
-// place returns a place of a file below the directory, with its link to the editor.
-func (v *visit) place(directory string, at inspect.Place) place {
-	file := strings.TrimPrefix(strings.TrimPrefix(at.File, directory), "/")
-	p := place{Text: path.Base(file)}
-	if at.Line > 0 {
-		p.Text += ":" + strconv.Itoa(at.Line) + ":" + strconv.Itoa(at.Column)
-	}
-	if v.visitor.Role.Covers(gateway.RoleEditor) {
-		p.Edit = prefix + "edit?" + editQuery(&edit.Edit{File: file, Line: at.Line, Column: at.Column}).Encode()
-	}
-	return p
 }
 
 // tryLink returns the address that tries a context, or "" where the form has no field for

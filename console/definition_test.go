@@ -68,8 +68,8 @@ func TestPlaceLinks(t *testing.T) {
 		{gateway.RoleAdmin, "/console/edit?" + url.Values{"file": {"prompts/a b.yaml"}, "line": {"7"}, "column": {"5"}}.Encode()},
 		{gateway.RoleViewer, ""},
 	} {
-		v := &visit{visitor: &gateway.Visitor{Role: test.role}}
-		if p := v.place("/srv/definitions", at); p.Edit != test.want || p.Text != "a b.yaml:7:5" {
+		folder := places{&visit{visitor: &gateway.Visitor{Role: test.role}}, "/srv/definitions"}
+		if p := folder.At(at); p.Edit != test.want || p.Text != "a b.yaml:7:5" {
 			t.Errorf("%s: %+v", test.role, p)
 		}
 	}

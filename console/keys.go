@@ -71,17 +71,6 @@ func (*keysPage) Roles() []string {
 	return []string{string(gateway.RoleViewer), string(gateway.RoleEditor), string(gateway.RoleAdmin)}
 }
 
-// Opens returns what a key is for.
-func (*keysPage) Opens(k gateway.KeyInfo) string {
-	switch {
-	case k.Role == gateway.RoleNone:
-		return "apps"
-	case k.App:
-		return "apps, console"
-	}
-	return "console"
-}
-
 // State returns what there is to know about a key beside what it opens.
 func (p *keysPage) State(k gateway.KeyInfo) string {
 	switch {

@@ -97,7 +97,7 @@ func buildPlayground(v *visit) (any, error) {
 	if err := p.readLimits(v); err != nil || p.Chosen == nil {
 		return p, err
 	}
-	p.File = strings.TrimPrefix(strings.TrimPrefix(p.Chosen.File, loaded.Directory), "/")
+	p.File = places{v, loaded.Directory}.Below(p.Chosen.File)
 	play := gateway.Play{}
 	if kind == "prompt" {
 		play.Prompt = key

@@ -19,13 +19,7 @@ type tryPage struct {
 	Rows    []inspect.Answer
 	More    int // definitions that are not tried
 	Problem string
-
-	directory string
-}
-
-// Below returns a place in a file of the folder without the folder.
-func (p *tryPage) Below(place string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(place, p.directory), "/")
+	places
 }
 
 // tryField is a field of the data model with the visitor's value.
@@ -45,7 +39,7 @@ func buildTry(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &tryPage{At: strings.TrimSpace(v.query.Get("at")), directory: loaded.Directory}
+	p := &tryPage{At: strings.TrimSpace(v.query.Get("at")), places: places{v, loaded.Directory}}
 	var context map[string]any
 	p.Fields, context = formOf(loaded.Fields, v.query)
 	text, err := json.Marshal(context)
