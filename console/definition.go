@@ -27,9 +27,9 @@ type definitionPage struct {
 	found     map[string][]finding // by row; those about no row by ""
 	Earlier   string               // the address of the rows before these; empty: there are none
 	Later     string
-	Variants  *sideBySide
-	Other     map[string]json.RawMessage // members of the content beside table and variants
-	Targets   []gateway.Target           // of an endpoint
+	contents  map[string]map[string]json.RawMessage // of the variants
+	Lines     []string                              // the members that any variant has
+	Targets   []gateway.Target                      // of an endpoint
 	Traffic   *definitionTraffic
 	From, To  string // versions that are compared
 	Diff      []inspect.TextLine
@@ -208,7 +208,7 @@ func buildDefinition(v *visit) (any, error) {
 			p.Later = from(next)
 		}
 	}
-	p.Variants, p.Other = variantsOf(&p.Definition)
+	p.readVariants()
 	for _, t := range v.workspace().Targets {
 		if p.Kind == "endpoint" && slices.Contains(t.Endpoints, p.Key) {
 			p.Targets = append(p.Targets, t)
@@ -256,16 +256,28 @@ func clipped(text string) string {
 	return text
 }
 
-// sideBySide has the variants next to each other: a line for each member that any has.
-type sideBySide struct {
-	Heads []inspect.VariantSource
-	Lines []variantLine
-}
-
-// variantLine is a member of each variant.
-type variantLine struct {
-	Name  string
-	Cells []variantCell
+// readVariants reads what the variants have, each a line for each member that any has, and
+// leaves the other members.
+func (p *definitionPage) readVariants() {
+	_ = json.Unmarshal(p.Members["variants"], &p.contents) // absent for some
+	delete(p.Members, "variants")
+	if len(p.Variants) == 0 {
+		for _, key := range slices.Sorted(maps.Keys(p.contents)) {
+			p.Variants = append(p.Variants, inspect.VariantSource{Key: key})
+		}
+	}
+	names := make(map[string]bool)
+	for key, members := range p.contents {
+		for name, value := range members {
+			names[name] = names[name] || name != "name" || plain(value) != key // most are called as their key
+		}
+	}
+	maps.DeleteFunc(names, func(_ string, shown bool) bool { return !shown })
+	first := []string{"name", "provider", "model", "messages"}
+	rank := func(name string) int { return (slices.Index(first, name) + len(first) + 1) % (len(first) + 1) }
+	p.Lines = slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
+	})
 }
 
 // variantCell is a member of one variant. As is the variant that it extends, where that has
@@ -277,52 +289,16 @@ type variantCell struct {
 	Differs bool
 }
 
-// variantsOf lays out the variants of a definition, and returns the members beside them.
-func variantsOf(d *adminapi.Definition) (*sideBySide, map[string]json.RawMessage) {
-	contents := make(map[string]map[string]json.RawMessage)
-	_ = json.Unmarshal(d.Members["variants"], &contents) // absent for some
-	rest := maps.Clone(d.Members)
-	delete(rest, "variants")
-	side := &sideBySide{Heads: d.Variants}
-	if len(side.Heads) == 0 {
-		for _, key := range slices.Sorted(maps.Keys(contents)) {
-			side.Heads = append(side.Heads, inspect.VariantSource{Key: key})
-		}
+// Member returns a member of a variant.
+func (p *definitionPage) Member(v inspect.VariantSource, name string) variantCell {
+	value, base := p.contents[v.Key][name], p.contents[v.Extends][name]
+	switch {
+	case v.Extends != "" && string(value) == string(base) && value != nil:
+		return variantCell{As: v.Extends}
+	case name == "messages":
+		return variantCell{Said: messagesOf(value), Differs: v.Extends != ""}
 	}
-	if len(side.Heads) == 0 {
-		return nil, rest
-	}
-	names := make(map[string]bool)
-	for _, c := range contents {
-		for name := range c {
-			names[name] = true
-		}
-	}
-	first := []string{"name", "provider", "model", "messages"}
-	rank := func(name string) int { return (slices.Index(first, name) + len(first) + 1) % (len(first) + 1) }
-	for _, name := range slices.SortedFunc(maps.Keys(names), func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
-	}) {
-		line := variantLine{Name: memberName(name)}
-		if name == "name" && !slices.ContainsFunc(side.Heads, func(h inspect.VariantSource) bool { return plain(contents[h.Key][name]) != h.Key }) {
-			continue // each is called as its key
-		}
-		for _, h := range side.Heads {
-			value, base := contents[h.Key][name], contents[h.Extends][name]
-			cell := variantCell{Differs: h.Extends != ""}
-			switch {
-			case h.Extends != "" && string(value) == string(base) && value != nil:
-				cell.As = h.Extends
-			case name == "messages":
-				cell.Said = messagesOf(value)
-			default:
-				cell.Text = contentText(value)
-			}
-			line.Cells = append(line.Cells, cell)
-		}
-		side.Lines = append(side.Lines, line)
-	}
-	return side, rest
+	return variantCell{Text: contentText(value), Differs: v.Extends != ""}
 }
 
 // memberName returns the name of a member of a content as files have it: max_tokens.

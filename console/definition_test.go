@@ -174,12 +174,18 @@ func TestSharesOf(t *testing.T) {
 
 // TestMemberNames has members of a content by the names that files have.
 func TestMemberNames(t *testing.T) {
-	var d adminapi.Definition
-	if err := json.Unmarshal([]byte(`{"kind":"prompt","members":{"reasoningEffort":"low","variants":{"en":{"maxTokens":5,"extra":{"maxTokens":6}}}}}`), &d); err != nil {
+	p := &definitionPage{places: places{visit: &visit{visitor: new(gateway.Visitor)}}, Traffic: new(definitionTraffic)}
+	if err := json.Unmarshal([]byte(`{"kind":"prompt","members":{"reasoningEffort":"low","variants":{"en":{"maxTokens":5,"extra":{"maxTokens":6}}}}}`), &p.Definition); err != nil {
 		t.Fatal(err)
 	}
-	side, other := variantsOf(&d)
-	if len(side.Lines) != 2 || side.Lines[0].Name != "extra" || side.Lines[0].Cells[0].Text != "maxTokens: 6" || side.Lines[1].Name != "max_tokens" || len(other) != 1 || other["reasoningEffort"] == nil || memberName("reasoningEffort") != "reasoning_effort" {
-		t.Errorf("%+v, %+v", side, other)
+	p.readVariants()
+	var page strings.Builder
+	if err := templates.ExecuteTemplate(&page, "definition.main", p); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`<th scope="row">max_tokens</th>`, "<pre>maxTokens: 6</pre>", "<dt>reasoning_effort</dt>"} {
+		if !strings.Contains(page.String(), part) {
+			t.Errorf("the page has no %s", part)
+		}
 	}
 }
