@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"strconv"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
@@ -36,10 +35,8 @@ func buildAudit(v *visit) (any, error) {
 	p := &auditPage{filter: v.filter(auditFields)}
 	v.command = "caddy cadenza audit" + p.flags
 	p.Export = prefix + "api/audit?" + with(p.query, "format", "jsonl").Encode()
-	err := v.ask("audit", with(p.query, "before", v.query.Get("before")), &p.Audit)
-	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status == 400 {
-		p.Problem, err = refusal.Message, nil
-	}
+	var err error
+	p.Problem, err = refused(v.ask("audit", with(p.query, "before", v.query.Get("before")), &p.Audit))
 	if p.Next > 0 {
 		p.More = prefix + "audit?" + with(p.query, "before", strconv.FormatInt(p.Next, 10)).Encode()
 	}

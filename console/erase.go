@@ -40,10 +40,7 @@ func buildErase(v *visit) (any, error) {
 	p.filter = v.filter(slices.DeleteFunc(slices.Clone(filterFields), func(f filterField) bool { return !slices.Contains(exportFilters, f.Name) }))
 	p.Export = prefix + "api/export?" + p.query.Encode()
 	p.query.Set("limit", "1")
-	var some struct {
-		Traces []struct{} `json:"traces"`
-		Next   string     `json:"next"`
-	}
+	var some listAnswer
 	problem, err := refused(v.ask("traces", p.query, &some))
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -26,12 +25,12 @@ func buildKeys(v *visit) (any, error) {
 	p := &keysPage{Admin: v.visitor.Role.Covers(gateway.RoleAdmin), Now: v.now}
 	v.command = "caddy cadenza key"
 	if v.form != nil {
-		err := p.change(v)
-		if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status != http.StatusForbidden {
-			p.Problem, p.Form, err = refusal.Message, v.form, nil
-		}
-		if err != nil {
+		var err error
+		if p.Problem, err = refused(p.change(v)); err != nil {
 			return nil, err
+		}
+		if p.Problem != "" {
+			p.Form = v.form
 		}
 	}
 	return p, v.ask("keys", nil, &p.Keys)
@@ -40,10 +39,9 @@ func buildKeys(v *visit) (any, error) {
 // change makes or revokes a key, as the form says.
 func (p *keysPage) change(v *visit) error {
 	if name := v.form.Get("revoke"); name != "" {
-		v.to = prefix + "keys"
 		err := v.send(http.MethodDelete, "keys/"+name, nil, nil, new(map[string]string))
-		if err != nil {
-			v.to = ""
+		if err == nil {
+			v.to = prefix + "keys"
 		}
 		return err
 	}

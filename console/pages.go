@@ -106,8 +106,9 @@ func (v *visit) send(method, path string, query url.Values, body, answer any) er
 }
 
 // refused returns why the API refuses what a visitor asked for, and an error of another kind.
+// What needs another role is no matter of what was asked.
 func refused(err error) (problem string, other error) {
-	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 {
+	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status < 500 && refusal.Status != http.StatusForbidden {
 		return refusal.Message, nil
 	}
 	return "", err
