@@ -140,7 +140,7 @@ var maxLines = map[string]int{
 	"internal/redact":              1480,
 	"internal/regular":             130,
 	"internal/store/histogram":     480,
-	"internal/store/sqlite":        9710,
+	"internal/store/sqlite":        9820,
 	"internal/visible":             160,
 	"internal/wire":                2570,
 	"providers":                    1330,

@@ -2,12 +2,14 @@ package sqlite
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +34,9 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
+
+// crashTurns is the number of turns of the conversation that the child records.
+const crashTurns = 12
 
 // writeUntilKilled records without end and prints what it acknowledged: "m ID" for stored
 // metrics, "s ID" for an upstream call whose start is stored.
@@ -66,10 +71,12 @@ func writeUntilKilled(path string) error {
 			}
 		}()
 	}
-	for {
+	turns := turnsOf("crash", crashTurns, 6<<10)
+	for n := 0; ; n = (n + 1) % crashTurns {
 		id := authority.New(trace.KindEndpoint, time.Now())
 		call := trace.AcquireRecord()
 		call.ID, call.Time, call.Workspace, call.Kind, call.Key = id, time.Now(), "default", trace.KindEndpoint, "e"
+		call.Row, call.Messages = strconv.Itoa(n), append(call.Messages[:0], turns[n]...)
 		if r.Start(ctx, call) {
 			acknowledge("s", id)
 		}
@@ -129,6 +136,19 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 	if states[trace.StateStarted] > 0 || states[trace.StateInterrupted] == 0 {
 		t.Errorf("upstream calls by state: %v; want some interrupted and none started", states)
 	}
+	// Each call has the messages of its turn, and no text is left without a trace.
+	turns, stored := turnsOf("crash", crashTurns, 6<<10), make(map[trace.ID]*trace.Record)
+	if err := store.Export(t.Context(), trace.Filter{Workspace: "default", Kind: trace.KindEndpoint}, func(r *trace.Record, _ []trace.Metrics) error {
+		n, err := strconv.Atoi(r.Row)
+		if err == nil && !bytes.Equal(r.Messages, turns[n]) {
+			t.Errorf("the call %s of turn %d has other messages", r.ID, n)
+		}
+		stored[r.ID] = r
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, store, stored)
 	t.Logf("%d rounds, %d metrics acknowledged, upstream calls: %v", rounds, len(metrics), states)
 }
 

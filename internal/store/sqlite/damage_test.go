@@ -122,7 +122,7 @@ func (u *inUse) overwrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const start = 56 * pageBytes // after the schema and the store's own tables
+	const start = 64 * pageBytes // after the schema and the store's own tables
 	garbage := make([]byte, size-start)
 	random := rand.New(rand.NewPCG(7, 8))
 	for i := range garbage {

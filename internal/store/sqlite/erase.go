@@ -93,6 +93,11 @@ func erase(ctx context.Context, path string, selector trace.Selector, dry bool) 
 	if err := checkLayout(ctx, conn); err != nil {
 		return trace.Erased{}, err
 	}
+	if !dry {
+		if _, err := conn.ExecContext(ctx, textsSchema); err != nil {
+			return trace.Erased{}, err
+		}
+	}
 	e := &erasure{conn: conn, turn: turnOf(path), selector: selector, dry: dry}
 	steps := []func(context.Context) error{e.begin, e.find, e.delete, e.forgetRefusals, e.mergeTerms, e.clean}
 	if dry {
@@ -313,7 +318,7 @@ ORDER BY n, m.seq LIMIT ?5`
 
 // A decision goes with the last of its traces.
 var doomedTraces = `
-SELECT n, t.seq, ` + textBytes(trace.RecordFields) + ` + coalesce((
+SELECT n, t.seq, ` + textBytes(trace.RecordFields) + ` + ` + historySize + ` + coalesce((
 		SELECT coalesce(octet_length(d.notes), 0) + coalesce(octet_length(d.metadata), 0) + coalesce(octet_length(d.context), 0) + coalesce(octet_length(d.variables), 0)
 		FROM decisions AS d WHERE d.id = t.decision_id AND t.shared IS NOT NULL AND t.seq = (
 			SELECT max(seq) FROM traces INDEXED BY traces_decision WHERE decision_id = d.id AND shared IS NOT NULL

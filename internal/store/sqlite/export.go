@@ -143,7 +143,7 @@ func (r *exportedRecords) read(ctx context.Context, cursor trace.ID) (records []
 	}
 	window.goOn(cursor)
 	end, more = window.end, window.more
-	query, args := window.query(wholeList, r.where, exportRows)
+	query, args := window.query(r.whole, r.where, exportRows)
 	if query == "" {
 		return nil, end, more, nil
 	}

@@ -20,7 +20,15 @@ import (
 var sharedField = trace.Field[trace.Record]{Column: "shared", At: shownOf}
 
 // traceFields are the fields of a record as it is inserted.
-var traceFields = append(slices.Clone(trace.RecordFields), sharedField)
+var traceFields = func() []trace.Field[trace.Record] {
+	fields := append(slices.Clone(trace.RecordFields), sharedField)
+	for i := range fields {
+		if fields[i].Name == "messages" {
+			fields[i].At = ownMessages
+		}
+	}
+	return fields
+}()
 
 // metricsFields are the fields of metrics as they are inserted. A report is stored with a
 // zero id if its trace is not known.
@@ -68,6 +76,9 @@ func shownColumns(fields []trace.Field[trace.Record]) string {
 	for i, column := range columns {
 		if level, ok := sharedMembers[column]; ok {
 			columns[i] = shownMember(column, level)
+		}
+		if column == "messages" {
+			columns[i] = wholeMessages
 		}
 	}
 	return strings.Join(append(columns, notesOfDecision), ", ")

@@ -96,9 +96,11 @@ type statements struct {
 	stored            *statement
 	decided           map[trace.ID]shown // stored by the batch
 	keep, kept        *statement
-	terms             termsInserter
-	rows              []trace.Metrics // of the batch, as they are stored
-	uuids             []byte          // of the batch
+
+	history, forgetHistory *statement
+	terms                  termsInserter
+	rows                   []trace.Metrics // of the batch, as they are stored
+	uuids                  []byte          // of the batch
 }
 
 func (s *statements) prepare(writer *native) error {
@@ -111,6 +113,8 @@ func (s *statements) prepare(writer *native) error {
 		{&s.stored, "SELECT 1 FROM traces WHERE id = ?"},
 		{&s.keep, keepReplySQL},
 		{&s.kept, selectReply},
+		{&s.history, keepHistorySQL},
+		{&s.forgetHistory, forgetHistorySQL},
 	} {
 		var err error
 		if *p.target, err = writer.prepare(p.text); err != nil {
@@ -169,6 +173,9 @@ func (s *statements) allRecords(records []*trace.Record) error {
 			if err := s.keepDecision(r); err != nil {
 				return err
 			}
+		}
+		if err := s.keepHistory(r); err != nil {
+			return err
 		}
 		s.records.waiting = append(s.records.waiting, r)
 	}

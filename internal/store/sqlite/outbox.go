@@ -67,6 +67,9 @@ func (o *Outbox) open(ctx context.Context) (err error) {
 	if err := checkFormat(ctx, o.writer); err != nil {
 		return err
 	}
+	if _, err := o.writer.ExecContext(ctx, textsSchema); err != nil {
+		return err
+	}
 	var id []byte
 	if err := o.reader.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'store_id'").Scan(&id); err != nil {
 		return fmt.Errorf("reading the store's id: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -20,6 +21,8 @@ type Reader struct {
 	db   *sql.DB
 	path string
 	file os.FileInfo // nil if there was none
+
+	whole string // the columns of whole records
 
 	// termsFirst makes lists begin with the index of terms, and not with the newest traces,
 	// to test it in small stores.
@@ -39,6 +42,9 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	if err := checkFormat(ctx, r.db); err != nil {
 		return nil, errors.Join(fmt.Errorf("trace store %s: %w", path, err), r.Close())
 	}
+	if hasTexts, err := queryInt(ctx, r.db, "SELECT count(*) FROM sqlite_schema WHERE name = 'whole_messages'"); err == nil && hasTexts == 0 {
+		r.whole = strings.Replace(wholeList, wholeMessages, "messages", 1) // no gateway has opened it since there are texts
+	}
 	return r, nil
 }
 
@@ -48,7 +54,7 @@ func openReader(path string) (*Reader, error) {
 		return nil, err
 	}
 	file, _ := os.Stat(path)
-	return &Reader{db: db, path: path, file: file}, nil
+	return &Reader{db: db, path: path, file: file, whole: wholeList}, nil
 }
 
 // Close closes the reader's connections.
@@ -58,21 +64,17 @@ func (r *Reader) Close() error { return r.db.Close() }
 // https://www.sqlite.org/pragma.html#pragma_integrity_check
 func (r *Reader) Check(ctx context.Context) error { return r.verify(ctx, "integrity_check") }
 
-var (
-	selectTrace = "SELECT " + wholeList + " FROM traces WHERE id = ?"
-
-	// selectMetrics selects the reports on a trace and on its decision, whose id is NULL if
-	// there is none. Both come in order, so nothing is sorted.
-	selectMetrics = func() string {
-		const one = "SELECT seq, %s FROM metrics INDEXED BY metrics_trace_id WHERE trace_id = ?%d AND workspace = ?3"
-		return fmt.Sprintf(one+" UNION ALL "+one+" ORDER BY seq", metricsList, 1, metricsList, 2)
-	}()
-)
+// selectMetrics selects the reports on a trace and on its decision, whose id is NULL if
+// there is none. Both come in order, so nothing is sorted.
+var selectMetrics = func() string {
+	const one = "SELECT seq, %s FROM metrics INDEXED BY metrics_trace_id WHERE trace_id = ?%d AND workspace = ?3"
+	return fmt.Sprintf(one+" UNION ALL "+one+" ORDER BY seq", metricsList, 1, metricsList, 2)
+}()
 
 // Trace returns the record of a trace, or ErrNotFound. The record is the caller's. Its
 // times have the precision of the store.
 func (r *Reader) Trace(ctx context.Context, id trace.ID) (*trace.Record, error) {
-	record, err := scanWhole(r.db.QueryRowContext(ctx, selectTrace, id[:]).Scan)
+	record, err := scanWhole(r.db.QueryRowContext(ctx, "SELECT "+r.whole+" FROM traces WHERE id = ?", id[:]).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrNotFound
 	}

@@ -222,7 +222,7 @@ func prepareFile(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 	}
-	_, err = conn.ExecContext(ctx, consoleSchema)
+	_, err = conn.ExecContext(ctx, consoleSchema+textsSchema)
 	return err
 }
 
