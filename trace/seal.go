@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	large "github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
@@ -62,6 +63,7 @@ type Sealer struct {
 	keyName string
 	partKey []byte
 	macs    sync.Pool // *sealing
+	hashed  large.Beginnings[hash.Hash]
 }
 
 // sealing is the reusable state for one seal.
@@ -127,7 +129,7 @@ func (s *Sealer) seal(r *Record) string {
 		f := &contentFields[i]
 		if part := *f.bytes(r); len(part) > 0 {
 			k.parts = append(append(append(k.parts, '.'), f.Name...), '=')
-			k.parts = k.appendHash(k.parts, s.partKey, f.Name, part)
+			k.parts = k.appendHash(k.parts, s, f.Name, part)
 		}
 	}
 	var buffer [256]byte
@@ -177,13 +179,35 @@ func (k *sealing) appendMAC(dst []byte, r *Record, parts []byte) []byte {
 	return base64.RawURLEncoding.AppendEncode(dst, k.mac.Sum(k.sum[:0])[:sealSize])
 }
 
-// appendHash appends the hash of a part of the content.
-func (k *sealing) appendHash(dst, key []byte, name string, part []byte) []byte {
-	k.text = append(append(append(k.text[:0], key...), name...), 0)
-	k.part.Reset()
-	_, _ = k.part.Write(k.text)
-	_, _ = k.part.Write(oneLine(part))
-	return base64.RawURLEncoding.AppendEncode(dst, k.part.Sum(k.sum[:0])[:partHashSize])
+// appendHash appends the hash of a part of the content. It goes on from a long beginning
+// that was hashed before: of the start of the call, or of the conversation's last turn.
+func (k *sealing) appendHash(dst []byte, s *Sealer, name string, part []byte) []byte {
+	part = oneLine(part)
+	sum, known := k.part, s.hashed.Longest(name, part)
+	if known.Size > 0 {
+		sum = cloneHash(known.State)
+	} else {
+		k.text = append(append(append(k.text[:0], s.partKey...), name...), 0)
+		sum.Reset()
+		_, _ = sum.Write(k.text)
+	}
+	rest := known.Size
+	if cut := large.Cut(part); cut > known.Size {
+		_, _ = sum.Write(part[rest:cut])
+		s.hashed.Keep(name, part[:cut], known, cloneHash(sum))
+		rest = cut
+	}
+	_, _ = sum.Write(part[rest:])
+	return base64.RawURLEncoding.AppendEncode(dst, sum.Sum(k.sum[:0])[:partHashSize])
+}
+
+// cloneHash copies a hash of the standard library, which can't fail.
+func cloneHash(h hash.Hash) hash.Hash {
+	c, err := h.(hash.Cloner).Clone()
+	if err != nil {
+		panic(err)
+	}
+	return c
 }
 
 // appendSealed appends the sealed form of a member, unless it is absent.
@@ -298,7 +322,7 @@ func (s *Sealer) Verify(r *Record) Verification {
 		case there && len(part) == 0:
 			v.Removed = append(v.Removed, f.Name)
 		case len(part) == 0:
-		case !there || !strings.HasPrefix(sealed, string(k.appendHash(buffer[:0], s.partKey, f.Name, part))):
+		case !there || !strings.HasPrefix(sealed, string(k.appendHash(buffer[:0], s, f.Name, part))):
 			v.Changed = append(v.Changed, f.Name)
 		}
 	}

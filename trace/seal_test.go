@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -246,5 +247,31 @@ func BenchmarkSeal(b *testing.B) {
 				r.SealAs(StateEnded)
 			}
 		})
+	}
+}
+
+// A sealer that has sealed earlier turns of conversations makes the seals of one that has
+// not.
+func TestSealsOfConversations(t *testing.T) {
+	newSealer := func() *Sealer { return mustSealer(t, sealKey, "default") }
+	used := newSealer()
+	messages := []byte(`[{"role":"user","content":"` + strings.Repeat("The parcel is late. ", 4000) + `"}]`)
+	for turn := range 20 {
+		r := &Record{Workspace: "default", Messages: messages, Response: messages[:len(messages)-turn], Sealer: used}
+		r.SealAs(StateInterrupted)
+		r.SealAs(StateEnded)
+		if want := newSealer().seal(r); r.Seal != want {
+			t.Fatalf("turn %d has the seal %s, want %s", turn, r.Seal, want)
+		}
+		changed := *r
+		changed.Messages = bytes.Clone(messages)
+		changed.Messages[len(messages)*turn/20]++
+		if v := used.Verify(&changed); v.Result != SealChanged {
+			t.Errorf("turn %d: changed messages are %s", turn, v.Result)
+		}
+		messages = append(messages[:len(messages)-1:len(messages)-1], fmt.Sprintf(`,{"role":"user","content":"%d %s"}]`, turn, strings.Repeat("x", 1000*turn))...)
+		if turn == 10 { // it is summed up
+			messages = append(bytes.Clone(messages[:70_000]), `"}]`...)
+		}
 	}
 }

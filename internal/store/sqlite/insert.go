@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	large "github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -98,6 +99,7 @@ type statements struct {
 	keep, kept        *statement
 
 	history, forgetHistory *statement
+	hashed                 large.Beginnings[[]textHash]
 	terms                  termsInserter
 	rows                   []trace.Metrics // of the batch, as they are stored
 	uuids                  []byte          // of the batch

@@ -3,9 +3,11 @@ package sqlite
 import (
 	"crypto/sha256"
 	_ "embed" // for the schema
+	"slices"
 	"sort"
 	"unicode/utf8"
 
+	large "github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -70,15 +72,7 @@ func (s *statements) keepHistory(r *trace.Record) error {
 		return nil
 	}
 	list := ends(r.Messages)
-	hashes := make([][sha256.Size]byte, len(list))
-	hash, sum, begin := sha256.Sum256([]byte(r.Workspace)), sha256.New(), 0
-	for i, end := range list {
-		sum.Reset()
-		_, _ = sum.Write(hash[:])
-		_, _ = sum.Write(r.Messages[begin:end])
-		sum.Sum(hash[:0])
-		hashes[i], begin = hash, end
-	}
+	hashes := s.hashesOf(r, list)
 	var last int64
 	var failed error
 	run := func(query string, values ...value) (id int64) {
@@ -104,4 +98,35 @@ func (s *statements) keepHistory(r *trace.Record) error {
 		return failed
 	}
 	return s.history.run(id, integerValue(last), integerValue(int64(list[len(list)-1])))
+}
+
+// textHash is the hash of a text and all before it.
+type textHash [sha256.Size]byte
+
+// hashesOf returns the hashes of the texts of a record, which end there.
+func (s *statements) hashesOf(r *trace.Record, ends []int) []textHash {
+	all := r.Messages[:ends[len(ends)-1]]
+	known := s.hashed.Longest(r.Workspace, all)
+	hashes := slices.Clone(known.State)
+	if n := len(hashes); n > len(ends) || n > 0 && ends[n-1] != known.Size { // it ended within a character
+		hashes, known = nil, large.Beginning[[]textHash]{}
+	}
+	if len(hashes) == len(ends) {
+		return hashes
+	}
+	last, begin, sum := textHash(sha256.Sum256([]byte(r.Workspace))), 0, sha256.New()
+	if n := len(hashes); n > 0 {
+		last, begin = hashes[n-1], ends[n-1]
+	}
+	for _, end := range ends[len(hashes):] {
+		sum.Reset()
+		_, _ = sum.Write(last[:])
+		_, _ = sum.Write(all[begin:end])
+		sum.Sum(last[:0])
+		hashes, begin = append(hashes, last), end
+	}
+	if large.Cut(all) > 0 {
+		s.hashed.Keep(r.Workspace, all, known, hashes)
+	}
+	return hashes
 }

@@ -161,7 +161,7 @@ func TestTextsAgreeWithTheirTraces(t *testing.T) {
 			records := make(map[trace.ID]*trace.Record)
 			conversations := [][][]byte{
 				turnsOf("a", 9, 11<<10), turnsOf("b", 5, 40<<10),
-				{bytes.Repeat([]byte("\xa9"), 3*textSize+9), bytes.Repeat([]byte("\xa9"), 2*textSize), bytes.Repeat([]byte("é\x00"), textSize)},
+				{bytes.Repeat([]byte("\xa9"), 6*textSize+9), bytes.Repeat([]byte("\xa9"), 5*textSize), bytes.Repeat([]byte("é\x00"), textSize)},
 				{nil, make([]byte, textSize-1), make([]byte, textSize), make([]byte, textSize+1)},
 			}
 			// Another end of a.
