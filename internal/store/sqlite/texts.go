@@ -23,7 +23,7 @@ var textsSchema string
 const textSize = 16 << 10
 
 // ends returns where the texts of messages end: every textSize bytes, between characters.
-// They depend on nothing that comes after them.
+// What comes later changes none but the last, if it ends within a character.
 func ends(messages []byte) (ends []int) {
 	for end := textSize; end <= len(messages); end += textSize {
 		cut := end
