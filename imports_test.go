@@ -90,8 +90,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 113_700
-	maxTests   = 120_800
+	maxProduct = 112_700
+	maxTests   = 121_400
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -159,7 +159,7 @@ var maxLines = map[string]int{
 	"sinks":                        700,
 	"sinks/jsonlines":              480,
 	"sinks/postgres":               1460,
-	"trace":                        2090,
+	"trace":                        2110,
 }
 
 // mayImportCaddy reports whether a file may know Caddy: those of caddymodule, of the

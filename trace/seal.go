@@ -61,9 +61,18 @@ const (
 // trace key and the workspace's name, and the name of the trace key from this key alone.
 type Sealer struct {
 	keyName string
-	partKey []byte
+	partKey [sha256.Size]byte
 	macs    sync.Pool // *sealing
-	hashed  large.Beginnings[hash.Hash]
+}
+
+// hashed has the hashes of long beginnings of parts, for all sealers: what they keep must
+// not grow with the number of workspaces.
+var hashed large.Beginnings[hashedPart, hash.Hash]
+
+// hashedPart is what the hash of a part depends on beside its text.
+type hashedPart struct {
+	partKey [sha256.Size]byte
+	name    string
 }
 
 // sealing is the reusable state for one seal.
@@ -98,12 +107,12 @@ func NewSealer(traceKey []byte, workspace string) (*Sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("deriving the keys of seals: %w", err)
 	}
-	key, partKey := keys[:sha256.Size], keys[sha256.Size:]
+	key := keys[:sha256.Size]
 	name, err := hkdf.Key(sha256.New, traceKey, nil, keyNameInfo, keyNameSize)
 	if err != nil {
 		return nil, fmt.Errorf("deriving the name of the trace key: %w", err)
 	}
-	return &Sealer{keyName: hex.EncodeToString(name), partKey: partKey, macs: sync.Pool{New: func() any {
+	return &Sealer{keyName: hex.EncodeToString(name), partKey: [sha256.Size]byte(keys[sha256.Size:]), macs: sync.Pool{New: func() any {
 		return &sealing{mac: hmac.New(sha256.New, key), part: sha256.New()}
 	}}}, nil
 }
@@ -183,18 +192,19 @@ func (k *sealing) appendMAC(dst []byte, r *Record, parts []byte) []byte {
 // that was hashed before: of the start of the call, or of the conversation's last turn.
 func (k *sealing) appendHash(dst []byte, s *Sealer, name string, part []byte) []byte {
 	part = oneLine(part)
-	sum, known := k.part, s.hashed.Longest(name, part)
+	key := hashedPart{s.partKey, name}
+	sum, known := k.part, hashed.Longest(key, part)
 	if known.Size > 0 {
 		sum = cloneHash(known.State)
 	} else {
-		k.text = append(append(append(k.text[:0], s.partKey...), name...), 0)
+		k.text = append(append(append(k.text[:0], s.partKey[:]...), name...), 0)
 		sum.Reset()
 		_, _ = sum.Write(k.text)
 	}
 	rest := known.Size
 	if cut := large.Cut(part); cut > known.Size {
 		_, _ = sum.Write(part[rest:cut])
-		s.hashed.Keep(name, part[:cut], known, cloneHash(sum))
+		hashed.Keep(key, part[:cut], known, cloneHash(sum))
 		rest = cut
 	}
 	_, _ = sum.Write(part[rest:])

@@ -9,9 +9,9 @@ import (
 )
 
 // TestBeginnings has several goroutines look for conversations that grow, fork and come by
-// other names. What is found is always a beginning, with the state of exactly that one.
+// other keys. What is found is always a beginning, with the state of exactly that one.
 func TestBeginnings(t *testing.T) {
-	var b Beginnings[string]
+	var b Beginnings[string, string]
 	stateOf := func(name string, text []byte) string { return fmt.Sprint(name, len(text), text[len(text)-1]) }
 	var group sync.WaitGroup
 	for seed := range uint64(4) {
@@ -49,7 +49,7 @@ func TestBeginnings(t *testing.T) {
 	size := 0
 	for _, k := range b.kept {
 		size += k.Size
-		if k.Size != len(k.text) || k.State != stateOf(k.name, k.text) {
+		if k.Size != len(k.text) || k.State != stateOf(k.key, k.text) {
 			t.Errorf("%d bytes of %d are kept as %q", len(k.text), k.Size, k.State)
 		}
 	}
@@ -60,7 +60,7 @@ func TestBeginnings(t *testing.T) {
 
 // The turn before is found, and long texts don't fill the memory.
 func TestBeginningsOfAConversation(t *testing.T) {
-	var b Beginnings[int]
+	var b Beginnings[string, int]
 	text := bytes.Repeat([]byte("x"), Smallest)
 	for turn := range 50 {
 		known := b.Longest("a", text)

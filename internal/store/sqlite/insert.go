@@ -99,7 +99,7 @@ type statements struct {
 	keep, kept        *statement
 
 	history, forgetHistory *statement
-	hashed                 large.Beginnings[[]textHash]
+	hashed                 large.Beginnings[string, []textHash] // by the workspace
 	terms                  termsInserter
 	rows                   []trace.Metrics // of the batch, as they are stored
 	uuids                  []byte          // of the batch

@@ -109,7 +109,7 @@ func (s *statements) hashesOf(r *trace.Record, ends []int) []textHash {
 	known := s.hashed.Longest(r.Workspace, all)
 	hashes := slices.Clone(known.State)
 	if n := len(hashes); n > len(ends) || n > 0 && ends[n-1] != known.Size { // it ended within a character
-		hashes, known = nil, large.Beginning[[]textHash]{}
+		hashes, known = nil, large.Beginning[string, []textHash]{}
 	}
 	if len(hashes) == len(ends) {
 		return hashes
