@@ -134,7 +134,7 @@ func (h *Handler) routes() *http.ServeMux {
 		case strings.HasSuffix(p.path, "/"):
 			pattern += "{id...}" // keys of definitions have slashes
 		}
-		serve := func(w http.ResponseWriter, r *http.Request) { h.servePage(w, r, p) }
+		serve := func(w http.ResponseWriter, r *http.Request) { h.takeTurn(w, r, p) }
 		mux.HandleFunc("GET "+pattern, serve)
 		if p.posts {
 			mux.HandleFunc("POST "+pattern, serve)
@@ -156,7 +156,7 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(`{"error":"sign in first, at /console/sign-in"}` + "\n"))
 		return
 	}
-	adminapi.Serve(w, r, visitor, strings.TrimPrefix(r.URL.Path, prefix+"api/"))
+	adminapi.Aside(r, func() { adminapi.Serve(w, r, visitor, strings.TrimPrefix(r.URL.Path, prefix+"api/")) })
 }
 
 // frame is what surrounds each page.
@@ -187,6 +187,23 @@ type navigation struct {
 	Title, Path string
 	Here        bool
 	Count       int // what needs the visitor
+}
+
+// pageTurn is held by who is shown a page. Callers need a processor that no page keeps, and
+// adminapi.Aside adds one.
+var pageTurn = make(chan struct{}, 1)
+
+// takeTurn serves a page when the one before it is done. Changes don't wait.
+func (h *Handler) takeTurn(w http.ResponseWriter, r *http.Request, p *page) {
+	if r.Method == http.MethodGet {
+		select {
+		case pageTurn <- struct{}{}:
+			defer func() { <-pageTurn }()
+		case <-r.Context().Done():
+			return // the visitor left
+		}
+	}
+	adminapi.Aside(r, func() { h.servePage(w, r, p) })
 }
 
 func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {

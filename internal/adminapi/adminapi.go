@@ -88,8 +88,9 @@ func (*API) Routes() []caddy.AdminRoute {
 		if i > 0 && path == routes[i-1].path {
 			continue
 		}
-		list = append(list, caddy.AdminRoute{Pattern: "/cadenza/" + path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			return serve(w, r, path, gateway.RoleAdmin)
+		list = append(list, caddy.AdminRoute{Pattern: "/cadenza/" + path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) (err error) {
+			Aside(r, func() { err = serve(w, r, path, gateway.RoleAdmin) })
+			return err
 		})})
 	}
 	return list

@@ -18,7 +18,6 @@ const busyTimeoutMillis = 5000
 type dsn struct {
 	path, uri string
 	pragmas   []string // in uri too, as the driver takes them
-	reads     bool     // it opens the file to read alone
 }
 
 // fileURI returns the path as an SQLite URI, in which no character is special.
@@ -68,7 +67,7 @@ func secondWriterDSN(path string, pragmas ...string) dsn {
 }
 
 func readerDSN(path string) dsn {
-	return dsn{path: path, reads: true, uri: fileURI(path, url.Values{
+	return dsn{path: path, uri: fileURI(path, url.Values{
 		"mode": {"ro"},
 		"_pragma": {
 			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),

@@ -16,7 +16,7 @@ func openDatabase(target dsn, maxConns int) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(&connector{Connector: inner, path: target.path, gentle: target.reads && sharedOf(target.path).besideCallers()})
+	db := sql.OpenDB(&connector{Connector: inner, path: target.path})
 	db.SetMaxOpenConns(maxConns)
 	db.SetMaxIdleConns(maxConns)
 	return db, nil
@@ -25,8 +25,7 @@ func openDatabase(target dsn, maxConns int) (*sql.DB, error) {
 // connector opens connections to the file of a path.
 type connector struct {
 	driver.Connector
-	path   string
-	gentle bool // see gently
+	path string
 }
 
 // Connect implements [driver.Connector].
@@ -36,7 +35,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	defer s.moving.RUnlock()
 	file, _ := os.Stat(c.path) // nil if SQLite makes it, or fails to open it
 	inner, err := c.Connector.Connect(ctx)
-	w := &watch{shared: s, file: file, gentle: c.gentle}
+	w := &watch{shared: s, file: file}
 	if err != nil {
 		return nil, w.note(err)
 	}
@@ -53,7 +52,6 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 type watch struct {
 	shared *shared
 	file   os.FileInfo // the one that the connection has open
-	gentle bool        // see gently
 }
 
 // note marks the file as damaged if err says so, and returns err.
@@ -155,10 +153,7 @@ type watchedRows struct {
 
 // Next implements [driver.Rows].
 func (r *watchedRows) Next(dest []driver.Value) error {
-	if !r.gentle {
-		return r.note(r.Rows.Next(dest))
-	}
-	return gently(func() error { return r.note(r.Rows.Next(dest)) })
+	return r.note(r.Rows.Next(dest))
 }
 
 // Close implements [driver.Rows].
