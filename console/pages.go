@@ -16,6 +16,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -134,7 +135,9 @@ func (h *Handler) routes() *http.ServeMux {
 		case strings.HasSuffix(p.path, "/"):
 			pattern += "{id...}" // keys of definitions have slashes
 		}
-		serve := func(w http.ResponseWriter, r *http.Request) { h.takeTurn(w, r, p) }
+		serve := func(w http.ResponseWriter, r *http.Request) {
+			adminapi.Aside(r, func() { h.servePage(w, r, p) })
+		}
 		mux.HandleFunc("GET "+pattern, serve)
 		if p.posts {
 			mux.HandleFunc("POST "+pattern, serve)
@@ -189,21 +192,22 @@ type navigation struct {
 	Count       int // what needs the visitor
 }
 
-// pageTurn is held by who is shown a page. Callers need a processor that no page keeps, and
+// pageTurn is held while a page is made. Callers need a processor that no page keeps, and
 // adminapi.Aside adds one.
 var pageTurn = make(chan struct{}, 1)
 
-// takeTurn serves a page when the one before it is done. Changes don't wait.
-func (h *Handler) takeTurn(w http.ResponseWriter, r *http.Request, p *page) {
-	if r.Method == http.MethodGet {
-		select {
-		case pageTurn <- struct{}{}:
-			defer func() { <-pageTurn }()
-		case <-r.Context().Done():
-			return // the visitor left
-		}
+// takeTurn waits until the page before is made, and returns what ends the turn. It reports
+// false if the visitor left meanwhile. Changes don't wait.
+func takeTurn(r *http.Request) (end func(), ok bool) {
+	if r.Method != http.MethodGet {
+		return func() {}, true
 	}
-	adminapi.Aside(r, func() { h.servePage(w, r, p) })
+	select {
+	case pageTurn <- struct{}{}:
+		return sync.OnceFunc(func() { <-pageTurn }), true
+	case <-r.Context().Done():
+		return nil, false
+	}
 }
 
 func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
@@ -224,6 +228,11 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		}
 		v.form = r.PostForm
 	}
+	endTurn, ok := takeTurn(r)
+	if !ok {
+		return
+	}
+	defer endTurn()
 	err := v.ask("status", nil, v.status)
 	var body any
 	if err == nil {
@@ -246,6 +255,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		return
 	}
 	if err == nil && v.download != nil {
+		endTurn() // a browser may read slowly
 		v.download.write(w)
 		return
 	}
@@ -253,6 +263,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 	if !ok {
 		return
 	}
+	endTurn()
 	if asCSV != "" && err == nil {
 		h.serveCSV(w, cmp.Or(strings.Trim(p.path, "/"), "now"), asCSV, main.Bytes())
 		return

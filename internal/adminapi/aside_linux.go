@@ -18,6 +18,9 @@ const (
 	asideProcs = 1
 	// asideLasts is how long GOMAXPROCS stays raised. Each change stops the world.
 	asideLasts = 10 * time.Second
+	// maxAside bounds the threads of those who read: they may follow for hours, and Go ends a
+	// process with ten thousand threads. Others read as callers do.
+	maxAside = 64
 )
 
 // readers are those who read aside.
@@ -31,34 +34,48 @@ var readers struct {
 // Aside answers a request. If the request only reads, a thread of its own does it, which
 // gives way to those that answer callers.
 func Aside(r *http.Request, answer func()) {
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet || !enterAside() {
 		answer()
 		return
 	}
-	enterAside()
 	defer leaveAside()
-	done := make(chan any)
-	go func() {
-		defer func() { done <- recover() }()
-		runtime.LockOSThread()                                      // for good: the thread ends with the goroutine
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, asideNice) // of this thread; one with less keeps it
-		answer()
-	}()
-	if fault := <-done; fault != nil {
+	if fault := onOwnThread(answer); fault != nil {
 		panic(fault)
 	}
 }
 
+// onOwnThread answers on a thread that gives way, and returns the value of a panic.
+func onOwnThread(answer func()) (fault any) {
+	done := make(chan any)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		if syscall.Gettid() == syscall.Getpid() {
+			// The main thread alone never ends. While it waits here, another one answers.
+			defer runtime.UnlockOSThread()
+			done <- onOwnThread(answer)
+			return
+		}
+		defer func() { done <- recover() }()
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, asideNice) // of this thread; one with less keeps it
+		answer()
+	}()
+	return <-done
+}
+
 // enterAside raises GOMAXPROCS, unless a quota or the operator keeps it below what the
-// machine has.
-func enterAside() {
+// machine has. It reports false if too many read aside.
+func enterAside() bool {
 	readers.Lock()
 	defer readers.Unlock()
+	if readers.in >= maxAside {
+		return false
+	}
 	readers.in++
 	if now := runtime.GOMAXPROCS(0); readers.usual == 0 && now >= runtime.NumCPU() {
 		readers.usual = now
 		runtime.GOMAXPROCS(now + asideProcs)
 	}
+	return true
 }
 
 func leaveAside() {

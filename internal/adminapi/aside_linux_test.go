@@ -54,6 +54,9 @@ func TestAside(t *testing.T) {
 			}
 		}
 		look(http.MethodPost, nice, usual)
+		readers.in += maxAside
+		look(http.MethodGet, nice, usual)
+		readers.in -= maxAside
 		look(http.MethodGet, max(nice, asideNice), usual+asideProcs)
 		time.Sleep(asideLasts - time.Second)
 		look(http.MethodGet, max(nice, asideNice), usual+asideProcs)
