@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/cadenza-gateway/cadenza/internal/buffers"
 )
 
 // ErrNoRoom ends the reading of an answer for which there is no memory, because
@@ -40,6 +42,16 @@ type Held struct {
 // number gives bytes back. The error is ErrNoRoom if there is no memory, and
 // another one after Release.
 func (h *Held) Take(bytes int) error {
+	err := h.take(bytes)
+	if err == nil && bytes > 0 {
+		// An answer that grows leaves what it held before to the collector.
+		buffers.Count(bytes)
+		buffers.Collect(true)
+	}
+	return err
+}
+
+func (h *Held) take(bytes int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.released {

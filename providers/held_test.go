@@ -3,8 +3,11 @@ package providers
 import (
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/buffers"
 )
 
 // checkNothingHeld fails if an answer did not release its memory.
@@ -85,5 +88,26 @@ func TestHeldIsGivenBack(t *testing.T) {
 		})
 	}
 	wait.Wait()
+	checkNothingHeld(t)
+}
+
+// TestGrowingAnswersAreCollected has answers make more memory than is collected at a time.
+func TestGrowingAnswersAreCollected(t *testing.T) {
+	collections := func() uint32 {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.NumForcedGC
+	}
+	before := collections()
+	for range 5 {
+		var h Held
+		if err := h.Take(buffers.Garbage); err != nil {
+			t.Fatal(err)
+		}
+		h.Release()
+	}
+	if n := collections() - before; n < 2 {
+		t.Errorf("%d collections", n)
+	}
 	checkNothingHeld(t)
 }

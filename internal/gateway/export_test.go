@@ -12,9 +12,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// LargeGarbage is how many bytes are made until they are collected.
-const LargeGarbage = largeGarbage
-
 // Prepared returns how many lists of targets are prepared.
 func (w *Workspace) Prepared() (lists int) {
 	w.callTargets(w.Source.Snapshot()).lists.Range(func(_, _ any) bool {

@@ -36,10 +36,6 @@ type Process struct {
 	// workspaces: a body while it arrives and is answered, and a call's messages as long
 	// as its provider takes.
 	largeRequests room
-	// collected is what buffers.Made was when the last collection began. Who collects
-	// holds collecting.
-	collected  atomic.Int64
-	collecting sync.Mutex
 	// slowed are the refused callers that wait for their answers, maxSlowed at most.
 	slowed    atomic.Int64
 	maxSlowed int64

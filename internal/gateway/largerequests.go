@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"runtime/debug"
-
 	"github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -18,11 +16,6 @@ const (
 	// freeRequest is the number of bytes that every request may hold: requests that hold no
 	// more need no room and are never refused.
 	freeRequest = 64 << 10
-	// largeGarbage is how many bytes are made for large requests until what they left is
-	// collected and given back to the system. By itself the collector waits until the heap
-	// has doubled, which after a few of the largest is several times what they held. Memory
-	// that is kept for the next request is not made again.
-	largeGarbage = 24 << 20
 )
 
 // copies returns the number of copies of a request's body that exist at a time, beside the
@@ -43,7 +36,7 @@ func (h *holdings) hold(bytes int) *wire.Error {
 		return noRoom("Large requests hold as much memory as they may. Send the request again, or a smaller one.")
 	}
 	h.held += int64(bytes)
-	h.gateway.process.collect(true)
+	buffers.Collect(true)
 	return nil
 }
 
@@ -65,36 +58,7 @@ func (h *holdings) letGo(bytes int64) {
 	process := h.gateway.process
 	giveBoth(&h.workspace.Memory.largeRequests, &process.largeRequests, bytes)
 	h.held -= bytes
-	process.collect(false)
-}
-
-// collect has what large requests left collected, once largeGarbage bytes were made since
-// the last time. A caller that is about to make more waits where twice as much was made:
-// else those who follow a group of callers that is answered at once make as much again
-// before the collector has found what the group left.
-func (p *Process) collect(wait bool) {
-	switch made := p.uncollected(); {
-	case wait && made >= 2*largeGarbage:
-		p.collecting.Lock()
-		if p.uncollected() < largeGarbage { // somebody else has collected meanwhile
-			p.collecting.Unlock()
-			return
-		}
-		p.collectLocked()
-	case made >= largeGarbage && p.collecting.TryLock():
-		go p.collectLocked()
-	}
-}
-
-// uncollected returns how many bytes were made since the last collection began.
-func (p *Process) uncollected() int64 { return buffers.Made() - p.collected.Load() }
-
-// collectLocked collects, and unlocks p.collecting.
-func (p *Process) collectLocked() {
-	defer p.collecting.Unlock()
-	made := buffers.Made()
-	debug.FreeOSMemory()
-	p.collected.Store(made)
+	buffers.Collect(false)
 }
 
 // holdMessages takes the room that a call's messages need beyond what the request holds,

@@ -70,7 +70,7 @@ func TestLargeRequestsWaitForTheCollector(t *testing.T) {
 	}
 	large := fmt.Sprintf(`{"keys":["hello"],"variables":{"question":%q}}`, strings.Repeat("x", 100_000))
 	for range 5 {
-		buffers.Count(2 * gw.LargeGarbage)
+		buffers.Count(2 * buffers.Garbage)
 		before := collections()
 		g.post("/v1/prompts", `{"keys":["hello"]}`).ok(t, "a small request")
 		if n := collections(); n != before {
