@@ -44,6 +44,7 @@ type Change struct {
 	Old, New string // the paths, which differ for a renamed file; empty: there is no file
 	Before   []byte
 	After    []byte
+	mode     fs.FileMode // of the file, once the change is written; 0: the usual one
 }
 
 // Changes are what is made in one step, such as to serve a revision again. Each is of
@@ -190,15 +191,20 @@ func lines(text string, before []byte) ([]byte, error) {
 func (c *Change) Name() string { return cmp.Or(c.New, c.Old) }
 
 // Write writes the changes into a workspace's directory. If one of them fails, those
-// before it are undone.
+// before it are undone. The error names those that can't be, and is no *ConflictError then.
 func (l Changes) Write(dir string) error {
 	for i, c := range l {
-		if err := c.Write(dir); err != nil {
-			for _, done := range slices.Backward(l[:i]) {
-				err = errors.Join(err, (&Change{Old: done.New, New: done.Old, Before: done.After, After: done.Before}).Write(dir))
-			}
-			return err
+		err := c.Write(dir)
+		if err == nil {
+			continue
 		}
+		for _, done := range slices.Backward(l[:i]) {
+			undo := &Change{Old: done.New, New: done.Old, Before: done.After, After: done.Before, mode: done.mode}
+			if failed := undo.Write(dir); failed != nil {
+				err = fmt.Errorf("%v; %s stays changed: %v", err, done.Name(), failed) //nolint:errorlint // it is another error
+			}
+		}
+		return err
 	}
 	return nil
 }
@@ -217,7 +223,7 @@ func (c *Change) Write(dir string) error {
 			return err
 		}
 	}
-	mode := fs.FileMode(0o644)
+	c.mode = cmp.Or(c.mode, 0o644)
 	if c.Old != "" {
 		now, err := Read(dir, c.Old)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -230,7 +236,7 @@ func (c *Change) Write(dir string) error {
 			return &ConflictError{c.Old, string(now), Hash(now), string(c.After)}
 		}
 		if info, err := root.Stat(c.Old); err == nil {
-			mode = info.Mode().Perm()
+			c.mode = info.Mode().Perm()
 		}
 	}
 	if c.New == "" {
@@ -247,10 +253,10 @@ func (c *Change) Write(dir string) error {
 	}
 	// A hidden file, which no gateway reads, beside the one that it becomes.
 	staged := path.Join(path.Dir(c.New), ".cadenza-edit-"+path.Base(c.New))
-	if err := stage(root, staged, c.After, mode); err != nil {
+	defer func() { _ = root.Remove(staged) }()
+	if err := stage(root, staged, c.After, c.mode); err != nil {
 		return err
 	}
-	defer func() { _ = root.Remove(staged) }()
 	if c.Old != "" {
 		return root.Rename(staged, c.New)
 	}

@@ -281,3 +281,28 @@ func TestChangesAreAllOrNone(t *testing.T) {
 		t.Errorf("there are %q, %v", files(t, dir), err)
 	}
 }
+
+// TestUndoneChanges has the last of several changes fail: a file that was removed before it
+// has its mode again, and the error names what could not be undone.
+func TestUndoneChanges(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"prompts/a.yaml", "prompts/b.yaml", "prompts/c.yaml"} {
+		write(t, dir, file, "x: 1\n")
+	}
+	if err := os.Chmod(filepath.Join(dir, "prompts/b.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	removed := func(file string) *Change { return &Change{Old: file, Before: []byte("x: 1\n")} }
+	conflict := &Change{Old: "prompts/c.yaml", New: "prompts/c.yaml", Before: []byte("x: 0\n"), After: []byte("x: 2\n")}
+	if _, ok := errors.AsType[*ConflictError](Changes{removed("prompts/b.yaml"), conflict}.Write(dir)); !ok {
+		t.Error("there is no conflict")
+	}
+	if info, err := os.Stat(filepath.Join(dir, "prompts/b.yaml")); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	// The folder of the second change is in the way of the first one's file.
+	err := Changes{removed("prompts/a.yaml"), {New: "prompts/a.yaml/d.yaml", After: []byte("y: 1\n")}, conflict}.Write(dir)
+	if _, ok := errors.AsType[*ConflictError](err); ok || err == nil || !strings.Contains(err.Error(), "prompts/c.yaml was changed meanwhile") || !strings.Contains(err.Error(), "prompts/a.yaml stays changed") {
+		t.Errorf("the error is %v", err)
+	}
+}
