@@ -356,7 +356,7 @@ func (p *proposal) write(ctx context.Context, saved *Saved, author string, commi
 			return err
 		}
 	}
-	if err := p.changes.Write(p.Definitions.Dir()); err != nil {
+	if err := p.Definitions.Hold(func() error { return p.changes.Write(p.Definitions.Dir()) }); err != nil {
 		return err
 	}
 	if c := p.changes[0]; p.name == c.New {

@@ -24,7 +24,7 @@ type Source struct {
 	// Past.
 	restored atomic.Pointer[time.Time]
 
-	loading sync.Mutex // held while a set is loaded and its news is spread
+	loading sync.Mutex // held while a set is loaded and its news is spread, and by Hold
 	settled bool       // Settle has decided the served set
 	memory  memory     // of the last loading
 	read    func(ctx context.Context, dir string, m *memory, known ...Configuration) (*Snapshot, error)
@@ -323,6 +323,14 @@ func (s *Source) Reload() error {
 	}
 	s.publish(next, nil)
 	return nil
+}
+
+// Hold runs write, which changes files of the directory, while no loading is under way: so
+// none serves a part of what it writes.
+func (s *Source) Hold(write func() error) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	return write()
 }
 
 // sameWarnings reports whether warnings are equal without their places, which every

@@ -171,6 +171,21 @@ func TestWatch(t *testing.T) {
 			await(t, s, text)
 		}
 	})
+	t.Run("held", func(t *testing.T) {
+		t.Parallel()
+		dir := setup(t)
+		s, _ := watched(t, dir)
+		must(t, s.Hold(func() error {
+			write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("half"))
+			time.Sleep(patience + quiet)
+			if c := s.Snapshot().RemoteConfigs["c"]; string(c.Default()) != `"one"` {
+				t.Errorf("%s is served before all is written", c.Default())
+			}
+			write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("two"))
+			return nil
+		}))
+		await(t, s, "two")
+	})
 	t.Run("broken and mended", func(t *testing.T) {
 		t.Parallel()
 		dir := setup(t)
