@@ -348,6 +348,16 @@ func changed(t *testing.T, traced *inspect.Traced) map[string]*inspect.Traced {
 		change("read."+key+" removed", func(c *inspect.Traced) { delete(c.Read, key) })
 		change("read."+key, func(c *inspect.Traced) { c.Read[key] = "000000000000" })
 	}
+	if arm := map[string]string{"a": "b", "b": "a"}[traced.Arm]; traced.Kind == "prompt" && arm != "" {
+		change("note on a named variant", func(c *inspect.Traced) {
+			c.Arm, c.Variant, c.Notes = arm, arm, append(c.Notes, trace.NoteVariant+arm)
+		})
+	}
+	if slices.Contains(traced.Notes, trace.NoteVariant+traced.Arm) {
+		change("another variant is named", func(c *inspect.Traced) {
+			c.Arm, c.Variant, c.Notes = "c", "c", []string{trace.NoteVariant + "c"}
+		})
+	}
 	change("inputs removed", func(c *inspect.Traced) { c.Inputs = nil })
 	return all
 }

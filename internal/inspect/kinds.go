@@ -63,14 +63,14 @@ func evaluateConfig(a *Answer, s *definition.Snapshot, key string, b *rules.Bind
 	return c.Table(), decision
 }
 
-func provePrompt(p *prover, key string) { p.decidedBy(p.s.Prompts[key]) }
+func provePrompt(p *prover, key string) { p.decidedBy(p.s.Prompts[key], false) }
 
 func proveEndpoint(p *prover, key string) {
 	e := p.s.Endpoints[key]
 	if p.t.Prompt != e.Prompt.Key || p.t.PromptVersion != e.Prompt.Version {
 		p.differ("the endpoint's prompt is %s, version %s, and recorded is %s, version %s", e.Prompt.Key, e.Prompt.Version, p.t.Prompt, p.t.PromptVersion)
 	}
-	p.decidedBy(e.Prompt)
+	p.decidedBy(e.Prompt, true)
 	if e.Table() != nil {
 		p.tables = append(p.tables, proved{e.Table(), func(d rules.Decision) string { return e.Policy(d).Key }, func(d *Decided, _, row, arm string) {
 			d.EndpointRow, d.EndpointVariant = row, arm

@@ -291,13 +291,14 @@ func (p *prover) find() bool {
 	return true
 }
 
-// decidedBy adds the table of the prompt that answered.
-func (p *prover) decidedBy(prompt *definition.Prompt) {
+// decidedBy adds the table of the prompt that answered. A note says that the caller named a
+// variant, which counts for calls: it takes the key, a prompt's version or the playground.
+func (p *prover) decidedBy(prompt *definition.Prompt, callersName bool) {
 	arm := func(d rules.Decision) string { return prompt.Variant(d).Key }
-	for _, note := range p.t.Notes {
-		if named, ok := strings.CutPrefix(note, trace.NoteVariant); ok {
-			arm = func(rules.Decision) string { return named }
-			p.Notes = append(p.Notes, "the caller named the variant "+named+": the table chose the row alone")
+	for _, v := range prompt.Variants() {
+		if callersName && slices.Contains(p.t.Notes, trace.NoteVariant+v.Key) {
+			arm = func(rules.Decision) string { return v.Key }
+			p.Notes = append(p.Notes, "the caller named the variant "+v.Key+": the table chose the row alone")
 		}
 	}
 	p.tables = []proved{{prompt.Table(), arm, (*Decided).set}}
