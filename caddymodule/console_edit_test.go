@@ -386,6 +386,7 @@ func TestConsoleWords(t *testing.T) {
 		{"remoteconfigs/a/b.yaml", "plan", "max_tokens", "config", "limits"},
 		{"endpoints/chat.yaml", "fallback", "fields", "prompt", "hello"},
 		{"context.yaml", "fields", "max_tokens", "type", "boolean"},
+		{"context.json", "fields", "max_tokens", "type", "boolean"},
 	} {
 		var words adminapi.Words
 		if err := json.Unmarshal(g.do("GET", "/console/api/words?file="+test.file, "", viewer).ok(t).body, &words); err != nil {

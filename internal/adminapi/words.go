@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -30,10 +31,10 @@ func serveWords(w http.ResponseWriter, r *http.Request) error {
 	}
 	served := workspace.Definitions.Snapshot()
 	words := Words{map[string]string{}, map[string][]string{"provider": slices.Collect(maps.Keys(workspace.Providers))}}
-	folder, _, _ := strings.Cut(values.Get("file"), "/")
+	folder := folderOf(values.Get("file"))
 	for _, file := range definition.Schemas(served.DataModel) {
 		var schema any
-		if strings.HasPrefix(file.Pattern, folder) && json.Unmarshal(file.Schema, &schema) == nil {
+		if folderOf(file.Pattern) == folder && json.Unmarshal(file.Schema, &schema) == nil {
 			words.add(schema)
 		}
 	}
@@ -49,6 +50,12 @@ func serveWords(w http.ResponseWriter, r *http.Request) error {
 		words.Values[name] = slices.DeleteFunc(slices.Compact(list), func(value string) bool { return value == "" })
 	}
 	return writeJSON(w, words)
+}
+
+// folderOf returns the folder of a file, or the name of one that is in none.
+func folderOf(file string) string {
+	folder, _, _ := strings.Cut(file, "/")
+	return strings.TrimSuffix(folder, path.Ext(folder))
 }
 
 // add adds the properties of a part of a schema, with the texts that each may be.
