@@ -63,11 +63,6 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 // parallel, so nobody else collects.
 func TestLargeRequestsWaitForTheCollector(t *testing.T) {
 	g := startGateway(t, endpointWith(""), fakeProvider("http://localhost"))
-	collections := func() uint32 {
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		return stats.NumForcedGC
-	}
 	large := fmt.Sprintf(`{"keys":["hello"],"variables":{"question":%q}}`, strings.Repeat("x", 100_000))
 	for range 5 {
 		buffers.Count(2 * buffers.Garbage)
@@ -81,6 +76,26 @@ func TestLargeRequestsWaitForTheCollector(t *testing.T) {
 			t.Errorf("a large request waits for %d collections", n-before)
 		}
 	}
+}
+
+// collections returns how often the collector was called.
+func collections() uint32 {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.NumForcedGC
+}
+
+// TestLargeRequestsLeaveNoMemory has memory made while a large request is answered: it is
+// collected although no other request follows. It is not parallel, so nobody else collects.
+func TestLargeRequestsLeaveNoMemory(t *testing.T) {
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+		buffers.Count(gw.LargeGarbage)
+		completion(w, "fine")
+	})
+	g := startGateway(t, endpointWith(""), fakeProvider(u.URL))
+	before := collections()
+	g.post("/v1/endpoints", fmt.Sprintf(`{"key":"chat","variables":{"question":%q}}`, strings.Repeat("x", 100_000))).ok(t, "a large request")
+	eventually(t, "its memory is collected", func() bool { return collections() > before })
 }
 
 // TestLargeRequestsAreBounded sets the option so that one call is admitted and a second one
