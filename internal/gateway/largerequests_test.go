@@ -89,7 +89,7 @@ func collections() uint32 {
 // collected although no other request follows. It is not parallel, so nobody else collects.
 func TestLargeRequestsLeaveNoMemory(t *testing.T) {
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
-		buffers.Count(gw.LargeGarbage)
+		buffers.Count(buffers.Garbage)
 		completion(w, "fine")
 	})
 	g := startGateway(t, endpointWith(""), fakeProvider(u.URL))
