@@ -14,6 +14,7 @@ type refusedPage struct {
 	Step string // hour, or day for a long time
 	Bars []bar
 	adminapi.Refused
+	Problem string // why the filter is refused
 }
 
 // refusedFilters are the fields of the form.
@@ -37,16 +38,15 @@ func buildRefused(v *visit) (any, error) {
 			v.command += " --" + strings.ReplaceAll(name, "_", "-") + " " + shellWord(p.query.Get(name))
 		}
 	}
-	if err := v.ask("refused", p.query, &p.Refused); err != nil {
-		return nil, err
-	}
+	var err error
+	p.Problem, err = refused(v.ask("refused", p.query, &p.Refused))
 	p.Step, p.Bars = refusedBars(p.Hours, p.Since, v.now)
-	return p, nil
+	return p, err
 }
 
 // Narrow returns the address of the page with values of more fields.
 func (p *refusedPage) Narrow(pairs ...string) string {
-	return prefix + "refused?" + with(p.query, pairs...).Encode()
+	return prefix + "refused?" + with(p.page, pairs...).Encode()
 }
 
 // refusedBars returns the bars of hours, or of days where there are many, since a time. A

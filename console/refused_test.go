@@ -39,8 +39,11 @@ func TestRefusedBars(t *testing.T) {
 
 // TestNarrow keeps the other filters, and replaces one of the same field.
 func TestNarrow(t *testing.T) {
-	p := &refusedPage{filter: filter{query: url.Values{"since": {"7d"}, "code": {"old"}}}}
-	if link := p.Narrow("code", "a", "subject", ""); link != "/console/refused?code=a&since=7d" {
-		t.Error(link)
+	for since, want := range map[string]string{"7d": "code=a&since=7d", "": "code=a&since="} { // of all time, too
+		v := &visit{query: url.Values{"since": {since}, "code": {"old"}}}
+		p := &refusedPage{filter: v.filter(refusedFilters)}
+		if link := p.Narrow("code", "a", "subject", ""); link != "/console/refused?"+want {
+			t.Error(link)
+		}
 	}
 }
