@@ -336,6 +336,7 @@ func TestConsolePages(t *testing.T) {
 		{"find?id=", 200, "finds the id of a trace"},
 		{"find?id=nothing", 200, "looked for as the id of a conversation, chain, request"},
 		{"conversations/c-1%20%2F%3F", 200, id[:8]},
+		{"conversations/", 303, "/console/find"},
 		{"conversations/none", 200, "names this conversation"},
 		{"traces?field=tags%3D%5B%22x%22%5D&since=", 200, id[:18]},
 		{"traces?field=tags%3D%5B%22x%22%5D&row=default&since=", 200, "--row default --field"},

@@ -35,6 +35,10 @@ type turn struct {
 
 func buildConversation(v *visit) (any, error) {
 	p := &conversationPage{ID: v.id, Content: v.visitor.Role.Covers("editor"), Later: v.query.Has("before")}
+	if v.id == "" { // the API would list all traces
+		v.to = prefix + "find"
+		return p, nil
+	}
 	v.title = "Conversation"
 	v.command = "caddy cadenza traces --conversation-id " + shellWord(v.id)
 	query := url.Values{"conversation_id": {v.id}, "limit": {strconv.Itoa(turnsShown)}}
