@@ -310,7 +310,7 @@ func TestConsolePages(t *testing.T) {
 		shows  string
 	}{
 		{"", 200, "caddy cadenza status"},
-		{"", 200, `<td class="n figure">1</td>`}, // requests of the last hour
+		{"", 200, `<td class="n figure"><data value="1">1</data></td>`}, // requests of the last hour
 		{"?last=day", 200, "by the hour"},
 		{"traces", 200, id[:18]},
 		{"traces?key=checkout&kind=remoteconfig&since=1h&metadata=&sort=", 200, id[:18]},

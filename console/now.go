@@ -143,28 +143,29 @@ func busiest(s *adminapi.Stats) (list []*sqlite.StatsRow) {
 
 // stave is a figure by the minute or hour beside that of a week ago.
 type stave struct {
-	Name, Last, Before string // the figure, and that of a week ago
-	Bars               []bar
-	Table              []staveRow
+	Name         string
+	Last, Before template.HTML // the figure, and that of a week ago
+	Bars         []bar
+	Table        []staveRow
 }
 
 // staveRow is a step of a stave as a row of its table.
 type staveRow struct {
 	Start         time.Time
-	Value, Before string
+	Value, Before template.HTML
 }
 
 // figure is what a stave shows.
 type figure struct {
 	name, filter, class string // filter selects the traces that a bar leads to
-	text                func(float64) string
+	text                func(float64) template.HTML
 	of                  func(*sqlite.StatsRow) float64
 	last                bool // the whole is the last step that has one, not their sum
 }
 
 func newStaves(s span, now, before []sqlite.StatsRow, end time.Time) (staves []stave) {
-	number := func(n float64) string { return count(int64(n)) }
-	millis := func(ms float64) string { return took(time.Duration(ms * float64(time.Millisecond))) }
+	number := func(n float64) template.HTML { return amountOf("", n) }
+	dollars := func(n float64) template.HTML { return amountOf("money", n) }
 	for _, f := range []figure{
 		{"Requests", "", "", number, func(r *sqlite.StatsRow) float64 { return float64(r.Traces) }, false},
 		{"Errors", "status=error", "bad", number, func(r *sqlite.StatsRow) float64 { return float64(r.Errors) }, false},

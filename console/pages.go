@@ -352,7 +352,7 @@ var words = template.FuncMap{
 	"count":   func(n int64) template.HTML { return data(float64(n), count(n)) },
 	"dollars": func(amount float64) template.HTML { return data(amount, dollars(amount)) },
 	"took":    func(d time.Duration) template.HTML { return data(float64(d)/float64(time.Millisecond), took(d)) },
-	"millis":  func(ms float64) template.HTML { return data(ms, took(time.Duration(ms*float64(time.Millisecond)))) },
+	"millis":  millis,
 	"percent": tenth, "share": share,
 	"bytes":      func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
 	"join":       strings.Join,
@@ -365,6 +365,11 @@ var words = template.FuncMap{
 		text := id.String()
 		return text[:8] + "…" + text[len(text)-6:]
 	},
+}
+
+// millis returns a duration of so many milliseconds.
+func millis(ms float64) template.HTML {
+	return data(ms, took(time.Duration(ms*float64(time.Millisecond))))
 }
 
 // data returns a number as people read it, with the number itself for programs.

@@ -75,7 +75,7 @@ func TestStaves(t *testing.T) {
 	before := lastDay.sums(&adminapi.Stats{Rows: []sqlite.StatsRow{row(1, 20), row(24, 5)}}, end)
 	staves := newStaves(lastDay, now, before, end)
 	requests := staves[0]
-	if requests.Last != "45" || requests.Before != "25" || staves[1].Last != "3" || staves[4].Last != "$1.50" {
+	if requests.Last != data(45, "45") || requests.Before != data(25, "25") || staves[1].Last != data(3, "3") || staves[4].Last != data(1.5, "$1.50") {
 		t.Errorf("%s %s, %s %s", requests.Last, requests.Before, staves[1].Last, staves[4].Last)
 	}
 	last, first := requests.Bars[23], requests.Bars[0]
@@ -85,7 +85,7 @@ func TestStaves(t *testing.T) {
 	if want := "/console/traces?since=2026-11-28T12%3A00%3A00Z&status=error&until=2026-11-28T13%3A00%3A00Z"; staves[1].Bars[23].Path != want {
 		t.Errorf("%s, want %s", staves[1].Bars[23].Path, want)
 	}
-	if at := requests.Table[23]; !at.Start.Equal(end.Add(-time.Hour)) || at.Value != "40" || at.Before != "20" {
+	if at := requests.Table[23]; !at.Start.Equal(end.Add(-time.Hour)) || at.Value != data(40, "40") || at.Before != data(20, "20") {
 		t.Errorf("%+v", at)
 	}
 }
