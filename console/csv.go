@@ -77,7 +77,7 @@ func tablesOf(page []byte) (tables []htmlTable) {
 		case kind == html.TextToken && value == 0:
 			cell.WriteString(token.Data)
 		case kind == html.StartTagToken || kind == html.SelfClosingTagToken:
-			if token.DataAtom == atom.Br || token.DataAtom == atom.Summary || token.DataAtom == atom.P || token.DataAtom == atom.Li {
+			if token.DataAtom == atom.Br || token.DataAtom == atom.Summary || token.DataAtom == atom.P || token.DataAtom == atom.Pre || token.DataAtom == atom.Li {
 				cell.WriteByte(' ')
 			}
 		}
@@ -160,7 +160,7 @@ func withCSVLinks(page []byte, address *url.URL) template.HTML {
 	for i, table := range tablesOf(page) {
 		query.Set(csvParameter, strconv.Itoa(i+1))
 		b.Write(page[last:table.end])
-		fmt.Fprintf(&b, `<p class="csv"><a href="%s" download>CSV<span class="unseen"> of table %d</span></a></p>`, template.HTMLEscapeString(address.Path+"?"+query.Encode()), i+1)
+		fmt.Fprintf(&b, `<p class="csv"><a href="%s" download>CSV<span class="unseen"> of table %d</span></a></p>`, template.HTMLEscapeString(address.EscapedPath()+"?"+query.Encode()), i+1)
 		last = table.end
 	}
 	b.Write(page[last:])

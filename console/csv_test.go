@@ -14,7 +14,7 @@ func TestTablesOf(t *testing.T) {
 	const page = `<section><h2>Costs</h2><table><caption>hidden</caption><thead><tr><th scope="col">key</th><td></td><th>cost</th><th>last</th></tr></thead>
 <tbody><tr><th><a href="/x">a &lt;b&gt; &amp; "c", d</a></th><td><svg><rect/></svg></td><td><b><data value="1204.5">$1,204.50</data> + ?</b></td><td><time datetime="2026-11-28T14:41:00.000Z">14:41</time></td></tr>
 <tr><th>=1+1
-  two<br>lines</th><td></td><td>-3</td><td><details><summary>Why</summary><table><tr><td>inner</td></tr></table></details></td></tr>
+  two<br>lines<p>of</p><pre>text</pre></th><td></td><td>-3</td><td><details><summary>Why</summary><table><tr><td>inner</td></tr></table></details></td></tr>
 <tr><td colspan="3">@all</td></tr></tbody></table></section><p>between</p><table><tr><td>second</td></tr></table><p>end</p>`
 	tables := tablesOf([]byte(page))
 	if len(tables) != 2 {
@@ -24,12 +24,12 @@ func TestTablesOf(t *testing.T) {
 	if err := tables[0].writeCSV(&b); err != nil {
 		t.Fatal(err)
 	}
-	want := "key,cost,last\n\"a <b> & \"\"c\"\", d\",1204.5 + ?,2026-11-28T14:41:00.000Z\n'=1+1 two lines,-3,Why\n'@all,,\n"
+	want := "key,cost,last\n\"a <b> & \"\"c\"\", d\",1204.5 + ?,2026-11-28T14:41:00.000Z\n'=1+1 two lines of text,-3,Why\n'@all,,\n"
 	if b.String() != want {
 		t.Errorf("%s\nwant\n%s", b.String(), want)
 	}
-	linked := string(withCSVLinks([]byte(page), &url.URL{Path: "/console/costs", RawQuery: `by=a%22%3E&since=1d`}))
-	if strings.Count(linked, `class="csv"`) != 2 || !strings.Contains(linked, `</table><p class="csv"><a href="/console/costs?by=a%22%3E&amp;csv=2&amp;since=1d" download>`) || !strings.HasSuffix(linked, "<p>end</p>") {
+	linked := string(withCSVLinks([]byte(page), &url.URL{Path: "/console/a//b", RawPath: "/console/a%2F%2Fb", RawQuery: `by=a%22%3E&since=1d`}))
+	if strings.Count(linked, `class="csv"`) != 2 || !strings.Contains(linked, `</table><p class="csv"><a href="/console/a%2F%2Fb?by=a%22%3E&amp;csv=2&amp;since=1d" download>`) || !strings.HasSuffix(linked, "<p>end</p>") {
 		t.Error(linked)
 	}
 }
