@@ -314,6 +314,8 @@ func TestConsolePages(t *testing.T) {
 		{"?last=day", 200, "by the hour"},
 		{"traces", 200, id[:18]},
 		{"traces?key=checkout&kind=remoteconfig&since=1h&metadata=&sort=", 200, id[:18]},
+		{"traces?csv=1", 200, "trace,time,key"},
+		{"traces?csv=1", 200, "\n" + id + ","},
 		{"traces?key=nothing", 200, "No trace passes these filters."},
 		{"traces?since=yesterday", 200, "since must be a time"},
 		{"traces?metadata=user%3Du-1", 200, "caddy cadenza traces --since 24h --metadata user=u-1"},
