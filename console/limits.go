@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -60,6 +61,14 @@ func (p *limitsPage) RefusedBy(limit string, subject ...string) (n int64) {
 		}
 	}
 	return n
+}
+
+// whose names a subject of a limit.
+func whose(by, subject string) string {
+	if subject == "" && by != "workspace" {
+		return "without a value"
+	}
+	return cmp.Or(subject, "all")
 }
 
 // fill fills in one subject.

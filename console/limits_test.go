@@ -49,3 +49,14 @@ func TestRefusedByLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestSubjects names the subject of a nearly used limit, also those who have no value.
+func TestSubjects(t *testing.T) {
+	for by, want := range map[string]string{"workspace": "fair</b>, all: 90 %", "metadata.customer": "fair</b>, without a value: 90 %"} {
+		p := &nowPage{Limits: []limitRow{{"fair", by, gateway.LimitUse{Percent: 90}}}, Staves: newStaves(lastHour, nil, nil, time.Time{})}
+		var b strings.Builder
+		if err := templates.ExecuteTemplate(&b, "now.main", p); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("by %s: %s %v", by, &b, err)
+		}
+	}
+}

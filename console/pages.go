@@ -347,7 +347,7 @@ var words = template.FuncMap{
 	},
 	"trouble": targetTrouble, "troubled": trouble, "outcome": outcome,
 	"members": adminapi.MembersOf, "membername": memberName, "plain": plain, "indented": indented,
-	"amount": amountOf, "used": usedOf, "chartwidth": chartWidth,
+	"amount": amountOf, "used": usedOf, "whose": whose, "chartwidth": chartWidth,
 	"ago":     ago,
 	"count":   func(n int64) template.HTML { return data(float64(n), count(n)) },
 	"dollars": func(amount float64) template.HTML { return data(amount, dollars(amount)) },
