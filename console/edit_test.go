@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,10 +13,16 @@ import (
 // TestReviewIsBounded shows a review with more answers than a page has.
 func TestReviewIsBounded(t *testing.T) {
 	change := inspect.Change{Answers: make([]inspect.AnswerChange, mostShown+5)}
-	p := &editPage{Review: &adminapi.Review{Comparison: &inspect.Comparison{Definitions: []inspect.Change{change}}}}
+	p := &editPage{Review: &adminapi.Review{OK: true, Comparison: &inspect.Comparison{Definitions: []inspect.Change{change}}}}
 	p.addAnswers(nil)
 	if len(p.Answers) != mostShown || p.More != 5 {
 		t.Errorf("%d answers, %d more", len(p.Answers), p.More)
+	}
+	p.Answers = p.Answers[:1]
+	p.Answers[0].Context = json.RawMessage("null")
+	var b strings.Builder
+	if err := templates.ExecuteTemplate(&b, "edit.main", p); err != nil || !strings.Contains(b.String(), "<td>no context</td>") {
+		t.Errorf("%s %v", &b, err)
 	}
 }
 
