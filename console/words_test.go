@@ -1,6 +1,7 @@
 package console
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +88,17 @@ func TestStaves(t *testing.T) {
 	}
 	if at := requests.Table[23]; !at.Start.Equal(end.Add(-time.Hour)) || at.Value != data(40, "40") || at.Before != data(20, "20") {
 		t.Errorf("%+v", at)
+	}
+}
+
+// TestAuditLinks has the traces that a visitor looked at as links, and none of a list.
+func TestAuditLinks(t *testing.T) {
+	id := new(trace.ID).String()
+	for subject, links := range map[string]bool{id: true, "3 traces of a list: limit=50&since=24h": false} {
+		var b strings.Builder
+		err := templates.ExecuteTemplate(&b, "audit.main", &auditPage{Audit: adminapi.Audit{Entries: []sqlite.AuditEntry{{Action: adminapi.AuditLook, Subject: subject}}}})
+		if err != nil || strings.Contains(b.String(), "/console/traces/") != links {
+			t.Errorf("%s: %s %v", subject, &b, err)
+		}
 	}
 }
