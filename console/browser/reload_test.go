@@ -67,6 +67,9 @@ func TestSlowPage(t *testing.T) {
 			note();
 			resolve(said);
 		}, 1500);
+		// A patch was downloaded before: its page stays.
+		dispatchEvent(new SubmitEvent("submit", { submitter: Object.assign(document.createElement("button"), { value: "patch" }) }));
+		dispatchEvent(new Event("beforeunload"));
 		location.href = "limits?subject=x";
 	})`)
 	if len(said) != 2 || said[0] != "block: Reading… Esc, or the browser's Stop, ends it." || said[1] != "none: " {

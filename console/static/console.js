@@ -69,7 +69,10 @@ function sayReading() {
     document.body.classList.toggle("reading", text !== "");
   };
   addEventListener("submit", (event) => { download = event.submitter?.value === "patch"; });
-  addEventListener("beforeunload", () => { if (!download) wait = setTimeout(say, 400, "Reading… Esc, or the browser's Stop, ends it."); });
+  addEventListener("beforeunload", () => {
+    if (!download) wait = setTimeout(say, 400, "Reading… Esc, or the browser's Stop, ends it.");
+    download = false;
+  });
   const over = () => { if (document.body.matches(".reading")) say(""); };
   for (const event of ["keydown", "pointerdown", "pageshow"]) addEventListener(event, over);
 }
