@@ -10,7 +10,7 @@ export function wordsAt(words, text) {
   if (/(^|\s)#/.test(line)) return { part: "", list: [] };
   const value = /(?:^|[\s{,-])"?([\w.]+)"?:\s+["']?([^\s"'{}[\],]*)$/.exec(line);
   const part = value ? value[2] : /[\w.]*$/.exec(line)[0];
-  const all = value ? words.values[value[1]] ?? [] : Object.keys(words.keys).sort();
+  const all = value ? Object.hasOwn(words.values, value[1]) ? words.values[value[1]] : [] : Object.keys(words.keys).sort();
   return { part, isKey: !value, list: all.filter((word) => word.startsWith(part) && word !== part).slice(0, shown) };
 }
 
@@ -26,6 +26,7 @@ text.setAttribute("aria-controls", "words");
 let words; // of the gateway, once they are asked for
 let found = { part: "", list: [] };
 let chosen = -1; // the index in the list
+let place; // of the cursor, where the words fit
 
 function close() {
   box.hidden = true;
@@ -40,7 +41,8 @@ async function open(asked) {
   const known = await words.catch(() => ({ keys: {}, values: {} }));
   close();
   found = wordsAt(known, text.value.slice(0, text.selectionStart));
-  if (text.selectionStart !== text.selectionEnd || !found.list.length || !found.part && !asked) return;
+  place = text.selectionStart;
+  if (place !== text.selectionEnd || !found.list.length || !found.part && !asked) return;
   box.replaceChildren(...found.list.map((word, i) => {
     const item = document.createElement("li");
     Object.assign(item, { id: "word-" + i, role: "option", ariaSelected: "false" });
@@ -70,7 +72,7 @@ function take(i) {
 
 text.addEventListener("input", (event) => { event.inputType === "insertText" || event.inputType === "deleteContentBackward" ? open(false) : close(); });
 text.addEventListener("blur", close);
-text.addEventListener("click", close);
+document.addEventListener("selectionchange", () => { if (text.selectionStart !== place || text.selectionEnd !== place) close(); });
 text.addEventListener("keydown", (event) => {
   if (event.key === " " && event.ctrlKey) open(true);
   else if (box.hidden) return;
@@ -78,9 +80,6 @@ text.addEventListener("keydown", (event) => {
   else if (event.key === "ArrowUp" && chosen >= 0) choose(chosen - 1);
   else if ((event.key === "Enter" || event.key === "Tab") && chosen >= 0) take(chosen);
   else if (event.key === "Escape") close();
-  else {
-    if (event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End") close();
-    return;
-  }
+  else return;
   event.preventDefault();
 });
