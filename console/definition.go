@@ -310,7 +310,7 @@ var capitals = regexp.MustCompile("[A-Z]")
 
 // contentText returns a member of a content for people.
 func contentText(value json.RawMessage) string {
-	if strings.HasPrefix(string(value), "{") || strings.HasPrefix(string(value), "[") {
+	if len(value) > 2 && strings.ContainsRune("{[", rune(value[0])) { // of an empty one there is no text
 		return strings.TrimSuffix(inspect.ContentText(value), "\n")
 	}
 	return plain(value)

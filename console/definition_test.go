@@ -175,7 +175,7 @@ func TestSharesOf(t *testing.T) {
 // TestMemberNames has members of a content by the names that files have.
 func TestMemberNames(t *testing.T) {
 	p := &definitionPage{places: places{visit: &visit{visitor: new(gateway.Visitor)}}, Traffic: new(definitionTraffic)}
-	if err := json.Unmarshal([]byte(`{"kind":"prompt","members":{"reasoningEffort":"low","variants":{"en":{"maxTokens":5,"extra":{"maxTokens":6}}}}}`), &p.Definition); err != nil {
+	if err := json.Unmarshal([]byte(`{"kind":"prompt","members":{"variables":{},"reasoningEffort":"low","variants":{"en":{"maxTokens":5,"extra":{"maxTokens":6}}}}}`), &p.Definition); err != nil {
 		t.Fatal(err)
 	}
 	p.readVariants()
@@ -183,7 +183,7 @@ func TestMemberNames(t *testing.T) {
 	if err := templates.ExecuteTemplate(&page, "definition.main", p); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`<th scope="row">max_tokens</th>`, "<pre>maxTokens: 6</pre>", "<dt>reasoning_effort</dt>"} {
+	for _, part := range []string{`<th scope="row">max_tokens</th>`, "<pre>maxTokens: 6</pre>", "<dt>reasoning_effort</dt>", "<pre>{}</pre>"} {
 		if !strings.Contains(page.String(), part) {
 			t.Errorf("the page has no %s", part)
 		}
