@@ -143,7 +143,7 @@ var maxLines = map[string]int{
 	"internal/store/sqlite":        9860,
 	"internal/visible":             160,
 	"internal/wire":                2570,
-	"providers":                    1330,
+	"providers":                    1350,
 	"providers/anthropic":          1020,
 	"providers/azure":              140,
 	"providers/bedrock":            1370,
