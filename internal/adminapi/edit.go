@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
@@ -162,6 +163,11 @@ func answerConflict(w http.ResponseWriter, err error) error {
 func editError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return apiError(http.StatusNotFound, "%v", err)
+	}
+	for _, own := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC} {
+		if errors.Is(err, own) {
+			return apiError(http.StatusInternalServerError, "the gateway can't write its definitions here: %v", err)
+		}
 	}
 	return apiError(http.StatusBadRequest, "%v", err)
 }

@@ -2,7 +2,14 @@ package adminapi
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"syscall"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
@@ -24,6 +31,25 @@ func TestEditing(t *testing.T) {
 	} {
 		if got, author := editing(test.ctx); got != test.want || author != test.author {
 			t.Errorf("%s: %+v by %q", name, got, author)
+		}
+	}
+}
+
+// TestEditErrors has edits fail by what the visitor sent, and by the gateway's own disk.
+func TestEditErrors(t *testing.T) {
+	for _, test := range []struct {
+		err    error
+		status int
+	}{
+		{errors.New("this changes nothing"), http.StatusBadRequest},
+		{&fs.PathError{Op: "open", Path: "a", Err: syscall.ENOENT}, http.StatusNotFound},
+		{&fs.PathError{Op: "open", Path: "a", Err: syscall.EACCES}, http.StatusInternalServerError},
+		{&fs.PathError{Op: "open", Path: "a", Err: syscall.EROFS}, http.StatusInternalServerError},
+		{fmt.Errorf("writing: %w", syscall.ENOSPC), http.StatusInternalServerError},
+	} {
+		answer, ok := errors.AsType[caddy.APIError](editError(test.err))
+		if !ok || answer.HTTPStatus != test.status {
+			t.Errorf("%v: %d, want %d", test.err, answer.HTTPStatus, test.status)
 		}
 	}
 }
