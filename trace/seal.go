@@ -188,27 +188,34 @@ func (k *sealing) appendMAC(dst []byte, r *Record, parts []byte) []byte {
 	return base64.RawURLEncoding.AppendEncode(dst, k.mac.Sum(k.sum[:0])[:sealSize])
 }
 
-// appendHash appends the hash of a part of the content. It goes on from a long beginning
-// that was hashed before: of the start of the call, or of the conversation's last turn.
+// appendHash appends the hash of a part of the content.
 func (k *sealing) appendHash(dst []byte, s *Sealer, name string, part []byte) []byte {
-	part = oneLine(part)
-	key := hashedPart{s.partKey, name}
-	sum, known := k.part, hashed.Longest(key, part)
+	k.text = append(append(append(k.text[:0], s.partKey[:]...), name...), 0)
+	sum, part := k.part, oneLine(part)
+	sum.Reset()
+	_, _ = sum.Write(k.text)
+	if len(part) >= large.Smallest {
+		sum, part = goOn(sum, hashedPart{s.partKey, name}, part)
+	}
+	_, _ = sum.Write(part)
+	return base64.RawURLEncoding.AppendEncode(dst, sum.Sum(k.sum[:0])[:partHashSize])
+}
+
+// goOn returns a hash of the beginning of a part, and the rest. It goes on from a long
+// beginning that was hashed before: of the start of the call, or of the conversation's last
+// turn.
+func goOn(sum hash.Hash, key hashedPart, part []byte) (of hash.Hash, rest []byte) {
+	known := hashed.Longest(key, part)
 	if known.Size > 0 {
 		sum = cloneHash(known.State)
-	} else {
-		k.text = append(append(append(k.text[:0], s.partKey[:]...), name...), 0)
-		sum.Reset()
-		_, _ = sum.Write(k.text)
 	}
-	rest := known.Size
-	if cut := large.Cut(part); cut > known.Size {
-		_, _ = sum.Write(part[rest:cut])
+	hashedUpTo := known.Size
+	if cut := large.Cut(part); cut > hashedUpTo {
+		_, _ = sum.Write(part[hashedUpTo:cut])
 		hashed.Keep(key, part[:cut], known, cloneHash(sum))
-		rest = cut
+		hashedUpTo = cut
 	}
-	_, _ = sum.Write(part[rest:])
-	return base64.RawURLEncoding.AppendEncode(dst, sum.Sum(k.sum[:0])[:partHashSize])
+	return sum, part[hashedUpTo:]
 }
 
 // cloneHash copies a hash of the standard library, which can't fail.

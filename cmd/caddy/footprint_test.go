@@ -53,8 +53,8 @@ func TestFunctionsOfARequest(t *testing.T) {
 		maxFunctions, maxPackages int
 	}{
 		{"a boolean", "/v1/remoteconfigs", `{"keys":["new_checkout"],"context":{"environment":"production","plan":"pro","seats":20,"customer_id":"c-1"}}`, 340, 17},
-		{"a prompt", "/v1/prompts", `{"keys":["support_reply"],"context":{"locale":"nl"},"variables":{"question":"Hi?"}}`, 325, 17},
-		{"a streamed call", "/v1/endpoints", `{"key":"support_chat","stream":true,"context":{"locale":"nl"},"variables":{"question":"Hi?"}}`, 595, 29},
+		{"a prompt", "/v1/prompts", `{"keys":["support_reply"],"context":{"locale":"nl"},"variables":{"question":"Hi?"}}`, 327, 17},
+		{"a streamed call", "/v1/endpoints", `{"key":"support_chat","stream":true,"context":{"locale":"nl"},"variables":{"question":"Hi?"}}`, 600, 29},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ask := func() {

@@ -176,8 +176,11 @@ func (s *statements) allRecords(records []*trace.Record) error {
 				return err
 			}
 		}
-		if err := s.keepHistory(r); err != nil {
-			return err
+		// No other kind is taken for interrupted.
+		if r.Kind == trace.KindEndpoint || len(r.Messages) >= textSize {
+			if err := s.keepHistory(r); err != nil {
+				return err
+			}
 		}
 		s.records.waiting = append(s.records.waiting, r)
 	}

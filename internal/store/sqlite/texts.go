@@ -63,13 +63,8 @@ const wholeMessages = "(SELECT messages FROM whole_messages WHERE trace_id = tra
 // that seemed to fail: what it referred to is deleted first.
 func (s *statements) keepHistory(r *trace.Record) error {
 	id := blobValue(r.ID[:])
-	if r.Kind == trace.KindEndpoint || len(r.Messages) >= textSize {
-		if err := s.forgetHistory.run(id); err != nil {
-			return err
-		}
-	}
-	if len(r.Messages) < textSize {
-		return nil
+	if err := s.forgetHistory.run(id); err != nil || len(r.Messages) < textSize {
+		return err
 	}
 	list := ends(r.Messages)
 	hashes := s.hashesOf(r, list)
