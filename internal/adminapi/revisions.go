@@ -44,12 +44,8 @@ type Revision struct {
 
 // serveRevisions answers GET /cadenza/revisions: the sets of definitions that a
 // workspace served, the latest first.
-func serveRevisions(w http.ResponseWriter, r *http.Request) error {
-	workspace, reader, err := revisionReader(r)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
+func serveRevisions(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error {
+	workspace := q.workspace
 	found, err := reader.Revisions(r.Context(), workspace.Name, "")
 	if err != nil {
 		return workspace.unreadable(err)
@@ -70,18 +66,12 @@ func serveRevisions(w http.ResponseWriter, r *http.Request) error {
 
 // serveRevision answers GET /cadenza/revisions/REVISION with the files. REVISION may be
 // the beginning of a revision if no other revision has this beginning.
-func serveRevision(w http.ResponseWriter, r *http.Request) error {
-	text := strings.TrimPrefix(r.URL.Path, "/cadenza/revisions/")
-	workspace, reader, err := revisionReader(r)
+func serveRevision(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error {
+	stored, err := q.workspace.revision(r.Context(), reader, strings.TrimPrefix(r.URL.Path, "/cadenza/revisions/"))
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
-	stored, err := workspace.revision(r.Context(), reader, text)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, Revision{shownRevision(stored.ServedRevision), workspace.Name, append([]trace.File{}, stored.Files...)})
+	return writeJSON(w, Revision{shownRevision(stored.ServedRevision), q.workspace.Name, append([]trace.File{}, stored.Files...)})
 }
 
 // serveAgain answers POST /cadenza/revisions/REVISION: an edit that gives the workspace the
@@ -157,20 +147,6 @@ func againOf(w http.ResponseWriter, r *http.Request, dry bool) (*proposal, error
 		return nil, writeStatus(w, http.StatusConflict, Conflict{Error: "the files were changed meanwhile: look again at what serving revision " + p.name + " changes", File: p.name, Base: p.base, Now: patch})
 	}
 	return p, nil
-}
-
-// revisionReader opens the store of the workspace that a request names.
-func revisionReader(r *http.Request) (*Workspace, *sqlite.Reader, error) {
-	values := r.URL.Query()
-	if err := knownParameters(values, []string{"workspace"}); err != nil {
-		return nil, nil, err
-	}
-	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
-	if err != nil {
-		return nil, nil, err
-	}
-	reader, err := workspace.openTraces(r.Context())
-	return workspace, reader, err
 }
 
 func shownRevision(v sqlite.ServedRevision) servedRevision {
