@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 // that a command or the Bedrock provider imports, and of all tests.
 const (
 	maxProduct = 113_200
-	maxTests   = 121_400
+	maxTests   = 121_500
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -128,7 +128,7 @@ var maxLines = map[string]int{
 	"internal/jsontext":            310,
 	"internal/kind":                100,
 	"internal/modetest":            80,
-	"internal/limit":               2760,
+	"internal/limit":               2790,
 	"internal/mutation":            1060,
 	"internal/postgrestest":        520,
 	"internal/price":               1160,

@@ -105,7 +105,7 @@ type portion struct {
 	ceiling  int64
 	answered int64         // the time of the ledger's answer, in nanoseconds since 1970
 	touched  int64         // the time of the last call
-	awaited  int64         // the amounts that calls wait for
+	awaited  int64         // the amounts that waiting calls need
 	answer   chan struct{} // closed when these calls may try again; nil: no call waits
 	queued   *fleet
 	known    bool // the ledger has answered
@@ -165,7 +165,7 @@ func (c *cell) restart() {
 	if p := c.portion; p != nil {
 		had := sum(c.used, c.reserved)
 		p.wake()
-		*p = portion{granted: had, unbooked: had, largest: p.largest, queued: p.queued}
+		*p = portion{granted: had, unbooked: had, largest: p.largest, awaited: p.awaited, queued: p.queued}
 	}
 }
 
@@ -535,8 +535,8 @@ func (f *fleet) claim(e *entry, queued, all bool) bool {
 	switch {
 	case idle:
 		e.claim.Back = max(left, 0)
-	case left > 2*lease:
-		e.claim.Back = left - lease
+	case left > 2*lease+p.awaited:
+		e.claim.Back = left - lease - p.awaited
 	case left < max(lease, p.awaited):
 		have := max(left, 0)
 		e.claim.Least = max(p.largest, p.awaited-have, 1)

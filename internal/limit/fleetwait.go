@@ -15,21 +15,22 @@ const (
 	hurriedPause = 5 * time.Millisecond
 )
 
-// shortage is the amount that a call needs in one cell and does not get.
-type shortage struct {
-	cell   *cell
-	amount int64
+// request is the amount that a waiting call needs in one cell.
+type request struct {
+	account *account
+	portion *portion
+	amount  int64
 }
 
 // answer returns a channel that is closed when a ledger has answered, if a call was refused
 // only because the lease of this process is too small. It then asks the ledger for the
-// missing amounts. It returns nil if the call must be refused: an answer would not help, or
-// will not come soon.
-func (r locked) answer(want Amounts) <-chan struct{} {
+// missing amounts, and keeps in wait what the call needs. It returns nil if the call must
+// be refused: an answer would not help, or will not come soon.
+func (r locked) answer(wait *waiting, want Amounts) (answer <-chan struct{}) {
 	if r.Context == nil {
 		return nil
 	}
-	var lacks []shortage
+	needs, lacks := wait.needs[:0], 0
 	for i := range r.parts {
 		p := &r.parts[i]
 		if p.account == nil {
@@ -45,33 +46,48 @@ func (r locked) answer(want Amounts) <-chan struct{} {
 			}
 			amount := want.Of(ceiling.Measure)
 			c := p.account.find(ceiling)
-			if amount == 0 || c == nil || c.allows(ceiling, amount) {
+			if amount == 0 || c == nil || c.portion == nil {
 				continue
 			}
-			if !c.soon(p.book.fleet.Load(), ceiling, amount) {
+			need := request{p.account, c.portion, amount}
+			switch {
+			case c.allows(ceiling, amount):
+				needs = append(needs, need)
+			case !c.soon(p.book.fleet.Load(), ceiling, amount):
 				return nil
+			default:
+				needs = append(needs, need)
+				needs[lacks], needs[len(needs)-1] = needs[len(needs)-1], needs[lacks]
+				lacks++
 			}
-			lacks = append(lacks, shortage{c, amount})
 		}
 	}
-	if len(lacks) == 0 {
+	if lacks == 0 {
 		return nil
 	}
-	for i := range lacks {
-		lacks[i].cell.portion.ask(lacks[i].amount)
+	for i := range needs {
+		needs[i].portion.awaited = sum(needs[i].portion.awaited, needs[i].amount)
 	}
-	return lacks[0].cell.portion.answer
+	for i := range lacks {
+		needs[i].portion.hurry()
+	}
+	wait.needs = needs
+	return needs[0].portion.answer
 }
 
-// waiting measures how long a call waits for answers of ledgers.
-type waiting struct{ begun time.Time }
+// waiting is a call that waits for answers of ledgers.
+type waiting struct {
+	begun time.Time
+	needs []request // counted in portion.awaited; first those that the call does not get
+}
 
 // until waits for an answer, and reports whether it came in time. A call waits for
 // longestWait at most in all.
-func (w *waiting) until(ctx context.Context, answer <-chan struct{}) bool {
+func (w *waiting) until(ctx context.Context, l *Limiter, answer <-chan struct{}) bool {
 	if w.begun.IsZero() {
 		w.begun = time.Now()
 	}
+	defer w.withdraw(l)
 	timer := time.NewTimer(longestWait - w.passed())
 	defer timer.Stop()
 	select {
@@ -83,6 +99,18 @@ func (w *waiting) until(ctx context.Context, answer <-chan struct{}) bool {
 	return false
 }
 
+// withdraw ends what the call has asked for. A call that tries again asks again.
+func (w *waiting) withdraw(l *Limiter) {
+	for i := range w.needs {
+		need := &w.needs[i]
+		lock := &l.locks[need.account.shard]
+		lock.Lock()
+		need.portion.awaited -= need.amount
+		lock.Unlock()
+	}
+	w.needs = w.needs[:0]
+}
+
 // passed returns how long the call has waited.
 func (w *waiting) passed() time.Duration { return time.Since(w.begun) }
 
@@ -92,9 +120,8 @@ func (c *cell) soon(f *fleet, ceiling *Ceiling, amount int64) bool {
 	return p != nil && f != nil && p.queued == f && amount <= ceiling.Most-sum(c.total(), c.reserved) && f.prompt()
 }
 
-// ask adds an amount that a call waits for to the next claim of the counter.
-func (p *portion) ask(amount int64) {
-	p.awaited = sum(p.awaited, amount)
+// hurry makes the next exchange begin soon, since a call waits for its answer.
+func (p *portion) hurry() {
 	if p.answer == nil {
 		p.answer = make(chan struct{})
 	}
@@ -104,10 +131,8 @@ func (p *portion) ask(amount int64) {
 	}
 }
 
-// wake makes the calls that wait for an answer try again. Calls that still do not fit ask
-// again.
+// wake makes the calls that wait for an answer try again.
 func (p *portion) wake() {
-	p.awaited = 0
 	if p.answer != nil {
 		close(p.answer)
 		p.answer = nil

@@ -122,39 +122,46 @@ func TestBurstsAtSeveralProcesses(t *testing.T) {
 	})
 }
 
-// Each amount that calls wait for is asked for once. One exchange asks for the missing
-// amounts of all ceilings.
+// Each amount that calls wait for is asked for once, also if the ledger answers for their
+// ceilings one after the other. One exchange asks for the missing amounts of all ceilings.
+// What a waiting call needs of one ceiling is not returned while it waits for another.
 func TestWhatCallsWaitFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hour()
-		ledger := &testLedger{fault: slow(50 * time.Millisecond)}
-		l := opened(t, Options{})
-		l.SetLedger("w", ledger)
-		ask := Ask{limitOf("l", Ceiling{Tokens, 1000, Window{time.Hour}}), "ada"}
-		other := Ask{limitOf("m", Ceiling{Tokens, 500, Window{time.Hour}}), "ada"}
-		mustReserve(t, l, time.Now(), Amounts{Tokens: 50}, ask, other)
-		time.Sleep(10 * time.Millisecond) // the first exchange is under way
-		var work sync.WaitGroup
-		for range 4 {
-			work.Go(func() {
-				if _, refusal := patient(t.Context(), l, Amounts{Tokens: 100}, ask, other); refusal != nil {
-					t.Errorf("%+v", refusal)
+	for name, apart := range map[string]time.Duration{"together": 0, "apart": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hour()
+				ledger := &testLedger{fault: slow(50 * time.Millisecond)}
+				l := opened(t, Options{})
+				l.SetLedger("w", ledger)
+				ask := Ask{limitOf("l", Ceiling{Tokens, 1000, Window{time.Hour}}), "ada"}
+				other := Ask{limitOf("m", Ceiling{Tokens, 500, Window{time.Hour}}), "ada"}
+				mustReserve(t, l, time.Now(), Amounts{Tokens: 50}, ask)
+				time.Sleep(apart)
+				mustReserve(t, l, time.Now(), Amounts{Tokens: 50}, other)
+				time.Sleep(10 * time.Millisecond) // the first exchange is under way
+				var work sync.WaitGroup
+				for range 4 {
+					work.Go(func() {
+						if _, refusal := patient(t.Context(), l, Amounts{Tokens: 100}, ask, other); refusal != nil {
+							t.Errorf("%+v", refusal)
+						}
+					})
+				}
+				work.Wait()
+				synctest.Wait()
+				ledger.mu.Lock()
+				defer ledger.mu.Unlock()
+				for name, b := range ledger.counters {
+					if b.taken != 450 {
+						t.Errorf("%s: %d are taken for 450", name, b.taken)
+					}
+				}
+				if ledger.exchanges > 3 {
+					t.Errorf("%d exchanges", ledger.exchanges)
 				}
 			})
-		}
-		work.Wait()
-		synctest.Wait()
-		ledger.mu.Lock()
-		defer ledger.mu.Unlock()
-		for name, b := range ledger.counters {
-			if b.taken < 450 || b.taken > 650 {
-				t.Errorf("%s: %d are taken for 450", name, b.taken)
-			}
-		}
-		if ledger.exchanges > 3 {
-			t.Errorf("%d exchanges", ledger.exchanges)
-		}
-	})
+		})
+	}
 }
 
 // A further attempt of a call waits, too.

@@ -197,8 +197,8 @@ func (l *Limiter) ReserveInto(r *Reservation, workspace string, now time.Time, a
 	}
 	var wait waiting
 	for at := now; ; at = now.Add(wait.passed()) {
-		refusal, tell, answer := l.reserve(r, at.UnixNano(), asks, want)
-		if answer == nil || !wait.until(r.Context, answer) {
+		refusal, tell, answer := l.reserve(r, &wait, at.UnixNano(), asks, want)
+		if answer == nil || !wait.until(r.Context, l, answer) {
 			l.tell(tell)
 			return refusal
 		}
@@ -207,14 +207,14 @@ func (l *Limiter) ReserveInto(r *Reservation, workspace string, now time.Time, a
 
 // reserve tries to set want aside once. If the answer of a ledger may help, it returns
 // a channel that is closed when the ledger has answered.
-func (l *Limiter) reserve(r *Reservation, at int64, asks []Ask, want Amounts) (refusal *Refusal, tell []crossing, answer <-chan struct{}) {
+func (l *Limiter) reserve(r *Reservation, wait *waiting, at int64, asks []Ask, want Amounts) (refusal *Refusal, tell []crossing, answer <-chan struct{}) {
 	held := r.enter(at)
 	refusal, tell = held.check(at, asks, want)
 	if refusal == nil {
 		held.take(want)
 		held.write(at)
 	} else {
-		answer = held.answer(want)
+		answer = held.answer(wait, want)
 		held.leave()
 	}
 	held.release()

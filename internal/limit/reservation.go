@@ -198,10 +198,10 @@ func (r *Reservation) More(now time.Time, more Amounts) bool {
 		held := r.lock()
 		fits := held.more(at.UnixNano(), more)
 		if !fits && r.open {
-			answer = held.answer(more)
+			answer = held.answer(&wait, more)
 		}
 		held.release()
-		if answer == nil || !wait.until(r.Context, answer) {
+		if answer == nil || !wait.until(r.Context, r.limiter, answer) {
 			if fits {
 				r.wait()
 			}
