@@ -60,7 +60,7 @@ func TestAllocationsOfLimits(t *testing.T) {
 		for range 100 {
 			serve()
 		}
-		n := testing.AllocsPerRun(100, serve)
+		n := allocationsOf(serve)
 		if i == 0 {
 			without = n
 		}
