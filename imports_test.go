@@ -90,8 +90,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 113_200
-	maxTests   = 121_500
+	maxProduct = 119_000
+	maxTests   = 127_000
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
