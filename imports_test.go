@@ -154,7 +154,7 @@ var maxLines = map[string]int{
 	"providers/openai":             3115,
 	"providers/providertest":       3360,
 	"providers/upstream":           3910,
-	"rules":                        10800,
+	"rules":                        10850,
 	"secret":                       380,
 	"sinks":                        700,
 	"sinks/jsonlines":              480,

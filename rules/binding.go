@@ -95,9 +95,12 @@ type BindError struct {
 	Field   string // the member of context, or the path to it
 	Message string // the problem and how to mend it
 
-	reason string          // one of the Note constants, if it is about a value or a field
-	of     *field          // of a value
-	value  *fastjson.Value // of a value
+	reason string // one of the Note constants, if it is about a value or a field
+	// targeting reports whether targetingKey fills the field.
+	targeting bool
+
+	of    *field          // of a value
+	value *fastjson.Value // of a value
 }
 
 // Error returns the message.
@@ -146,10 +149,16 @@ func (b *Binding) bind(context *fastjson.Value) error {
 		}
 		return nil
 	}
+	if m.targeting > 0 {
+		if e := b.bindTargeting(object); refused == nil {
+			refused = e
+		}
+	}
 	for i := range m.fields[:m.sent] {
 		if f := &m.fields[i]; f.required && b.values[i].state == missing {
 			if m.strict && refused == nil {
-				refused = &BindError{Field: f.member(), Message: "context." + f.member() + " is required: give " + f.expected()}
+				refused = &BindError{Field: f.member(), Message: "context." + f.member() + " is required: give " + f.expected(), reason: NoteRequiredMissing}
+				refused.targeting = int32(i) == m.targeting-1 || f.member() == targetingKey
 			}
 			b.note(f.name, NoteRequiredMissing)
 		}
@@ -279,9 +288,9 @@ func (b *Binding) mismatch(f *field, v *fastjson.Value, reason string) *BindErro
 }
 
 // bindUnknown notes or refuses a member that is no field, where the model asks
-// for that.
+// for that. It ignores targetingKey: OpenFeature's clients send it unasked.
 func (b *Binding) bindUnknown(name []byte) *BindError {
-	if b.model.onUnknown == ignorePolicy {
+	if b.model.onUnknown == ignorePolicy || string(name) == targetingKey {
 		return nil
 	}
 	return b.unknownField(string(name))

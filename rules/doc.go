@@ -18,6 +18,7 @@
 //	on_unknown_field: ignore           # ignore | warn | reject
 //	on_type_mismatch: missing          # missing | reject
 //	coerce: true                       # for all fields; a field may differ
+//	targeting_key: customer_id         # the field that OpenFeature's targetingKey fills
 //	fields:
 //	  environment: { type: string, values: [production, staging], required: true }
 //	  locale:      { type: string, match: language-range }

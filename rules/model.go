@@ -49,7 +49,8 @@ type Model struct {
 	location  *time.Location
 	coerce    bool
 	onUnknown policy
-	strict    bool // on_type_mismatch: reject
+	strict    bool  // on_type_mismatch: reject
+	targeting int32 // 1 + the slot of the field that targetingKey fills; 0: none
 	remarks   []Remark
 }
 
@@ -112,11 +113,14 @@ func DecodeModel(doc *document.Node, gateway []*document.Node, errs *document.Er
 		coerce:    true,
 	}
 	readable := doc != nil && doc.CheckMembers(errs, "the data model",
-		"fields", "computed", "segments", "timezone", "coerce", "on_unknown_field", "on_type_mismatch")
+		"fields", "computed", "segments", "timezone", "coerce", "on_unknown_field", "on_type_mismatch", "targeting_key")
 	if readable {
 		m.decodeOptions(doc, errs)
 		m.decodeFields(doc.Get("fields"), errs)
 		m.nestFields()
+		if n := doc.Get("targeting_key"); n != nil {
+			m.decodeTargeting(n, errs)
+		}
 	}
 	m.sent = len(m.fields)
 	m.addGateway(gateway, doc.Get("computed"), errs)

@@ -99,6 +99,8 @@ func TestSchemasAndLoading(t *testing.T) {
 		good       bool
 	}{
 		{"context", model, true},
+		{"context", "targeting_key: id\nfields: { id: string }\n", true},
+		{"context", "targeting_key: [id]\nfields: { id: string }\n", false},
 		{"context", "field: {}\n", false},
 		{"context", "fields: { a: { type: text } }\n", false},
 		{"context", "fields: { a: {} }\n", false},

@@ -30,6 +30,13 @@ func modelChanges(before, after *document.Node) changedModel {
 	for _, name := range []string{"coerce", "on_unknown_field", "on_type_mismatch"} {
 		c.all = c.all || nodeText(c.old.Get(name)) != nodeText(c.new.Get(name))
 	}
+	if before, after := c.old.Get("targeting_key"), c.new.Get("targeting_key"); nodeText(before) != nodeText(after) {
+		for _, n := range []*document.Node{before, after} {
+			if n != nil {
+				c.fields[n.Text] = true
+			}
+		}
+	}
 	for _, name := range []string{"fields", "computed"} {
 		differing(c.fields, c.old.Get(name), c.new.Get(name))
 		differing(c.fields, c.new.Get(name), c.old.Get(name))
