@@ -100,7 +100,8 @@ type Snapshot struct {
 
 	emptying bool                                  // the directory has the file allowEmpty
 	names    map[*kind.Kind]map[string]*Definition // by key and by alias without a star
-	patterns []pattern                             // aliases with a star, the longest first
+	ofKind   map[*kind.Kind][]*Definition
+	patterns []pattern // aliases with a star, the longest first
 	// gateway are the gateway's fields that files name, each where a file does first.
 	gateway []*document.Node
 }
@@ -171,6 +172,9 @@ func (d *Definition) base() *Definition { return d }
 
 // size returns the length of the content in bytes.
 func (d *Definition) size() int { return len(d.content) }
+
+// Of returns the definitions of a kind, by key. The list must not be changed.
+func (s *Snapshot) Of(k *kind.Kind) []*Definition { return s.ofKind[k] }
 
 // Find returns the definition of a kind with the key, or nil.
 func (s *Snapshot) Find(k *kind.Kind, key string) *Definition {

@@ -370,7 +370,9 @@ func (l *loader) buildAll() {
 		l.errs.Name(k.String())
 	}
 	l.snapshot.names = make(map[*kind.Kind]map[string]*Definition, len(kind.All))
+	l.snapshot.ofKind = make(map[*kind.Kind][]*Definition, len(kind.All))
 	for _, k := range kind.All {
+		first := len(l.snapshot.Definitions)
 		names := make(map[string]*Definition, len(l.docs[k]))
 		for _, d := range l.docs[k] {
 			l.snapshot.Definitions = append(l.snapshot.Definitions, d.definition)
@@ -384,7 +386,7 @@ func (l *loader) buildAll() {
 				}
 			}
 		}
-		l.snapshot.names[k] = names
+		l.snapshot.names[k], l.snapshot.ofKind[k] = names, l.snapshot.Definitions[first:]
 	}
 	slices.SortStableFunc(l.snapshot.patterns, func(a, b pattern) int { return b.len() - a.len() })
 }

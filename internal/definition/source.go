@@ -242,6 +242,9 @@ func (s *Source) LastError() error {
 	return s.State().Err
 }
 
+// Stale reports whether the served set is not that of the directory: LastError is not nil.
+func (s *Source) Stale() bool { return s.failure.Load() != nil }
+
 // State describes how a source's directory and its served set differ.
 type State struct {
 	Err   error     // as LastError

@@ -125,3 +125,22 @@ func BenchmarkDecidedBySplit(b *testing.B) {
 	files["data"] = "no directory"
 	benchmarkFiles(b, files, "/v1/remoteconfigs", decidedBody)
 }
+
+// BenchmarkFlag and BenchmarkRemoteConfig get the same value, and BenchmarkFlags50 gets
+// fifty of them.
+func BenchmarkFlag(b *testing.B) {
+	benchmarkRoute(b, "/ofrep/v1/evaluate/flags/limits", `{"context":{"environment":"production","plan":"pro","locale":"nl"}}`)
+}
+
+func BenchmarkFlags50(b *testing.B) {
+	files := maps.Clone(workspace)
+	for name := range files {
+		if strings.Contains(name, "/remoteconfigs/") {
+			delete(files, name)
+		}
+	}
+	for n := range 50 {
+		files[fmt.Sprintf("definitions/remoteconfigs/limits%d.yaml", n)] = workspace["definitions/remoteconfigs/limits.yaml"]
+	}
+	benchmarkFiles(b, files, "/ofrep/v1/evaluate/flags", `{"context":{"environment":"production","plan":"pro","locale":"nl"}}`)
+}

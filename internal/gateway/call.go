@@ -46,7 +46,7 @@ type incoming struct {
 	workspace *Workspace
 	key       *principal
 	route     *route
-	pathID    string // the trace id or the model in the path
+	pathID    string // the trace id, the model or the key in the path
 	began     time.Time
 	snapshot  *definition.Snapshot
 	info      *requestInfo
@@ -179,7 +179,11 @@ func (c *call) bind(context *fastjson.Value) (*evaluation, *wire.Error) {
 		return e, nil
 	}
 	if refused, ok := errors.AsType[*rules.BindError](err); ok {
-		return nil, wire.Errorf(wire.InvalidRequest, "context."+refused.Field, "%s", refused.Message)
+		err := wire.Errorf(wire.InvalidRequest, "context."+refused.Field, "%s", refused.Message)
+		if refused.TargetingKeyMissing() {
+			err.FlagCode = wire.FlagTargetingKeyMissing
+		}
+		return nil, err
 	}
 	return nil, wire.Errorf(wire.InvalidRequest, "context", "%v", err)
 }

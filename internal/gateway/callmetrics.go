@@ -89,7 +89,7 @@ func (in *incoming) asksKeys(lists ...keyList) {
 			return
 		}
 		if len(a.keys) == 1 {
-			d = in.snapshot.Named(a.kind, a.keys[0])
+			d = in.named(a.kind, a.keys[0])
 		}
 	}
 	if d != nil {

@@ -69,7 +69,7 @@ type picked struct {
 // the request has keys of several kinds. pick can fail for prompts only.
 func (e *evaluation) pick(k *kind.Kind, keys []string, several bool) (size, recorded int, err *wire.Error) {
 	for _, key := range keys {
-		d := e.snapshot.Named(k, key)
+		d := e.named(k, key)
 		if d == nil {
 			missing := wire.MissingKey{Key: key}
 			if several {
@@ -188,21 +188,28 @@ func (a *answers) answerKeys(param string) *wire.Error {
 	if a.answered == 1 {
 		id = a.lastTrace
 	}
+	now := a.endAnswers(id)
+	a.countPicked()
+	a.keepRoom(len(a.out)) // the recorder owns the traces
+	a.deliver(http.StatusOK, a.out, now)
+	return nil
+}
+
+// endAnswers sets the headers of an answer that is about to be sent, records its traces,
+// and returns the present time. id is that of the answer's only trace, or zero.
+func (a *answers) endAnswers(id trace.ID) (now time.Time) {
 	a.setHeaders(id)
 	if status := a.cacheStatus(a.answered); status != nil {
 		a.w.Header()[wire.HeaderCacheStatus] = status
 	}
 	a.describeAnswers()
-	now := time.Now()
+	now = time.Now()
 	for _, record := range a.records {
 		record.Latency = now.Sub(a.began)
 	}
 	a.completeRecords()
 	a.giveRecords()
-	a.countPicked()
-	a.keepRoom(len(a.out)) // the recorder owns the traces
-	a.deliver(http.StatusOK, a.out, now)
-	return nil
+	return now
 }
 
 // tellUnknown counts and logs the keys that no definition has, and returns their

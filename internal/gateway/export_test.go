@@ -12,6 +12,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
+// MaxFlags is how many flags an answer with all of them may have.
+const MaxFlags = maxFlags
+
 // Prepared returns how many lists of targets are prepared.
 func (w *Workspace) Prepared() (lists int) {
 	w.callTargets(w.Source.Snapshot()).lists.Range(func(_, _ any) bool {

@@ -113,7 +113,7 @@ func (h *holdings) admitLate(endpoint string, found bool) *wire.Error {
 // knowsOne reports whether a definition has one of the keys.
 func (in *incoming) knowsOne(lists ...keyList) bool {
 	for _, a := range lists {
-		if slices.ContainsFunc(a.keys, func(key string) bool { return in.snapshot.Named(a.kind, key) != nil }) {
+		if slices.ContainsFunc(a.keys, func(key string) bool { return in.named(a.kind, key) != nil }) {
 			return true
 		}
 	}

@@ -134,6 +134,9 @@ func (o *openAPI) operation(path string) []string {
 		if before, named := strings.CutSuffix(name, "{model}"); named && strings.HasPrefix(path, before) {
 			return []string{"paths", name, "get"}
 		}
+		if before, named := strings.CutSuffix(name, "{key}"); named && strings.HasPrefix(path, before) {
+			return []string{"paths", name, "post"}
+		}
 		rest, begins := strings.CutPrefix(path, before)
 		id, ends := strings.CutSuffix(rest, after)
 		if begins && ends && (id != "") == named && !strings.Contains(id, "/") {
@@ -166,6 +169,12 @@ func (o *openAPI) check(method, path, body string, a answer) error {
 	}
 	if err := o.checkHeaders(response, at, a.header); err != nil {
 		return err
+	}
+	if a.status == http.StatusNotModified {
+		if len(a.body) > 0 || a.header.Get("Content-Type") != "" {
+			return fmt.Errorf("%s: a body of type %q: %s", at, a.header.Get("Content-Type"), a.body)
+		}
+		return nil
 	}
 	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
 	if err != nil {
@@ -485,6 +494,9 @@ messages: [ { role: developer, content: Hi. } ]
 	try("/v1/messages", `{"model":"agent","variables":{"question":"?"}}`)
 	try("/v1/messages", `{"model":"agent","temperature":1}`)
 	try("/v1/messages/count_tokens", `{"model":"agent","variables":{"question":"?"}}`)
+	for _, path := range []string{"", "/list", "/a b"} {
+		try(wire.FlagsPath+path, `{"context":{"plan":"pro"}}`)
+	}
 	try("/v1/metrics", `{"trace_id":"`+whole.header.Get(wire.HeaderTraceID)+`","score":1,"latency":1}`)
 	try("/v1/metrics", `{"score":1}`)
 	try("/v2/prompts/"+id+"/metrics", `{"score":1,"trace_id":null}`)

@@ -16,7 +16,7 @@ import (
 // route is one of the gateway's routes.
 type route struct {
 	method string
-	// path may name a trace, as {trace_id}, or end in {model}, which may hold slashes.
+	// path may name a trace, as {trace_id}, or end in {model} or {key}, which may hold slashes.
 	path string
 	// name is the route's name in metrics, logs and placeholders.
 	name  string
@@ -31,21 +31,25 @@ type route struct {
 	requestID string
 	// keyHeader is a header that may hold the API key without "Bearer". Optional.
 	keyHeader string
+	// ofrep reports that the route is one of OpenFeature's protocol, also in its errors.
+	ofrep bool
 	// anthropic is the route for requests with headerAnthropic on the same path. Optional.
 	anthropic *route
 
 	index         int    // in routes
 	before, after string // the path before and after {trace_id}; after is empty without it
-	open          bool   // the path ends in {model}
+	open          bool   // the path ends in {model} or {key}
 }
 
 // openaiRequestID is the header by which OpenAI's libraries know an answer.
 const openaiRequestID = "X-Request-Id"
 
+// headerAPIKey is the header of an API key in Anthropic's API, and in OpenFeature's protocol.
+const headerAPIKey = "X-Api-Key"
+
 // The headers of Anthropic's API: headerAnthropic is on each request of its libraries.
 const (
 	headerAnthropic    = "Anthropic-Version"
-	anthropicKey       = "X-Api-Key"
 	anthropicRequestID = "Request-Id"
 )
 
@@ -58,8 +62,8 @@ var routes = table(
 	route{method: http.MethodPost, path: "/v1/chat/completions", name: "chat", serve: (*call).endpoint, calls: true, dialect: chat.Dialect, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/responses", name: "responses", serve: (*call).endpoint, calls: true, dialect: responses.Dialect, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/responses/compact", name: "responses", serve: (*call).endpoint, calls: true, dialect: responses.Compact, requestID: openaiRequestID},
-	route{method: http.MethodPost, path: "/v1/messages", name: "messages", serve: (*call).endpoint, calls: true, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
-	route{method: http.MethodPost, path: "/v1/messages/count_tokens", name: "count_tokens", serve: (*call).countTokens, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
+	route{method: http.MethodPost, path: "/v1/messages", name: "messages", serve: (*call).endpoint, calls: true, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: headerAPIKey},
+	route{method: http.MethodPost, path: "/v1/messages/count_tokens", name: "count_tokens", serve: (*call).countTokens, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: headerAPIKey},
 	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
 	route{method: http.MethodPost, path: "/v1/decisions", name: "decisions", serve: allOrNothing((*call).decisions)},
 	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: allOrNothing((*call).report)},
@@ -67,6 +71,8 @@ var routes = table(
 	route{method: http.MethodPost, path: "/v2/remoteconfigs", name: "remoteconfigs", serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
 	route{method: http.MethodPost, path: "/v2/prompts/{trace_id}/metrics", name: "metrics", kind: kind.Prompt, serve: allOrNothing((*call).report)},
 	route{method: http.MethodPost, path: "/v2/remoteconfigs/{trace_id}/metrics", name: "metrics", kind: kind.RemoteConfig, serve: allOrNothing((*call).report)},
+	route{method: http.MethodPost, path: wire.FlagsPath, name: "remoteconfigs", serve: allOrNothing((*call).flags), ofrep: true, keyHeader: headerAPIKey},
+	route{method: http.MethodPost, path: wire.FlagsPath + "/{key}", name: "remoteconfigs", serve: allOrNothing((*call).flag), ofrep: true, keyHeader: headerAPIKey},
 	route{method: http.MethodGet, path: "/v1/models", name: "models", serve: (*call).models, dialect: chat.Dialect, requestID: openaiRequestID, anthropic: &route{serve: (*call).anthropicModels}},
 	route{method: http.MethodGet, path: "/v1/models/{model}", name: "models", serve: (*call).model, dialect: chat.Dialect, requestID: openaiRequestID, anthropic: &route{serve: (*call).anthropicModel}},
 )
@@ -75,11 +81,15 @@ func table(rows ...route) []route {
 	for i := range rows {
 		rows[i].index = i
 		rows[i].before, rows[i].after, _ = strings.Cut(rows[i].path, "{trace_id}")
-		rows[i].before, rows[i].open = strings.CutSuffix(rows[i].before, "{model}")
+		for _, end := range []string{"{model}", "{key}"} {
+			if before, open := strings.CutSuffix(rows[i].before, end); open {
+				rows[i].before, rows[i].open = before, true
+			}
+		}
 		if other := rows[i].anthropic; other != nil {
 			serve := other.serve
 			*other = rows[i]
-			other.serve, other.dialect, other.requestID, other.keyHeader = serve, messages.Dialect, anthropicRequestID, anthropicKey
+			other.serve, other.dialect, other.requestID, other.keyHeader = serve, messages.Dialect, anthropicRequestID, headerAPIKey
 		}
 	}
 	return rows
@@ -114,7 +124,19 @@ func (to *route) token(h http.Header) (token string, sent, ok bool) {
 	return wire.BearerToken(h)
 }
 
-// find returns the route of a path, and the trace id or the model in the path.
+// asOFREP adds to the error of a route of OpenFeature's protocol what its clients read. key
+// is the flag in the path; empty: none.
+func (to *route) asOFREP(err *wire.Error, key string) *wire.Error {
+	if to.ofrep {
+		if !wire.LegalKey(key) {
+			key = printable(key)
+		}
+		err.OFREP, err.FlagKey = true, key
+	}
+	return err
+}
+
+// find returns the route of a path, and the trace id, the model or the key in the path.
 func find(path string) (to *route, id string) {
 	for i := range routes {
 		r := &routes[i]

@@ -42,10 +42,10 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 		g.logPanic(to, problem)
 		if r.ProtoMajor == 1 {
 			// After a panic it is unknown how much of the body was read.
-			to.writeLastError(w, panicked())
+			to.writeLastError(w, to.asOFREP(panicked(), traceID))
 			return
 		}
-		to.writeErrorOnly(w, panicked())
+		to.writeErrorOnly(w, to.asOFREP(panicked(), traceID))
 	}()
 
 	o := g.answer(w, r, to, traceID, began, info)
@@ -57,7 +57,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	switch o.end {
 	case unanswered, unread:
-		g.countRefused(to, info, o.err)
+		g.countRefused(to, info, to.asOFREP(o.err, traceID))
 		g.writeError(w, r, to, o)
 	case cut:
 		panic(http.ErrAbortHandler)

@@ -88,20 +88,14 @@ func (a *answers) addEvaluation(span oteltrace.Span, d *decided, number int) {
 		kind = trace.KindEndpoint
 	}
 	row := rowOf(d.table, d.decision)
-	variant := d.variant
-	if variant == "" {
-		variant = row // a row of a configuration has one value
-	}
-	if variant == "" {
-		variant = "default"
-	}
+	variant := cmp.Or(d.variant, row, "default") // a row of a configuration has one value
 	attributes := []attribute.KeyValue{
 		semconv.FeatureFlagKey(d.of.Key),
 		semconv.FeatureFlagProviderName("Cadenza"),
 		semconv.FeatureFlagSetID(a.workspace.Name),
 		semconv.FeatureFlagVersion(d.of.Version),
 		semconv.FeatureFlagResultVariant(variant),
-		evaluationReason(d.table, d.decision),
+		semconv.FeatureFlagResultReasonKey.String(strings.ToLower(flagReason(d.table, d.decision))),
 		attribute.String("cadenza.kind", d.of.Kind.String()),
 		attribute.String("cadenza.reason", d.decision.Reason.String()),
 		attribute.String("cadenza.trace_id", a.decision.Trace(kind, number).String()),
@@ -110,19 +104,6 @@ func (a *answers) addEvaluation(span oteltrace.Span, d *decided, number int) {
 		attributes = append(attributes, attribute.String("cadenza.row", row))
 	}
 	span.AddEvent("feature_flag.evaluation", oteltrace.WithAttributes(attributes...))
-}
-
-// evaluationReason returns the conventions' word for why a table answered as it did.
-func evaluationReason(table *rules.Table, decision rules.Decision) attribute.KeyValue {
-	switch {
-	case decision.Reason == rules.Match:
-		return semconv.FeatureFlagResultReasonTargetingMatch
-	case decision.Reason == rules.Split:
-		return semconv.FeatureFlagResultReasonSplit
-	case len(table.Rows()) == 0:
-		return semconv.FeatureFlagResultReasonStatic
-	}
-	return semconv.FeatureFlagResultReasonDefault
 }
 
 // attemptSpans are the spans of a call's attempts.

@@ -42,6 +42,11 @@ type Error struct {
 	// Detail is the additional member that the oldest clients read on
 	// /evaluate; empty elsewhere.
 	Detail string
+	// OFREP adds the members that clients of OpenFeature's protocol read: FlagKey is the
+	// flag that the request is for, empty for all, and FlagCode the error's code there.
+	// Default: by Code and Param.
+	OFREP             bool
+	FlagKey, FlagCode string
 }
 
 // Errorf returns an error. param is the path of the wrong member, or empty.
@@ -72,7 +77,7 @@ func (e *Error) Error() string { return e.Name + ": " + e.Message }
 // the older clients of this API read.
 func (e *Error) AppendJSON(dst []byte) []byte {
 	if e.Code == InvalidAPIKey {
-		e = &Error{Code: InvalidAPIKey, Message: unauthorizedMessage}
+		e = &Error{Code: InvalidAPIKey, Message: unauthorizedMessage, OFREP: e.OFREP, FlagKey: e.FlagKey}
 	}
 	dst = append(dst, `{"error":`...)
 	dst = e.AppendObject(dst)
@@ -89,6 +94,9 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 	if e.TraceID != "" {
 		dst = append(dst, `,"trace_id":`...)
 		dst = jsontext.AppendString(dst, e.TraceID)
+	}
+	if e.OFREP {
+		dst = e.appendFlagError(dst)
 	}
 	return append(dst, '}')
 }
