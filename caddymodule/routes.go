@@ -102,8 +102,8 @@ func (h *DecisionsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ c
 }
 
 // MetricsHandler takes metrics on the path that its route matches. The trace id
-// is that of the body or, if the path ends in `/prompts/{trace_id}/metrics`
-// or `/remoteconfigs/{trace_id}/metrics`, that of the path. It sets the
+// is that of the body or, if the path ends in `/prompts/{trace_id}/metrics`,
+// `/remoteconfigs/{trace_id}/metrics` or `/rules/{trace_id}/metrics`, that of the path. It sets the
 // placeholders and response headers of `http.handlers.cadenza`. In a Caddyfile:
 //
 //	gateway.example.com {

@@ -71,6 +71,12 @@ func (m *Model) FieldNames() []string {
 	return names
 }
 
+// HasMember reports whether a member of a context is a declared field, or leads to one.
+func (m *Model) HasMember(name string) bool {
+	slot, ok := m.slots[name]
+	return ok && int(slot) < m.sent && m.fields[slot].path == nil || m.nested[name] != nil
+}
+
 // GatewayNames returns the names of the gateway's fields that tables read, in an order
 // that is always the same.
 func (m *Model) GatewayNames() []string {

@@ -460,6 +460,9 @@ messages: [ { role: developer, content: Hi. } ]
 	}
 	id := prompts.json(t)["all"].(map[string]any)["trace_id"].(string)
 	try("/v2/remoteconfigs", `{"keys":["checkout","limits","list","text","number"]}`)
+	try("/v2/rules", `{"keys":["checkout"]}`)
+	try("/v2/rules", `{"rules":["checkout"],"tags":["employee"],"page":1}`)
+	try("/v2/prompts", `{"prompts":["all"],"plan":"pro","page":1}`)
 	try("/v1/decisions", `{"prompts":["all","nothing"],"remoteconfigs":["list"]}`)
 	try("/v1/decisions", `{"remoteconfigs":["list"],"prompts":[]}`)
 	whole := try("/v1/endpoints", `{"key":"agent","variables":{"question":"?"}}`)
@@ -505,6 +508,9 @@ messages: [ { role: developer, content: Hi. } ]
 		`{"keys":["agent"],"variables":"a"}`, `{"keys":["agent"],"metadata":1}`, `{"keys":[` + strings.Repeat(`"a",`, 100) + `"a"]}`,
 	} {
 		tryRefused(t, o, g, "/v1/prompts", refused)
+	}
+	for _, refused := range []string{`{}`, `{"rules":[]}`, `{"rules":"a"}`, `{"rules":["a b"]}`} {
+		tryRefused(t, o, g, "/v2/rules", refused)
 	}
 	for _, refused := range []string{`{}`, `{"prompts":[]}`, `{"prompts":null,"remoteconfigs":[]}`, `{"prompts":"a"}`, `{"remoteconfigs":[5]}`, `{"prompts":["agent"],"variables":5}`} {
 		tryRefused(t, o, g, "/v1/decisions", refused)

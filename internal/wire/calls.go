@@ -71,19 +71,23 @@ func LegalKey(s string) bool {
 }
 
 // Prompts parses the body of a request for prompts.
-func (r *Request) Prompts() (Evaluation, *Error) { return r.evaluation(true) }
+func (r *Request) Prompts() (Evaluation, *Error) { return r.evaluation(true, "", nil) }
 
 // RemoteConfigs parses the body of a request for remote configurations. These have
 // no variables: a member of that name is ignored like any unknown one.
-func (r *Request) RemoteConfigs() (Evaluation, *Error) { return r.evaluation(false) }
+func (r *Request) RemoteConfigs() (Evaluation, *Error) { return r.evaluation(false, "", nil) }
 
-func (r *Request) evaluation(variables bool) (Evaluation, *Error) {
+// evaluation parses a body. list and isField are as in Flattened, or empty.
+func (r *Request) evaluation(variables bool, list string, isField func(name string) bool) (Evaluation, *Error) {
 	body, err := r.Object()
 	if err != nil {
 		return Evaluation{}, err
 	}
 	keys := body.Get("keys")
 	if IsNull(keys) {
+		if flat := body.Get(list); isField != nil && !IsNull(flat) {
+			return r.flattened(body, list, isField)
+		}
 		return Evaluation{}, Errorf(InvalidRequest, "keys", `"keys" is required: an array of 1 to %d keys.`, MaxKeys)
 	}
 	var e Evaluation
