@@ -39,7 +39,7 @@ func init() {
 // requests.
 func orderDirectives() {
 	httpcaddyfile.RegisterDirectiveOrder("cadenza_health", httpcaddyfile.Before, "respond")
-	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_decisions", "cadenza_metrics", "cadenza"} {
+	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_decisions", "cadenza_metrics", "cadenza_evaluate", "cadenza"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "reverse_proxy")
 	}
 }
@@ -98,6 +98,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			successor <model>
 //		}
 //		prices        <file> | none
+//		legacy
 //		max_body_size     <size>
 //		body_timeout      <duration>
 //		max_answer_size   <size>
@@ -187,7 +188,7 @@ func (a *App) unmarshalOption(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "max_large_requests", "max_limit_memory", "in_flight", "limit", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "legacy", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "max_large_requests", "max_limit_memory", "in_flight", "limit", "provider", "workspace",
 }
 
 // storeOptions are the options of a store.
@@ -345,6 +346,11 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return w.unmarshalPrice(d)
 	case "prices":
 		return w.unmarshalPrices(d)
+	case "legacy":
+		if d.NextArg() {
+			return d.Err("legacy takes no argument: it is set by its name alone")
+		}
+		w.Legacy = true
 	case "max_body_size":
 		return sizeOption(d, &w.MaxBodySize, maxMaxBodySize)
 	case "body_timeout":

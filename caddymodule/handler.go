@@ -16,11 +16,11 @@ func init() {
 
 // Handler answers all of the gateway's routes: `POST` requests to
 // `/v1/prompts`, `/v1/endpoints`, `/v1/remoteconfigs`, `/v1/decisions` and
-// `/v1/metrics`, and the routes of `/v2/`. Endpoints also answer OpenAI's APIs, at
-// `/v1/chat/completions`, `/v1/responses` and `/v1/models`, and remote configurations
-// OpenFeature's protocol, below `/ofrep/v1/`. The handler answers every request that its
-// route matches: an unknown path is a 404 with a JSON body. It has no options; the app
-// `cadenza` has them.
+// `/v1/metrics`, the routes of `/v2/`, and `/evaluate`. Endpoints also answer OpenAI's
+// APIs, at `/v1/chat/completions`, `/v1/responses` and `/v1/models`, and remote
+// configurations OpenFeature's protocol, below `/ofrep/v1/`. The handler answers every
+// request that its route matches: an unknown path is a 404 with a JSON body. It has no
+// options; the app `cadenza` has them.
 //
 // In a Caddyfile it is the directive `cadenza`, which is ordered after
 // `respond` and `metrics` and before `reverse_proxy`:

@@ -50,6 +50,7 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		price small 2 10
 		prices {dir}/{env.CADENZA_TEST_PRICES}
 		prices none
+		legacy
 		max_body_size 4KiB
 		body_timeout 5s
 		max_answer_size 6KiB
@@ -134,6 +135,7 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		"APIKeys":         {func(c *gw.WorkspaceConfig) any { return c.APIKeys }, [2]any{[]gw.APIKey{{Name: "test", Key: "{env.CADENZA_TEST_KEY}"}}, []gw.APIKey{{Name: "other", Key: "{env.CADENZA_TEST_KEY}"}}}},
 		"KeysFile":        {func(c *gw.WorkspaceConfig) any { return c.KeysFile }, [2]any{filepath.Join(g.dir, "keys.json"), filepath.Join(g.dir, "keys2.json")}},
 		"NoShippedPrices": {func(c *gw.WorkspaceConfig) any { return c.NoShippedPrices }, [2]any{true, false}},
+		"Legacy":          {func(c *gw.WorkspaceConfig) any { return c.Legacy }, [2]any{true, false}},
 		"Log":             {func(c *gw.WorkspaceConfig) any { return c.Log }, [2]any{definition.LogContent, definition.LogNone}},
 		"Redact":          {func(c *gw.WorkspaceConfig) any { return c.Redact }, [2]any{redact.Email | redact.Card, redact.Card}},
 		"MaxBodySize":     {func(c *gw.WorkspaceConfig) any { return c.MaxBodySize }, [2]any{int64(4 << 10), int64(14 << 10)}},

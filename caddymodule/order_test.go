@@ -44,8 +44,9 @@ func TestOrderOfDirectives(t *testing.T) {
 		"cadenza_remoteconfigs": {`{"keys":["checkout"]}`, `"checkout"`},
 		"cadenza_decisions":     {`{"prompts":["hello"]}`, `"hello"`},
 		"cadenza_metrics":       {`{}`, "no_metrics"},
+		"cadenza_evaluate":      {`{"rule_key":"checkout"}`, `{"checkout":false}`},
 	} {
-		g.site(options, "reverse_proxy "+backend.URL+"\ncadenza\n"+name+" /here*\nmetrics /here/metrics\nrespond /here/healthz 200")
+		g.site(options+"\nlegacy\n", "reverse_proxy "+backend.URL+"\ncadenza\n"+name+" /here*\nmetrics /here/metrics\nrespond /here/healthz 200")
 		status := http.StatusOK
 		if name == "cadenza_metrics" {
 			status = http.StatusBadRequest // the report is empty

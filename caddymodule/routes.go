@@ -18,11 +18,13 @@ func init() {
 	caddy.RegisterModule(new(RemoteConfigsHandler))
 	caddy.RegisterModule(new(DecisionsHandler))
 	caddy.RegisterModule(new(MetricsHandler))
+	caddy.RegisterModule(new(EvaluateHandler))
 	httpcaddyfile.RegisterHandlerDirective("cadenza_prompts", parseHandler(new(PromptsHandler)))
 	httpcaddyfile.RegisterHandlerDirective("cadenza_endpoints", parseHandler(new(EndpointsHandler)))
 	httpcaddyfile.RegisterHandlerDirective("cadenza_remoteconfigs", parseHandler(new(RemoteConfigsHandler)))
 	httpcaddyfile.RegisterHandlerDirective("cadenza_decisions", parseHandler(new(DecisionsHandler)))
 	httpcaddyfile.RegisterHandlerDirective("cadenza_metrics", parseHandler(new(MetricsHandler)))
+	httpcaddyfile.RegisterHandlerDirective("cadenza_evaluate", parseHandler(new(EvaluateHandler)))
 }
 
 // PromptsHandler answers requests for prompts on the path that its route
@@ -125,5 +127,24 @@ func (h *MetricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ cad
 		}
 	}
 	h.app.gateway.Serve(w, r, path)
+	return nil
+}
+
+// EvaluateHandler answers the clients that the Orquesta service had in 2022 on the path
+// that its route matches, in workspaces with the option legacy. It sets the placeholders
+// and response headers of `http.handlers.cadenza`. In a Caddyfile:
+//
+//	gateway.example.com {
+//		cadenza_evaluate /flags/evaluate
+//	}
+type EvaluateHandler struct{ appModule }
+
+// CaddyModule returns the Caddy module information.
+func (*EvaluateHandler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.cadenza_evaluate", New: func() caddy.Module { return new(EvaluateHandler) }}
+}
+
+func (h *EvaluateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	h.app.gateway.Serve(w, r, "/evaluate")
 	return nil
 }

@@ -112,6 +112,11 @@ type Workspace struct {
 	// Leaves out the prices that ship with the gateway. Default: false.
 	NoShippedPrices bool `json:"no_shipped_prices,omitempty"`
 
+	// Opens /evaluate, the route of the clients that the Orquesta service had in 2022. They
+	// may send the API key without "Bearer", and get values without trace ids. Default:
+	// false.
+	Legacy bool `json:"legacy,omitempty"`
+
 	// The largest request body, in bytes. Default: 1048576 (1 MiB).
 	MaxBodySize int64 `json:"max_body_size,omitempty"`
 
@@ -193,7 +198,7 @@ func (w *Workspace) provision(ctx caddy.Context, name string) error {
 		return err
 	}
 	w.config = gateway.WorkspaceConfig{
-		Name: name, Logger: w.logger, TraceKey: w.TraceKey, APIKeys: w.APIKeys, NoShippedPrices: w.NoShippedPrices, Log: policy, Redact: detectors,
+		Name: name, Logger: w.logger, TraceKey: w.TraceKey, APIKeys: w.APIKeys, NoShippedPrices: w.NoShippedPrices, Log: policy, Redact: detectors, Legacy: w.Legacy,
 		MaxBodySize: w.MaxBodySize, BodyTimeout: time.Duration(w.BodyTimeout),
 		MaxAnswerSize: w.MaxAnswerSize, MaxMetadataSize: w.MaxMetadataSize,
 	}

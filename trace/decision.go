@@ -7,7 +7,7 @@ import (
 )
 
 // MaxDecisionTraces is the maximum number of traces of one decision.
-const MaxDecisionTraces = 255
+const MaxDecisionTraces = 1000
 
 // Decision makes the ids of one request: the decision's own id and the ids of its
 // traces. They have the same millisecond and successive counters:

@@ -14,7 +14,7 @@ func TestTracesOfADecision(t *testing.T) {
 	authority := mustAuthority(t, "w")
 	at := time.UnixMilli(1790000000123)
 	kinds := []Kind{KindPrompt, KindEndpoint, KindRemoteConfig}
-	for _, counter := range []uint64{0, 1, 1<<30 - 100, counterMask - 256, counterMask - 255, counterMask - 1, counterMask} {
+	for _, counter := range []uint64{0, 1, 1<<30 - 100, counterMask - MaxDecisionTraces - 1, counterMask - MaxDecisionTraces, counterMask - 1, counterMask} {
 		authority.millis, authority.counter = at.UnixMilli(), counter
 		decision := authority.Decide(at, MaxDecisionTraces)
 		id := decision.ID()

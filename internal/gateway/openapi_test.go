@@ -444,7 +444,7 @@ messages: [ { role: developer, content: Hi. } ]
 	files["definitions/remoteconfigs/list.yaml"] = "type: list\ndefault: [1, a]\n"
 	files["definitions/remoteconfigs/text.yaml"] = "type: string\ndefault: a\n"
 	files["definitions/remoteconfigs/number.yaml"] = "type: number\ndefault: 0.5\n"
-	g := startGateway(t, files, withProvider("fake", openaiProvider(u.URL, openai.Quirks{})))
+	g := startGateway(t, files, withProvider("fake", openaiProvider(u.URL, openai.Quirks{})), with(func(c *gw.WorkspaceConfig) { c.Legacy = true }))
 
 	try := func(path, body string) answer {
 		t.Helper()
@@ -463,6 +463,8 @@ messages: [ { role: developer, content: Hi. } ]
 	try("/v2/rules", `{"keys":["checkout"]}`)
 	try("/v2/rules", `{"rules":["checkout"],"tags":["employee"],"page":1}`)
 	try("/v2/prompts", `{"prompts":["all"],"plan":"pro","page":1}`)
+	try("/evaluate", `{"rule_key":"list","context":null}`)
+	try("/evaluate/", `{"domain":"default","context":{"plan":"pro"}}`)
 	try("/v1/decisions", `{"prompts":["all","nothing"],"remoteconfigs":["list"]}`)
 	try("/v1/decisions", `{"remoteconfigs":["list"],"prompts":[]}`)
 	whole := try("/v1/endpoints", `{"key":"agent","variables":{"question":"?"}}`)
@@ -508,6 +510,9 @@ messages: [ { role: developer, content: Hi. } ]
 		`{"keys":["agent"],"variables":"a"}`, `{"keys":["agent"],"metadata":1}`, `{"keys":[` + strings.Repeat(`"a",`, 100) + `"a"]}`,
 	} {
 		tryRefused(t, o, g, "/v1/prompts", refused)
+	}
+	for _, refused := range []string{`{}`, `{"rule_key":5}`, `{"domain":[]}`, `{"context":{}}`, `{"rule_key":"list","context":1}`} {
+		tryRefused(t, o, g, "/evaluate", refused)
 	}
 	for _, refused := range []string{`{}`, `{"rules":[]}`, `{"rules":"a"}`, `{"rules":["a b"]}`} {
 		tryRefused(t, o, g, "/v2/rules", refused)

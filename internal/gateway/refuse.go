@@ -135,7 +135,10 @@ func newRequestID() string {
 }
 
 func (to *route) appendError(dst []byte, err *wire.Error) []byte {
-	if to.dialect == nil {
+	switch {
+	case to.legacy:
+		return err.AppendDetailed(dst)
+	case to.dialect == nil:
 		return err.AppendJSON(dst)
 	}
 	return to.dialect.AppendError(dst, err)

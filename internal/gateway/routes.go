@@ -33,6 +33,9 @@ type route struct {
 	keyHeader string
 	// ofrep reports that the route is one of OpenFeature's protocol, also in its errors.
 	ofrep bool
+	// legacy is set on the route of the oldest clients: they may send the key without
+	// "Bearer" in Authorization, and its errors have members of their own.
+	legacy bool
 	// anthropic is the route for requests with headerAnthropic on the same path. Optional.
 	anthropic *route
 
@@ -75,6 +78,8 @@ var routes = table(
 	route{method: http.MethodPost, path: wire.FlagsPath + "/{key}", name: "remoteconfigs", serve: allOrNothing((*call).flag), ofrep: true, keyHeader: headerAPIKey},
 	route{method: http.MethodPost, path: "/v2/rules", name: "remoteconfigs", serve: evaluates(kind.RemoteConfig, (*call).flatRules)},
 	route{method: http.MethodPost, path: "/v2/rules/{trace_id}/metrics", name: "metrics", kind: kind.RemoteConfig, serve: allOrNothing((*call).report)},
+	route{method: http.MethodPost, path: "/evaluate", name: "evaluate", serve: allOrNothing((*call).rule), legacy: true},
+	route{method: http.MethodPost, path: "/evaluate/", name: "evaluate", serve: allOrNothing((*call).rule), legacy: true},
 	route{method: http.MethodGet, path: "/v1/models", name: "models", serve: (*call).models, dialect: chat.Dialect, requestID: openaiRequestID, anthropic: &route{serve: (*call).anthropicModels}},
 	route{method: http.MethodGet, path: "/v1/models/{model}", name: "models", serve: (*call).model, dialect: chat.Dialect, requestID: openaiRequestID, anthropic: &route{serve: (*call).anthropicModel}},
 )
@@ -118,6 +123,11 @@ func (to *route) spoken(h http.Header) *route {
 
 // token returns the API key of a request, as wire.BearerToken does.
 func (to *route) token(h http.Header) (token string, sent, ok bool) {
+	if to.legacy {
+		if values := h["Authorization"]; len(values) == 1 && wire.LegalToken(values[0]) {
+			return values[0], true, true
+		}
+	}
 	if to.keyHeader != "" && len(h["Authorization"]) == 0 {
 		if values := h[to.keyHeader]; len(values) > 0 {
 			return values[0], true, len(values) == 1 && wire.LegalToken(values[0])
@@ -168,7 +178,9 @@ func (to *route) namesEndpoint() bool { return to.calls || to.name == "count_tok
 
 // hasMetadata reports whether the route's requests may have metadata of the caller. The
 // metadata of a report does not count: it is about the reported answer.
-func (to *route) hasMetadata() bool { return to.method == http.MethodPost && to.name != "metrics" }
+func (to *route) hasMetadata() bool {
+	return to.method == http.MethodPost && to.name != "metrics" && !to.legacy
+}
 
 // HasRoute reports whether a path has a route.
 func HasRoute(path string) bool {
@@ -182,6 +194,9 @@ func documented() string {
 	var list []string
 	method := ""
 	for _, r := range routes[1:] {
+		if r.legacy {
+			continue
+		}
 		text := r.path
 		if r.method != method {
 			text = r.method + " " + text

@@ -63,6 +63,9 @@ type WorkspaceConfig struct {
 	// Redact is the data to redact from records, in addition to secrets.
 	Redact redact.Detectors
 
+	// Legacy opens /evaluate, the route of the oldest clients.
+	Legacy bool
+
 	MaxBodySize     int64         // in bytes; 0: wire.DefaultBodyLimit
 	BodyTimeout     time.Duration // 0: wire.DefaultBodyTimeout
 	MaxAnswerSize   int64         // in bytes; 0: defaultMaxAnswerSize

@@ -39,9 +39,6 @@ type Error struct {
 	Allow string
 	// TokenSent reports, for 401, whether the request had a bearer token.
 	TokenSent bool
-	// Detail is the additional member that the oldest clients read on
-	// /evaluate; empty elsewhere.
-	Detail string
 	// OFREP adds the members that clients of OpenFeature's protocol read: FlagKey is the
 	// flag that the request is for, empty for all, and FlagCode the error's code there.
 	// Default: by Code and Param.
@@ -87,10 +84,6 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 	dst = jsontext.AppendString(dst, e.Message)
 	dst = append(dst, `,"error_code":`...)
 	dst = jsontext.AppendString(dst, e.Name)
-	if e.Detail != "" {
-		dst = append(dst, `,"detail":`...)
-		dst = jsontext.AppendString(dst, e.Detail)
-	}
 	if e.TraceID != "" {
 		dst = append(dst, `,"trace_id":`...)
 		dst = jsontext.AppendString(dst, e.TraceID)

@@ -35,7 +35,7 @@ func TestWriteErrorGolden(t *testing.T) {
 			body:   unauthorizedBody,
 		},
 		"a 401 tells nothing of its cause": {
-			err:    &Error{Code: InvalidAPIKey, Message: "expired yesterday", Param: "x", TraceID: "t", Detail: "d", TokenSent: true},
+			err:    &Error{Code: InvalidAPIKey, Message: "expired yesterday", Param: "x", TraceID: "t", TokenSent: true},
 			status: 401,
 			header: map[string]string{"WWW-Authenticate": `Bearer realm="cadenza", error="invalid_token"`, "Cadenza-Trace-Id": ""},
 			body:   unauthorizedBody,
@@ -69,11 +69,6 @@ func TestWriteErrorGolden(t *testing.T) {
 			status: 504,
 			header: map[string]string{"Retry-After": "", "Cadenza-Trace-Id": "0193-ab"},
 			body:   `{"error":{"message":"Too slow.","type":"server_error","param":null,"code":"upstream_timeout"},"name":"upstream_timeout","message":"Too slow.","error_code":"upstream_timeout","trace_id":"0193-ab"}`,
-		},
-		"detail": {
-			err:    &Error{Code: UnknownKey, Message: "No.", Detail: "empty_evaluation"},
-			status: 404,
-			body:   `{"error":{"message":"No.","type":"not_found_error","param":null,"code":"unknown_key"},"name":"unknown_key","message":"No.","error_code":"unknown_key","detail":"empty_evaluation"}`,
 		},
 		"a stream's code without a stream": {
 			err:    &Error{Code: UpstreamInterrupted, Message: "Cut."},
