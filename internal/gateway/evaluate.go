@@ -18,12 +18,12 @@ import (
 
 // evaluates returns the function of a route that answers keys of a kind, whose requests
 // parse reads.
-func evaluates(k *kind.Kind, parse func(*call) (wire.Evaluation, *wire.Error)) func(*call) outcome {
+func evaluates(k *kind.Kind, parse func(*wire.Request) (wire.Evaluation, *wire.Error)) func(*call) outcome {
 	return allOrNothing(func(c *call) *wire.Error { return c.evaluate(k, parse) })
 }
 
-func (c *call) evaluate(k *kind.Kind, parse func(*call) (wire.Evaluation, *wire.Error)) *wire.Error {
-	request, err := parse(c)
+func (c *call) evaluate(k *kind.Kind, parse func(*wire.Request) (wire.Evaluation, *wire.Error)) *wire.Error {
+	request, err := parse(c.body)
 	if err != nil {
 		return err
 	}
@@ -47,9 +47,6 @@ func (c *call) evaluate(k *kind.Kind, parse func(*call) (wire.Evaluation, *wire.
 	c.out = wire.AppendAnswersEnd(out)
 	return a.answerKeys("keys")
 }
-
-func (c *call) prompts() (wire.Evaluation, *wire.Error)       { return c.body.Prompts() }
-func (c *call) remoteConfigs() (wire.Evaluation, *wire.Error) { return c.body.RemoteConfigs() }
 
 // admitKeys counts a request for keys, also for its limits, and binds its context.
 func (c *call) admitKeys(lists ...keyList) (*evaluation, *wire.Error) {

@@ -13,13 +13,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// flatPrompts and flatRules parse the bodies of /v2, also those of June 2023.
-func (c *call) flatPrompts() (wire.Evaluation, *wire.Error) {
-	return c.body.Flattened("prompts", true, c.snapshot.Model.HasMember)
-}
-
-func (c *call) flatRules() (wire.Evaluation, *wire.Error) {
-	return c.body.Flattened("rules", false, c.snapshot.Model.HasMember)
+// evaluatesFlat is evaluates for a route that also takes the bodies of June 2023, which
+// have the keys in the member list.
+func evaluatesFlat(k *kind.Kind, list string, variables bool) func(*call) outcome {
+	return allOrNothing(func(c *call) *wire.Error {
+		return c.evaluate(k, func(r *wire.Request) (wire.Evaluation, *wire.Error) {
+			return r.Flattened(list, variables, c.snapshot.Model.HasMember)
+		})
+	})
 }
 
 // statusCode is the member by which clients of /evaluate know an error.
