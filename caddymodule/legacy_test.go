@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,6 +42,7 @@ matrix:
 `,
 	"definitions/remoteconfigs/seven.yaml":          "type: number\ndefault: 7.0\n",
 	"definitions/remoteconfigs/hundreds.yaml":       "type: number\ndefault: -3e2\n",
+	"definitions/remoteconfigs/huge.yaml":           "type: number\ndefault: 1e20\n",
 	"definitions/remoteconfigs/float.yaml":          "type: number\ndefault: 7.25\n",
 	"definitions/remoteconfigs/large.yaml":          "type: number\ndefault: 12345678901234567890\n",
 	"definitions/remoteconfigs/zero.yaml":           "type: number\ndefault: 0\n",
@@ -169,8 +171,8 @@ func TestOldestClients(t *testing.T) {
 		{fromJava(`{"rule_key":"none"}`), 200, `{"none":[]}`},
 		{fromJava(`{"rule_key":"cfg"}`), 200, `{"cfg":{"db":"x","ports":[1.0]}}`},
 		{fromJava(`{"rule_key":"old_s"}`), 200, `{"old_s":""}`},
-		{fromJava(`{"domain":"default","context":{"environments":"production"}}`), 200, `{"cfg":{"db":"x","ports":[1.0]},"float":7.25,"hundreds":-300,"kill_switch":true,"large":12345678901234567890,"list":["a","ü"],"none":[],"s":"","seven":7,"zero":0}`},
-		{fromJava(`{"domain":"default"}`), 200, `{"cfg":{"db":"x","ports":[1.0]},"float":7.25,"hundreds":-300,"kill_switch":false,"large":12345678901234567890,"list":["a","ü"],"none":[],"s":"","seven":7,"zero":0}`},
+		{fromJava(`{"domain":"default","context":{"environments":"production"}}`), 200, `{"cfg":{"db":"x","ports":[1.0]},"float":7.25,"huge":1e20,"hundreds":-300,"kill_switch":true,"large":12345678901234567890,"list":["a","ü"],"none":[],"s":"","seven":7,"zero":0}`},
+		{fromJava(`{"domain":"default"}`), 200, `{"cfg":{"db":"x","ports":[1.0]},"float":7.25,"huge":1e20,"hundreds":-300,"kill_switch":false,"large":12345678901234567890,"list":["a","ü"],"none":[],"s":"","seven":7,"zero":0}`},
 		{fromJava(`{"domain":"shop"}`), 200, `{"shop/nl/banner":"Hallo","shop/tax":21}`},
 		{fromJava(`{"domain":"shop/nl"}`), 200, `{"shop/nl/banner":"Hallo"}`},
 		{fromJava(`{"domain":"kill_switch"}`), 404, failed("empty_evaluation", 404)},
@@ -234,7 +236,7 @@ func TestTracesOfTheOldestClients(t *testing.T) {
 	g.exchange(fromPython("1.11.6", "/v1/metrics", `{"decision_id":"`+decision+`","values":{"a":1}}`)).ok(t)
 	var record *trace.Record
 	eventually(t, "the trace is stored", func() (stored bool) { record, stored = g.trace("data/cadenza.db", id); return stored })
-	if record.Kind != trace.KindRemoteConfig || record.Key != "s" || string(record.Response) != `"Grüezi €"` || string(record.Context) != `{"city":"Zürich € ??"}` {
+	if record.Kind != trace.KindRemoteConfig || record.Key != "s" || string(record.Response) != `"Grüezi €"` || string(record.Context) != `{"city":"Zürich € ??"}` || !slices.Contains(record.Notes, "asked as old_s") {
 		t.Errorf("%+v", record)
 	}
 	var traces int

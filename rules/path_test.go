@@ -151,3 +151,17 @@ func TestExamplesFollowPaths(t *testing.T) {
 	}
 	t.Error("no finding has an example with nested members")
 }
+
+// TestMembersOfAContext: a member is a field, or leads to one. Names of other fields are
+// no members.
+func TestMembersOfAContext(t *testing.T) {
+	m := model(t, nestedModel)
+	for name, want := range map[string]bool{
+		"user": true, "groups": true, "app": true, "flat.dot": true,
+		"plan": false, "country": false, "app_name": false, "belgian": false, "home": false, "address": false, "": false,
+	} {
+		if got := m.HasMember(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
