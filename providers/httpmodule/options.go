@@ -154,6 +154,12 @@ func (c *Connection) SearchAPI(req *providers.Request) string {
 	return providers.SearchAPI(c.client, req)
 }
 
+// Embedder returns the client if it makes vectors, see providers.EmbedderOf.
+func (c *Connection) Embedder() providers.Embedder {
+	e, _ := c.client.(providers.Embedder)
+	return e
+}
+
 // Host is the host and port that requests are sent to.
 func (c *Connection) Host() string { return c.client.Host() }
 
