@@ -26,7 +26,7 @@ func init() {
 
 // quirks are Azure's quirks: the bound of an answer is max_completion_tokens,
 // which its reasoning models want, there is no top_k, and prompts are cached unasked.
-var quirks = openai.Quirks{MaxCompletionTokens: true, NoTopK: true, Responses: true, Caches: true, CacheKey: true}
+var quirks = openai.Quirks{MaxCompletionTokens: true, NoTopK: true, Responses: true, Caches: true, CacheKey: true, Embeddings: openai.AzureEmbeddings()}
 
 // Module is the Caddy module cadenza.providers.azure. Either api_key or token
 // is given.

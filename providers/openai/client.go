@@ -10,6 +10,7 @@ package openai
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -59,7 +60,7 @@ type Client struct {
 	quirks Quirks
 	items  *Quirks // where the Responses API is called
 	// The URLs of the APIs.
-	chat, responses *url.URL
+	chat, responses, embeddings *url.URL
 }
 
 // New makes a client. It connects to nothing.
@@ -96,6 +97,7 @@ func New(config Config) (*Client, error) {
 		config.Quirks.Caches, config.Quirks.CacheKey, config.Quirks.Official = true, true, true
 		config.Quirks.NoEffort, config.Quirks.ModelEfforts = officialQuirks.NoEffort, officialQuirks.ModelEfforts
 		config.Quirks.Responses = officialQuirks.Responses
+		config.Quirks.Embeddings = officialEmbeddings
 	}
 	return &Client{
 		Service:   service,
@@ -105,6 +107,8 @@ func New(config Config) (*Client, error) {
 		items:     config.Quirks.byResponses(),
 		chat:      config.Upstream.BaseURL.JoinPath("chat/completions"),
 		responses: config.Upstream.BaseURL.JoinPath("responses"),
+
+		embeddings: config.Upstream.BaseURL.JoinPath("embeddings"),
 	}, nil
 }
 
@@ -133,13 +137,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if !form.fixed {
 		defer upstream.Lend(r, body)()
 	}
-	switch key := k.Secrets[0]; {
-	case key == "":
-	case c.header != "":
-		r.Header.Set(c.header, key)
-	default:
-		r.Header["Authorization"] = []string{"Bearer " + key}
-	}
+	c.authorize(r, k)
 	answer, err := c.Send(k, r, describe)
 	if err != nil {
 		return nil, err
@@ -150,4 +148,15 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		return s, nil
 	}
 	return newStream(k, answer, leftOut), nil
+}
+
+// authorize adds the key of a call to its request.
+func (c *Client) authorize(r *http.Request, k upstream.Call) {
+	switch key := k.Secrets[0]; {
+	case key == "":
+	case c.header != "":
+		r.Header.Set(c.header, key)
+	default:
+		r.Header["Authorization"] = []string{"Bearer " + key}
+	}
 }

@@ -1,6 +1,10 @@
 package openai
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
 
 // Quirks are the ways in which a service differs from the API it speaks. They are
 // data, so that a further service is a line in a table.
@@ -63,6 +67,8 @@ type Quirks struct {
 	// Alternate sends the system messages first, and the others as turns that
 	// alternate between user and assistant: the service rejects anything else.
 	Alternate bool
+	// Embeddings are the quirks of the service's embeddings.
+	Embeddings EmbeddingQuirks
 }
 
 // Service is a service that speaks OpenAI's API.
@@ -99,12 +105,12 @@ var services = []Service{
 	// The quirks of OpenAI go with its host: another base URL is another
 	// service.
 	{Name: "openai", BaseURL: DefaultBaseURL},
-	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", Quirks: Quirks{Efforts: onOff, NoTopK: true, NoStreamOptions: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, NoParallelToolCalls: true}},
+	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", Quirks: Quirks{Efforts: onOff, NoTopK: true, NoStreamOptions: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, NoParallelToolCalls: true, Embeddings: EmbeddingQuirks{Batch: providers.EmbeddingBatch{Inputs: 96}, NoTokens: true, NoUser: true}}},
 	{Name: "deepseek", BaseURL: "https://api.deepseek.com", Quirks: Quirks{NoTopK: true, NoSeed: true, NoThinking: true, NoJSONSchema: true, DeveloperIsSystem: true, NoImages: true, NoAudio: true, NoFiles: true, Thoughts: "reasoning_content", NoParallelToolCalls: true, Caches: true}},
 	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, Thoughts: "reasoning_content", Caches: true}},
 	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, NoLogprobs: true, Caches: true}},
-	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1", Quirks: Quirks{NoTopK: true, RandomSeed: true, NoEffort: fixed, Efforts: onOff, NoStreamOptions: true, DeveloperIsSystem: true, Chunks: true, ShortIDs: true, ResultImages: true, ResultFiles: true, NoLogprobs: true}},
-	{Name: "ollama", BaseURL: "http://localhost:11434/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, NoTopK: true, DeveloperIsSystem: true, NoFiles: true, Thoughts: "reasoning", NoParallelToolCalls: true, Caches: true}},
+	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1", Quirks: Quirks{NoTopK: true, RandomSeed: true, NoEffort: fixed, Efforts: onOff, NoStreamOptions: true, DeveloperIsSystem: true, Chunks: true, ShortIDs: true, ResultImages: true, ResultFiles: true, NoLogprobs: true, Embeddings: EmbeddingQuirks{Batch: providers.EmbeddingBatch{Tokens: 16_384}, NoTokens: true, NoUser: true, OutputDimension: true}}},
+	{Name: "ollama", BaseURL: "http://localhost:11434/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, NoTopK: true, DeveloperIsSystem: true, NoFiles: true, Thoughts: "reasoning", NoParallelToolCalls: true, Caches: true, Embeddings: EmbeddingQuirks{NoTokens: true}}},
 	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", Quirks: Quirks{Efforts: map[string]string{"max": "xhigh"}, DeveloperIsSystem: true, FileURLs: true, Thoughts: reasoningDetails}},
 	{Name: "perplexity", BaseURL: "https://api.perplexity.ai", Quirks: Quirks{Efforts: map[string]string{"none": "minimal", "xhigh": "high", "max": "high"}, NoSeed: true, NoJSON: true, NoTools: true, NoStreamOptions: true, DeveloperIsSystem: true, Alternate: true, NoAudio: true, NoFiles: true, NoLogprobs: true}},
 	{Name: "together", BaseURL: "https://api.together.xyz/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoFiles: true, NoLogprobs: true}},

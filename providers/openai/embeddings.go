@@ -1,0 +1,174 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// EmbeddingQuirks are the ways in which a service's embeddings differ from OpenAI's.
+type EmbeddingQuirks struct {
+	// Batch is what one request may have.
+	Batch providers.EmbeddingBatch
+	// NoTokens fails calls whose input is a list of tokens: the service takes texts.
+	NoTokens bool
+	// NoUser leaves out user: the service rejects it.
+	NoUser bool
+	// OutputDimension sends dimensions as output_dimension.
+	OutputDimension bool
+}
+
+// officialEmbeddings are those of OpenAI and Azure.
+var officialEmbeddings = EmbeddingQuirks{Batch: providers.EmbeddingBatch{Inputs: 2048, Tokens: 300_000}}
+
+// AzureEmbeddings are the quirks of Azure.
+func AzureEmbeddings() EmbeddingQuirks { return officialEmbeddings }
+
+// EmbeddingBatch returns what one request may have.
+func (c *Client) EmbeddingBatch(string) providers.EmbeddingBatch { return c.quirks.Embeddings.Batch }
+
+// Embed asks for the vectors of the inputs.
+func (c *Client) Embed(ctx context.Context, req *providers.EmbeddingRequest) (*providers.Embeddings, error) {
+	body, err := c.embeddingBody(req)
+	if err != nil {
+		return nil, err
+	}
+	k, err := c.Begin()
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.Request(ctx, c.embeddings, body, false)
+	if err != nil {
+		return nil, err
+	}
+	c.authorize(r, k)
+	answer, err := c.Send(k, r, describe)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Close()
+	return readEmbeddings(&k, answer, len(req.Inputs))
+}
+
+// embeddingBody writes the request. A member of Extra replaces the gateway's own.
+func (c *Client) embeddingBody(req *providers.EmbeddingRequest) ([]byte, error) {
+	quirks, size := &c.quirks.Embeddings, 256
+	for i := range req.Inputs {
+		in := &req.Inputs[i]
+		if in.Tokens != nil && quirks.NoTokens {
+			e := c.Unsendable("%s takes texts, and no lists of tokens", c.Name)
+			e.Param, e.Lacks = "input", "tokens"
+			return nil, e
+		}
+		size += len(in.Text) + len(in.Tokens) + 3
+	}
+	body := append(make([]byte, 0, size), '{')
+	member := func(name string) {
+		if len(body) > 1 {
+			body = append(body, ',')
+		}
+		body = append(jsontext.AppendString(body, name), ':')
+	}
+	has := func(name string) bool { return req.Extra[name] != nil }
+	if !has("model") {
+		member("model")
+		body = jsontext.AppendString(body, req.Model)
+	}
+	if !has("input") {
+		member("input")
+		body = appendTexts(body, req.Inputs)
+	}
+	if req.Base64 && !has("encoding_format") {
+		member("encoding_format")
+		body = append(body, `"base64"`...)
+	}
+	dimensions := "dimensions"
+	if quirks.OutputDimension {
+		dimensions = "output_dimension"
+	}
+	if req.Dimensions > 0 && !has(dimensions) {
+		member(dimensions)
+		body = strconv.AppendInt(body, req.Dimensions, 10)
+	}
+	if req.User != "" && !quirks.NoUser && !has("user") {
+		member("user")
+		body = jsontext.AppendString(body, req.User)
+	}
+	for _, name := range slices.Sorted(maps.Keys(req.Extra)) {
+		member(name)
+		body = append(body, req.Extra[name]...)
+	}
+	return append(body, '}'), nil
+}
+
+func appendTexts(dst []byte, inputs []providers.EmbeddingInput) []byte {
+	dst = append(dst, '[')
+	for i := range inputs {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if inputs[i].Tokens != nil {
+			dst = append(dst, inputs[i].Tokens...)
+		} else {
+			dst = jsontext.AppendString(dst, inputs[i].Text)
+		}
+	}
+	return append(dst, ']')
+}
+
+// readEmbeddings reads the answer to a request with so many inputs.
+func readEmbeddings(k *upstream.Call, body io.Reader, inputs int) (*providers.Embeddings, error) {
+	vectors, err := upstream.ReadVectors(body)
+	if err != nil {
+		return nil, k.Cut(err, false)
+	}
+	if len(vectors.JSON) == 0 {
+		return nil, k.Invalid("an empty answer")
+	}
+	var parser fastjson.Parser
+	v, err := parser.ParseBytes(vectors.JSON)
+	if err != nil {
+		return nil, k.Invalid("the answer is not JSON: ", k.Excerpt(vectors.JSON))
+	}
+	m := members(v, [4]string{"error", "model", "usage", "data"})
+	if isError(m[0]) || m[3] == nil {
+		if e := reported(*k, v); e != nil {
+			return nil, e
+		}
+		return nil, k.Invalid("neither vectors nor an error")
+	}
+	list := m[3].GetArray()
+	if len(list) != inputs {
+		return nil, k.Invalid("the answer has " + strconv.Itoa(len(list)) + " vectors for " + strconv.Itoa(inputs) + " inputs")
+	}
+	answer := &providers.Embeddings{Model: string(m[1].GetStringBytes()), Vectors: make([]json.RawMessage, inputs)}
+	for i, item := range list {
+		at := i
+		if index := item.Get("index"); index != nil {
+			if at, err = index.Int(); err != nil || at < 0 || at >= inputs || answer.Vectors[at] != nil {
+				return nil, k.Invalid("the indexes of the vectors are not those of the inputs")
+			}
+		}
+		if answer.Vectors[at] = vectors.Of(item.Get("embedding")); answer.Vectors[at] == nil {
+			return nil, k.Invalid("vector " + strconv.Itoa(at) + " is neither numbers nor base64")
+		}
+	}
+	if m[2] != nil {
+		var usage providers.Usage
+		readUsage(m[2], nil, &usage)
+		if usage.PromptTokens == 0 {
+			usage.PromptTokens = usage.TotalTokens // all there is
+		}
+		answer.Usage = usage
+	}
+	return answer, nil
+}
