@@ -16,6 +16,8 @@ import (
 type Endpoint struct {
 	Definition
 	Prompt *Prompt
+	// Embedding is nil if the endpoint answers in words.
+	Embedding *Embedding
 	// Idempotency has the answer to a request with an idempotency key stored, and
 	// sent again where the request is repeated.
 	Idempotency bool
@@ -115,16 +117,27 @@ type Target struct {
 
 // endpointMembers are the members of an endpoint except its policy, its table and
 // commonMembers.
-var endpointMembers = []string{"prompt", "idempotency", "accept", "variants", "default"}
+var endpointMembers = []string{"task", "prompt", "idempotency", "accept", "variants", "default"}
 
 func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	e := &Endpoint{Definition: d.common(errs)}
+	if task := d.node.Get("task"); task != nil {
+		task.ReadWord(errs, "task", taskChat, taskEmbedding)
+	}
+	if embeds(d.node) {
+		return e.decodeEmbedding(l, d, errs)
+	}
 	if n := d.node.Get("idempotency"); !n.IsNull() {
 		e.Idempotency, _ = n.ReadBool(errs, "idempotency")
 	}
 	e.decodeAccept(d.node.Get("accept"), errs)
+	known := slices.Concat(policyMembers, endpointMembers, rules.TableMembers, commonMembers)
 	mistakes := errs.Len()
-	d.node.CheckMembers(errs, "an endpoint", slices.Concat(policyMembers, endpointMembers, rules.TableMembers, commonMembers)...)
+	if targets := d.node.Get("targets"); targets != nil {
+		known = append(known, "targets")
+		errs.Report("unknown-member", targets.Pos, "targets are for task: embedding: the targets of other endpoints are that of the prompt and the fallbacks")
+	}
+	d.node.CheckMembers(errs, "an endpoint", known...)
 	misspelt := errs.Len() > mistakes
 	if !misspelt || d.node.Get("prompt") != nil { // an unknown member may be the prompt
 		e.Prompt = l.prompt(d, errs)

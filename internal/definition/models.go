@@ -39,8 +39,8 @@ func (s *Snapshot) CheckModels(known Providers, says func(provider, host, model 
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Endpoints)) {
-		for t := range s.Endpoints[key].fallbacks() {
-			look(*t)
+		for t := range s.Endpoints[key].Named() {
+			look(t)
 		}
 	}
 	return sortWarnings(found)

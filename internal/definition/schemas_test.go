@@ -256,6 +256,17 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"endpoint", "prompt: p\ndefault: a\n", false},
 		{"endpoint", "prompt: p\nweight: 0\n", false},
 		{"endpoint", "prompt: p\ntests: [ { variant: a } ]\n", false},
+		{"endpoint", "prompt: p\ntask: chat\n", true},
+		{"endpoint", "prompt: p\ntask: image\n", false},
+		{"endpoint", "prompt: p\ntargets: [ { provider: x, model: m, space: s } ]\n", false},
+		{"endpoint", "task: embedding\nbatch: 96\nretry: { count: 1 }\nmax_attempts: 3\ntimeout: { total: 10s }\nlog: none\ntargets: [ { provider: x, model: m, space: s, weight: 2, extra: { a: 1 } }, { provider: y, model: m, space: s } ]\n", true},
+		{"endpoint", "task: embedding\n", false},
+		{"endpoint", "task: embedding\ntargets: []\n", false},
+		{"endpoint", "task: embedding\ntargets: [ { provider: x, model: m } ]\n", false},
+		{"endpoint", "task: embedding\ntargets: [ { model: m, space: s } ]\n", false},
+		{"endpoint", "task: embedding\nbatch: 0\ntargets: [ { provider: x, model: m, space: s } ]\n", false},
+		{"endpoint", "task: embedding\nprompt: p\ntargets: [ { provider: x, model: m, space: s } ]\n", false},
+		{"endpoint", "task: embedding\ncache: { ttl: 1h }\ntargets: [ { provider: x, model: m, space: s } ]\n", false},
 	} {
 		files := map[string]string{"context.yaml": model, "remoteconfigs/limits.yaml": "type: object\ndefault: { rpm: 1 }\n", "prompts/p.yaml": "provider: x\nmodel: m\n" + variant}
 		name := test.kind + "s/x.yaml"
@@ -295,7 +306,7 @@ func TestSchemasAreComplete(t *testing.T) {
 		"prompt":        {members("prompt"), slices.Concat(commonMembers, promptMembers, variantMembers, rules.TableMembers)},
 		"variant":       {members("prompt", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, variantMembers)},
 		"remoteconfig":  {members("remoteconfig"), slices.Concat(commonMembers, configMembers, rules.TableMembers)},
-		"endpoint":      {members("endpoint"), slices.Concat(commonMembers, rules.TableMembers, policyMembers, endpointMembers)},
+		"endpoint":      {members("endpoint"), slices.Concat(commonMembers, rules.TableMembers, policyMembers, endpointMembers, []string{"targets", "batch"})},
 		"a way to call": {members("endpoint", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, policyMembers)},
 	} {
 		if diff := cmp.Diff(pair[1], pair[0], cmpopts.SortSlices(strings.Compare)); diff != "" {

@@ -91,6 +91,14 @@ func (s *Snapshot) checkTargets(known Providers, errs *document.Errors) {
 		if e == nil {
 			continue
 		}
+		if e.Embedding != nil {
+			for t := range e.Named() {
+				if !t.origin.broken && t.configured(key, known, reported, errs) {
+					t.checkModel("this target of the endpoint "+e.Key, known, errs)
+				}
+			}
+			continue
+		}
 		if e.Prompt != nil {
 			for _, v := range e.Prompt.variants {
 				if !seen[v] && v.Provider != "" && !v.origin.broken {
@@ -113,6 +121,20 @@ func (s *Snapshot) checkTargets(known Providers, errs *document.Errors) {
 // check reports the missing members of the target. what names it in messages; a
 // comma at its end closes a clause, and is left out before a colon.
 func (t Target) check(what string, known Providers, errs *document.Errors) {
+	p, says := t.checkModel(what, known, errs)
+	if p.Module != script.Provider || says == nil || p.Answer != "" || says.Speaks() {
+		return
+	}
+	hint := ""
+	if known == nil {
+		hint = " (an answer in the Caddyfile counts where that is known)"
+	}
+	errs.Report("canned-silent", t.origin.pos, "%s: %s%s", strings.TrimSuffix(what, ","), script.Silent, hint)
+}
+
+// checkModel reports that a model is missing, or what canned can't do. It returns the
+// target's provider as far as it is known, and what canned is to say; nil after a mistake.
+func (t Target) checkModel(what string, known Providers, errs *document.Errors) (Provider, *script.Script) {
 	says, err := script.Parse(t.Extra)
 	p, configured := known[t.Provider]
 	if !configured {
@@ -125,7 +147,7 @@ func (t Target) check(what string, known Providers, errs *document.Errors) {
 		if t.Model == "" {
 			errs.Report("missing-model", t.origin.pos, "%s has no model: name the one that %s is to call by the member model", what, t.Provider)
 		}
-		return
+		return p, nil
 	}
 	if e, ok := errors.AsType[*script.Error](err); ok {
 		at, ok := t.origin.extra[e.Member]
@@ -133,14 +155,7 @@ func (t Target) check(what string, known Providers, errs *document.Errors) {
 			at = t.origin.pos
 		}
 		errs.Report("canned-extra", at, "%s: %s", strings.TrimSuffix(what, ","), e)
-		return
+		return p, nil
 	}
-	if p.Answer != "" || says.Speaks() {
-		return
-	}
-	hint := ""
-	if known == nil {
-		hint = " (an answer in the Caddyfile counts where that is known)"
-	}
-	errs.Report("canned-silent", t.origin.pos, "%s: %s%s", strings.TrimSuffix(what, ","), script.Silent, hint)
+	return p, &says
 }
