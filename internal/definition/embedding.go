@@ -67,6 +67,7 @@ func (e *Endpoint) decodeEmbedding(l *loader, d *doc, errs *document.Errors) *En
 
 	v := &Variant{Provider: targets[0].Provider, Model: targets[0].Model, Extra: targets[0].Extra, origin: targets[0].origin}
 	v.finish()
+	v.Parameters.MaxTokens = new(int64) // limits set nothing aside for an answer in words
 	e.Prompt = &Prompt{
 		Definition: Definition{Kind: d.kind, Pos: d.node.Pos, node: d.node, table: l.table(d, errs)},
 		vars:       prompt.DecodeVariables(nil, nil, errs), variants: []*Variant{v}, fallback: v,

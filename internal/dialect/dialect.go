@@ -94,6 +94,8 @@ type Call struct {
 	// User is the caller's own user, for the trace's metadata; empty: none. UserParam
 	// is the path of the member that has it.
 	User, UserParam string
+	// Embedding is what the request asks vectors for; nil: it asks for an answer in words.
+	Embedding *Embedding
 }
 
 // Turn returns the path of the caller's message i.

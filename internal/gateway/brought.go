@@ -402,6 +402,9 @@ func blamed(failure *invoke.Error, request *dialect.Call, targets []invoke.Targe
 	case invoke.MemberMessages:
 		return request.TurnsParam
 	}
+	if request.Embedding != nil && failure.Member == "dimensions" && request.Embedding.Dimensions > 0 {
+		return failure.Member
+	}
 	for _, given := range request.Given {
 		tools := len(request.Parameters.Tools)
 		switch {

@@ -94,7 +94,10 @@ func (w *Workspace) checkParameters(snapshot *definition.Snapshot) {
 	lacks := make(map[lack][]string) // endpoints
 	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
 		for t := range snapshot.Endpoints[key].Called() {
-			_, err := prepare(w.Providers[t.Provider], &t)
+			err := checkEmbedder(snapshot.Endpoints[key], w.Providers[t.Provider])
+			if snapshot.Endpoints[key].Embedding == nil {
+				_, err = prepare(w.Providers[t.Provider], &t)
+			}
 			if err == nil {
 				continue
 			}

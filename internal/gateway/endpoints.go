@@ -145,6 +145,10 @@ func (e *entered) begin() (*invocation, *wire.Error) {
 	if e.named && e.brought.Version == "" {
 		key += "@" + e.variant.Key
 	}
+	if e.brought.Embedding != nil {
+		i.embedding = newEmbedding(i)
+		i.request.Ask = i.embedding.ask
+	}
 	i.answer = dialect.Answer{TraceID: e.info.traceID[0], Key: key, Time: e.began, Revision: e.snapshot.Revision}
 	if e.brought.Compacts {
 		i.answer.Seal = func(summary string) string {
@@ -210,6 +214,8 @@ type invocation struct {
 	sharing sharing
 	spans   *attemptSpans // nil: the request is not traced
 	ended   callInfo      // for the request's placeholders
+
+	embedding *embedding // nil: the request asks for an answer in words
 }
 
 // run makes the call, or answers it from an earlier one.
@@ -255,6 +261,9 @@ func (i *invocation) whole(ctx context.Context) outcome {
 			return refused(failure)
 		}
 		return outcome{end: cut}
+	}
+	if i.embedding != nil {
+		i.embedding.complete(&result)
 	}
 	i.served(result.Served, len(result.Attempts), result.LeftOut)
 	i.sharing.add(content)
@@ -463,6 +472,9 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 		if failure.Lacks == "" {
 			message = strconv.Quote(param) + " is not valid to the model provider. Mend it, or leave it out; the gateway's log says more."
 		}
+	}
+	if i.embedding != nil && code == wire.ContextLengthExceeded {
+		param, message = i.embedding.tooLong(failure)
 	}
 	if code != wire.Overloaded {
 		i.logFailure(failure, code, len(result.Attempts))

@@ -60,6 +60,9 @@ func (q *asked) admit() *wire.Error {
 	if err := q.admitLate(q.endpoint.Key, true); err != nil {
 		return err
 	}
+	if err := q.checkTask(); err != nil {
+		return err
+	}
 	distinctCalls(request.Turns)
 	if err := q.checkBrought(q.endpoint, request); err != nil || request.Version == "" {
 		return err
@@ -155,6 +158,10 @@ func (q asked) choose(e *evaluation) (plan, *wire.Error) {
 	targets, err := merged(q.workspace.targets(q.snapshot, p.policy, p.variant), q.brought)
 	if err != nil {
 		return p, err
+	}
+	if q.brought.Embedding != nil {
+		p.targets, p.messages = targets, inputMessages(q.brought.Embedding)
+		return p, nil
 	}
 	p.targets, p.pinned = pin(q.workspace.sealer(), targets, q.brought)
 	messages, unrendered := p.variant.Messages(&e.values, q.brought.Turns)

@@ -51,7 +51,7 @@ type PlayableVariable struct {
 // may have, if p names one.
 func (w *Workspace) Playable(by string, p *Play) (Playable, *wire.Error) {
 	s := w.Source.Snapshot()
-	all := Playable{As: PlaysAs(by), Endpoints: slices.Sorted(maps.Keys(s.Endpoints)), Prompts: slices.Sorted(maps.Keys(s.Prompts)), Targets: []string{}}
+	all := Playable{As: PlaysAs(by), Endpoints: endpointsThat(s, false), Prompts: slices.Sorted(maps.Keys(s.Prompts)), Targets: []string{}}
 	for _, t := range w.callTargets(s).named {
 		if w.Providers[t.Provider] != nil {
 			all.Targets = append(all.Targets, targetName(t.Provider, t.Model))

@@ -165,6 +165,9 @@ func (w *Workspace) played(s *definition.Snapshot, p *Play) (*definition.Endpoin
 		if endpoint = s.Endpoints[p.Endpoint]; endpoint == nil {
 			return nil, wire.Errorf(wire.UnknownEndpoint, "endpoint", "There is no endpoint %s.", printable(p.Endpoint))
 		}
+		if endpoint.Embedding != nil {
+			return nil, wire.Errorf(wire.InvalidRequest, "endpoint", "The endpoint %s makes vectors: ask it by POST /v1/embeddings.", printable(p.Endpoint))
+		}
 	default:
 		prompt := s.Prompts[p.Prompt]
 		if prompt == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/chat"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/embeddings"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/messages"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/native"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/responses"
@@ -67,6 +68,7 @@ var routes = table(
 	route{method: http.MethodPost, path: "/v1/responses/compact", name: "responses", serve: (*call).endpoint, calls: true, dialect: responses.Compact, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/messages", name: "messages", serve: (*call).endpoint, calls: true, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: headerAPIKey},
 	route{method: http.MethodPost, path: "/v1/messages/count_tokens", name: "count_tokens", serve: (*call).countTokens, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: headerAPIKey},
+	route{method: http.MethodPost, path: "/v1/embeddings", name: "embeddings", serve: (*call).endpoint, calls: true, dialect: embeddings.Dialect, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
 	route{method: http.MethodPost, path: "/v1/decisions", name: "decisions", serve: allOrNothing((*call).decisions)},
 	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: allOrNothing((*call).report)},

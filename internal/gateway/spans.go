@@ -119,6 +119,14 @@ type attemptSpans struct {
 	open  []oteltrace.Span
 }
 
+// operationOf returns what the models of an endpoint do.
+func operationOf(endpoint *definition.Endpoint) attribute.KeyValue {
+	if endpoint.Embedding != nil {
+		return semconv.GenAIOperationNameEmbeddings
+	}
+	return semconv.GenAIOperationNameChat
+}
+
 // trace adds the span of an endpoint's decision, and makes the engine trace the attempts of
 // the call until the returned function is called. It does nothing for a request that is
 // not traced.
@@ -132,7 +140,10 @@ func (i *invocation) trace() (ended func()) {
 		i.request.StartSpan = func(int, *invoke.Attempt, time.Time) oteltrace.Span { return sampledOut }
 		return func() {}
 	}
-	evaluated := []decided{{&endpoint.Prompt.Definition, endpoint.Prompt.Table(), i.plan.decision, i.record.Variant}}
+	var evaluated []decided
+	if endpoint.Embedding == nil {
+		evaluated = append(evaluated, decided{&endpoint.Prompt.Definition, endpoint.Prompt.Table(), i.plan.decision, i.record.Variant})
+	}
 	if table := endpoint.Table(); table != nil {
 		evaluated = append(evaluated, decided{&endpoint.Definition, table, i.plan.chosen, i.record.EndpointVariant})
 	}
@@ -140,7 +151,7 @@ func (i *invocation) trace() (ended func()) {
 	i.spans = &attemptSpans{
 		ctx: i.r.Context(), tracer: i.tracer(), tried: make(map[int]bool), content: i.policy == definition.LogContent,
 		common: []attribute.KeyValue{
-			semconv.GenAIOperationNameChat,
+			operationOf(endpoint),
 			semconv.GenAIRequestStream(i.request.Stream),
 			semconv.GenAIPromptName(endpoint.Prompt.Key),
 			attribute.String("cadenza.workspace", i.workspace.Name),
@@ -179,7 +190,7 @@ func (s *attemptSpans) start(target int, t *invoke.Target, provider string, a *i
 		attributes = append(attributes, semconv.ServerAddress(host), semconv.ServerPort(number))
 	}
 	attributes = appendParameters(attributes, t)
-	_, span := s.tracer.Start(s.ctx, strings.TrimSuffix("chat "+t.Model, " "),
+	_, span := s.tracer.Start(s.ctx, strings.TrimSuffix(s.common[0].Value.AsString()+" "+t.Model, " "),
 		oteltrace.WithSpanKind(oteltrace.SpanKindClient), oteltrace.WithTimestamp(began), oteltrace.WithAttributes(attributes...))
 	s.open = append(s.open, span)
 	return span
@@ -200,7 +211,7 @@ func (s *attemptSpans) end() {
 // appendParameters appends the parameters of a target.
 func appendParameters(attributes []attribute.KeyValue, t *invoke.Target) []attribute.KeyValue {
 	p := &t.Parameters
-	if p.MaxTokens != nil {
+	if p.MaxTokens != nil && *p.MaxTokens > 0 {
 		attributes = append(attributes, semconv.GenAIRequestMaxTokens(int(*p.MaxTokens)))
 	}
 	if p.Temperature != nil {

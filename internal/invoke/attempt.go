@@ -81,7 +81,12 @@ func (a *attempt) open(req *providers.Request) (err error) {
 		}
 	}()
 	r, t := &a.reading, a.target
-	if r.stream, r.err = t.Provider.Invoke(a.ctx, req); r.err == nil {
+	if a.Ask != nil {
+		r.stream, r.err = a.Ask(a.ctx, a.index, req)
+	} else {
+		r.stream, r.err = t.Provider.Invoke(a.ctx, req)
+	}
+	if r.err == nil {
 		if a.Stream {
 			t.readFirst(r, a.Pieces)
 		} else {

@@ -63,7 +63,7 @@ var classes = []ClassRow{
 	{Class: Connect, Meaning: "no answer: DNS, TCP, TLS, or cut before the headers", Retry: true, Next: true, Counts: true, Code: wire.UpstreamUnavailable},
 	{Class: Transient, Meaning: "the provider says it failed: 408, 409, 425, 5xx, 529, or such an error inside an answer", Retry: true, Next: true, Counts: true, Code: wire.UpstreamError},
 	{Class: InvalidAnswer, Meaning: "an answer that is no complete completion", Retry: true, Next: true, Counts: true, Code: wire.UpstreamInvalidResponse},
-	{Class: Length, Meaning: "JSON was asked for, and a limit of tokens cut it", Next: true, Final: true, Code: wire.UpstreamInvalidResponse},
+	{Class: Length, Meaning: "JSON was asked for, and a limit of tokens cut it; or vectors of another length than was asked for", Next: true, Final: true, Code: wire.UpstreamInvalidResponse},
 	{Class: NoRoom, Meaning: "the gateway has no memory left for an answer of its size", Next: true, Code: wire.Overloaded},
 	{Class: Slow, Meaning: "no first token, or no whole answer, in time", Retry: true, Next: true, Counts: true, Code: wire.UpstreamTimeout},
 	{Class: RateLimit, Meaning: "429 or throttled", Retry: true, Next: true, Cools: true, Code: wire.UpstreamRateLimited},

@@ -152,6 +152,8 @@ type Call struct {
 	// call causes, before Invoke returns. The two lanes of a hedged call may call
 	// it at the same time.
 	Changed func(*Change)
+	// Ask, if set, is called in place of Provider.Invoke, with the index of the target.
+	Ask func(ctx context.Context, target int, req *providers.Request) (providers.Stream, error)
 	// StartSpan, if set, is called as each attempt begins.
 	StartSpan StartSpan
 }

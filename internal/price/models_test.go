@@ -50,7 +50,8 @@ func TestShippedModels(t *testing.T) {
 				t.Errorf("%s: there is no member %s", line, member)
 			}
 		}
-		host := map[string]string{"openai": "api.openai.com", "anthropic": "api.anthropic.com", "xai": "api.x.ai"}[section]
+		host := map[string]string{"openai": "api.openai.com", "anthropic": "api.anthropic.com", "xai": "api.x.ai",
+			"google": "generativelanguage.googleapis.com", "mistral": "api.mistral.ai", "cohere": "api.cohere.ai", "bedrock": "bedrock-runtime.us-east-1.amazonaws.com"}[section]
 		if found := table.Model("p", host, name); found != m {
 			t.Errorf("%s at %q: %+v", line, host, found)
 		}

@@ -66,7 +66,7 @@ func (c *Client) embeddingBody(req *providers.EmbeddingRequest) ([]byte, error) 
 		in := &req.Inputs[i]
 		if in.Tokens != nil && quirks.NoTokens {
 			e := c.Unsendable("%s takes texts, and no lists of tokens", c.Name)
-			e.Param, e.Lacks = "input", "tokens"
+			e.Param, e.Lacks = "input", "input of tokens"
 			return nil, e
 		}
 		size += len(in.Text) + len(in.Tokens) + 3

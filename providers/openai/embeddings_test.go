@@ -55,7 +55,7 @@ func TestEmbeddingBody(t *testing.T) {
 		}
 	}
 	_, requests, err := embed(t, pt.Reply{}, &providers.EmbeddingRequest{Model: "m", Inputs: tokens}, withEmbeddings(EmbeddingQuirks{NoTokens: true}))
-	if e, ok := errors.AsType[*providers.Error](err); !ok || e.Lacks != "tokens" || len(requests) != 0 {
+	if e, ok := errors.AsType[*providers.Error](err); !ok || e.Lacks != "input of tokens" || len(requests) != 0 {
 		t.Errorf("tokens at a service that takes none: %v, %d requests", err, len(requests))
 	}
 }

@@ -96,11 +96,21 @@ var regional = regexp.MustCompile(`^(us|eu|apac|au|jp|us-gov|global)\.`)
 // retired are models that their provider does not offer.
 var retired = regexp.MustCompile(`^(ada|babbage|curie|davinci|text-davinci-00\d|gpt-oss-.*)$`)
 
-// mended replaces lines for which the source is out of date, or mixes models.
+// mended replaces lines for which the source is out of date, or mixes models, and has those
+// of models that make vectors, which no source has.
 var mended = map[string]map[string]string{
 	"openai": {
 		"gpt-4o-audio-preview":      "2.5 10 audio_in=40 audio_out=80",
 		"gpt-4o-mini-audio-preview": "0.15 0.6 audio_in=10 audio_out=20",
+		"text-embedding-3-large":    "0.13 0",
+		"text-embedding-3-small":    "0.02 0",
+		"text-embedding-ada-002":    "0.1 0",
+	},
+	"google": {"gemini-embedding-001": "0.15 0"},
+	"cohere": {"embed-english-v3.0": "0.1 0", "embed-multilingual-v3.0": "0.1 0", "embed-v4.0": "0.12 0"},
+	"bedrock": {
+		"amazon.titan-embed-text-v1": "0.1 0", "amazon.titan-embed-text-v2": "0.02 0",
+		"cohere.embed-english-v3": "0.1 0", "cohere.embed-multilingual-v3": "0.1 0", "cohere.embed-v4": "0.12 0",
 	},
 	"deepseek": {
 		"deepseek-chat":     "0.28 0.42 cache_read=0.028",
@@ -108,6 +118,8 @@ var mended = map[string]map[string]string{
 	},
 	"groq": {"openai/gpt-oss-safeguard-20b": "0.075 0.3 cache_read=0.037"},
 	"mistral": {
+		"codestral-embed":      "0.15 0",
+		"mistral-embed":        "0.1 0",
 		"mistral-large-latest": "= mistral-large-2512",
 		"mistral-small-latest": "= mistral-small",
 		"mistral-small-2506":   "0.1 0.3",
