@@ -63,16 +63,20 @@ func TestOthersClients(t *testing.T) {
 		}
 	})
 	t.Run("docs", func(t *testing.T) {
-		page, err := os.ReadFile("../../docs/apis.md")
-		if err != nil {
-			t.Fatal(err)
+		var page []byte
+		for _, name := range []string{"apis.md", "embeddings.md"} {
+			text, err := os.ReadFile("../../docs/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page = append(page, text...)
 		}
 		blocks := regexp.MustCompile("(?s)```js\n(.*?)```").FindAllSubmatch(page, -1)
 		if err := os.Symlink(filepath.Join(project, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
 			t.Fatal(err)
 		}
-		if len(blocks) < 4 {
-			t.Fatalf("the page has %d blocks of js", len(blocks))
+		if len(blocks) < 5 {
+			t.Fatalf("the pages have %d blocks of js", len(blocks))
 		}
 		for i, block := range blocks {
 			file := filepath.Join(dir, fmt.Sprintf("%d.mjs", i))

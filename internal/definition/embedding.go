@@ -27,10 +27,8 @@ const (
 	taskEmbedding = "embedding"
 )
 
-const (
-	maxSpace = 256
-	maxBatch = 2048
-)
+// maxBatch is the most inputs that a request to a provider may have by a definition.
+const maxBatch = 2048
 
 // embeds reports whether an endpoint's file says that it makes vectors.
 func embeds(n *document.Node) bool {
@@ -123,8 +121,6 @@ func (e *Endpoint) decodeTargets(of *document.Node, w *writtenPolicy, errs *docu
 			if m := item.Get("space"); m != nil {
 				space, _ = m.ReadName(errs, "space")
 				switch {
-				case len(space) > maxSpace:
-					errs.Add(m, "space has %d bytes, at most %d are possible", len(space), maxSpace)
 				case i == 0 || e.Embedding.Space == "":
 					e.Embedding.Space = space
 				case space != "" && space != e.Embedding.Space:

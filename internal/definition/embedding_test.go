@@ -56,7 +56,6 @@ func TestEmbeddingsThatAreWrong(t *testing.T) {
 		"task: embedding\ntargets: [ { provider: openai, space: s } ]\n": "2:12: this target of the endpoint e has no model: name the one that openai is to call by the member model",
 		"task: embedding\ntargets: [ { provider: a, model: m, space: s }, { provider: b, model: n, space: t } ]\n":                  `2:81: the space "t" is not "s", that of the first target: vectors of two spaces can't be compared, so an endpoint has one; write another endpoint for the other`,
 		"task: embedding\ntargets: [ " + strings.Repeat("{ provider: a, model: m, space: s }, ", 11) + "]\n":                        "2:10: there are 11 targets, at most 10 are possible",
-		"task: embedding\ntargets: [ { provider: a, model: m, space: " + strings.Repeat("s", maxSpace+1) + " } ]\n":                 "space has 257 bytes, at most 256 are possible",
 		"task: embedding\nmax_attempts: 1\ntargets: [ { provider: a, model: m, space: s }, { provider: b, model: n, space: s } ]\n": "2:15: max_attempts is 1 and there are 2 targets: some could never be tried",
 		one + "prompt: p\n":                    "3:1: prompt is about answers in words: an endpoint with task: embedding has targets, batch, retry, max_attempts, timeout and log",
 		one + "cache: { ttl: 1h }\n":           "3:1: cache is about answers in words",

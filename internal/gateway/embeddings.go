@@ -28,8 +28,8 @@ import (
 // the vectors of so many have 12 MB at a length of 4,096.
 const maxEmbeddingBatch = 128
 
-// maxNamedEndpoints is how many endpoints an error names.
-const maxNamedEndpoints = 5
+// namedEndpoints is how many endpoints an error names.
+const namedEndpoints = 5
 
 // checkTask refuses a request for what the endpoint's models don't do.
 func (q *asked) checkTask() *wire.Error {
@@ -44,7 +44,7 @@ func (q *asked) checkTask() *wire.Error {
 	}
 	text := "There is none that " + instead
 	if len(fit) > 0 {
-		text = "One that " + instead + ": " + strings.Join(fit[:min(len(fit), maxNamedEndpoints)], ", ")
+		text = "One that " + instead + ": " + strings.Join(fit[:min(len(fit), namedEndpoints)], ", ")
 	}
 	where := "; ask it by POST /v1/embeddings"
 	if vectors {

@@ -120,6 +120,8 @@ var derived = []string{
 	"Definition.Kind", "Definition.Key", "Definition.Aliases", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.prompt", "Definition.typ", "Definition.table", "Definition.answer", "Definition.same", "Definition.node", "Fallback.origin", "origin",
 	"policies", "byOutcome", "fallback", "Key",
 	// Members and parameters that only callers set: see brought_test.go.
+	// TestEmbeddingEndpoint and TestEmbeddingBatches have those of vectors.
+	"Embedding.Space", "Embedding.Batch",
 	"Accept", "Versions", "Fallback.Parameters.ParallelToolCalls", "Fallback.Parameters.Logprobs", "Parameters.ParallelToolCalls", "Parameters.Logprobs",
 	"Fallback.Parameters.Thinking", "Parameters.Thinking", "Fallback.Parameters.Caller", "Parameters.Caller", "Fallback.Parameters.Tools.Cache", "Parameters.Tools.Cache",
 }
@@ -249,7 +251,7 @@ func TestFieldsOfAnEndpointAreWired(t *testing.T) {
 		// The request sets the messages and the form of the answer, the workspace the ceilings
 		// of calls in flight and the limits: see TestCeilingsOfCallsInFlight.
 		// TestFailuresBehindAFallbackAreKept and TestTargets check the stored failures.
-		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Pieces", "Committed", "InFlight", "HostLimit", "Purse", "StartSpan", "Terse", "Changed"}, field.Name) {
+		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Pieces", "Committed", "InFlight", "HostLimit", "Purse", "StartSpan", "Terse", "Changed", "Ask"}, field.Name) {
 			t.Errorf("nothing here sees what decides on invoke.Call.%s", field.Name)
 		}
 	}

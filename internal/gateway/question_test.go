@@ -16,6 +16,7 @@ import (
 // notAsked are the members of a caller's call that are not part of the question, with
 // the reason.
 var notAsked = map[string]string{
+	"Embedding":     "vectors are not cached",
 	"Endpoint":      "the endpoint's key and version are asked",
 	"Variant":       "the prompt's variant is asked",
 	"Version":       "the variant that it stands for is asked",

@@ -18,6 +18,7 @@ func TestRoutesOfPaths(t *testing.T) {
 		"/v1/messages":                    {"messages"},
 		"/v1/messages/":                   {"none"},
 		"/v1/messages/count_tokens":       {"count_tokens"},
+		"/v1/embeddings":                  {"embeddings"},
 		"/v2/decisions":                   {"none"},
 		"/v1/metrics":                     {"metrics"},
 		"/v2/prompts/ID/metrics":          {"metrics", "ID"},

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -15,11 +14,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/canned/script"
 )
 
-// The lengths of vectors.
-const (
-	defaultDimensions = 8
-	maxDimensions     = 4096
-)
+// defaultDimensions is the length of a vector if a request asks for none.
+const defaultDimensions = 8
 
 // EmbeddingBatch has no bounds.
 func (p *Provider) EmbeddingBatch(string) providers.EmbeddingBatch {
@@ -38,9 +34,6 @@ func (p *Provider) Embed(ctx context.Context, req *providers.EmbeddingRequest) (
 	}
 	if f := all.At(nil).Fail; f.Applies(ctx) {
 		return nil, f.Error(ctx, false)
-	}
-	if req.Dimensions > maxDimensions {
-		return nil, rejected("invalid_dimensions", fmt.Errorf("dimensions is %d, at most %d are made", req.Dimensions, maxDimensions))
 	}
 	dimensions := int(req.Dimensions)
 	if dimensions == 0 {
