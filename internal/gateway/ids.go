@@ -9,22 +9,21 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// authorities make and verify a workspace's trace ids, the seals of its traces and the
-// console's sessions, and make the hashes that stand for values of contexts in traces. A
+// authorities make and verify a workspace's trace ids, the seals of its traces, the
+// console's sessions and the tokens of streams, and make the hashes that stand for values of contexts in traces. A
 // hash that was made under a former key stays as it is.
 type authorities struct {
 	current *trace.Authority
 	hasher  *trace.Hasher // of the same key as current
 	sealer  *trace.Sealer // and this
-	// sessions is the key of the console's sessions, derived from the same key.
-	sessions []byte
+	seals   *sealKeys     // derived from the same key
 	// former verifies ids that were made under the previous key, formerSealer the seals, and
-	// formerSessions the sessions. The previous key is the store's key if trace_key is
+	// formerSeals the sessions and tokens. The previous key is the store's key if trace_key is
 	// configured, otherwise the temporary key that was in use before the store could be
 	// read. Nil: no previous key.
-	former         *trace.Authority
-	formerSealer   *trace.Sealer
-	formerSessions []byte
+	former       *trace.Authority
+	formerSealer *trace.Sealer
+	formerSeals  *sealKeys
 }
 
 // makeIDs finds the key of the trace ids: the configured key, or else the store's.
@@ -61,11 +60,11 @@ func (w *Workspace) makeIDs(ctx context.Context) {
 func (w *Workspace) setIDs(key, former []byte) {
 	ids := &authorities{
 		current: made(trace.NewAuthority(key, w.Name)), hasher: made(trace.NewHasher(key, w.Name)), sealer: made(trace.NewSealer(key, w.Name)),
-		sessions: sessionKey(key, w.Name),
+		seals: newSealKeys(key, w.Name),
 	}
 	if former != nil {
 		ids.former, ids.formerSealer = made(trace.NewAuthority(former, w.Name)), made(trace.NewSealer(former, w.Name))
-		ids.formerSessions = sessionKey(former, w.Name)
+		ids.formerSeals = newSealKeys(former, w.Name)
 	}
 	w.ids.Store(ids)
 }

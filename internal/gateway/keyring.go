@@ -55,8 +55,8 @@ type keyring struct {
 	mu      sync.Mutex // of held
 	held    map[*Workspace]*heldKeys
 	current atomic.Pointer[map[digest]*principal]
-	// visitors has the keys with a role that are not revoked, by workspace and name.
-	visitors atomic.Pointer[map[[2]string]*principal]
+	// names has the keys that are not revoked, by workspace and name.
+	names atomic.Pointer[map[[2]string]*principal]
 }
 
 // heldKeys are the keys of one workspace.
@@ -183,17 +183,17 @@ func (k *keyring) usable(w *Workspace, now time.Time) int {
 }
 
 func (k *keyring) swap() {
-	all, visitors := make(map[digest]*principal), make(map[[2]string]*principal)
+	all, names := make(map[digest]*principal), make(map[[2]string]*principal)
 	for w, held := range k.held {
 		for _, p := range held.keys {
 			all[p.digest] = p
-			if p.Role != RoleNone && !p.revoked {
-				visitors[[2]string{w.Name, p.name}] = p
+			if !p.revoked {
+				names[[2]string{w.Name, p.name}] = p
 			}
 		}
 	}
 	k.current.Store(&all)
-	k.visitors.Store(&visitors)
+	k.names.Store(&names)
 }
 
 // has returns the names of a workspace's keys. The map must not be changed.
@@ -318,9 +318,9 @@ func (k *keyring) find(key string) *principal {
 	return p
 }
 
-// visitor returns the key of a workspace by its name, if it has a role and is not revoked.
-func (k *keyring) visitor(workspace, name string) *principal {
-	keys := k.visitors.Load()
+// named returns the key of a workspace by its name, if it is not revoked.
+func (k *keyring) named(workspace, name string) *principal {
+	keys := k.names.Load()
 	if keys == nil {
 		return nil
 	}

@@ -149,7 +149,7 @@ func (w *Workspace) Play(ctx context.Context, out http.ResponseWriter, by string
 // the visitor's key is bound to.
 func (g *Gateway) playing(w *Workspace, by string) *principal {
 	p := &principal{digest: sha256.Sum256([]byte(w.Name + "\x00" + PlaysAs(by))), name: PlaysAs(by), workspace: w}
-	if key := g.keys.visitor(w.Name, by); key != nil {
+	if key := g.keys.named(w.Name, by); key != nil {
 		p.bound = key.bound
 	}
 	return p

@@ -12,7 +12,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// session is what the sealed text of a visitor's session says. The text is, in base64url,
+// session is what the sealed text of a visitor's session, or the token of a stream, says.
+// The text is, in base64url,
 //
 //	end (8 bytes, Unix seconds), length of the workspace (1 byte), workspace, key, HMAC-SHA-256
 //
@@ -26,8 +27,12 @@ type session struct {
 	workspace, key string
 }
 
-// sessionKeyInfo separates the derived keys from other uses of the trace key.
-const sessionKeyInfo = "cadenza console session v1\x00"
+// What separates the derived keys from other uses of the trace key: those of the console's
+// sessions, and those of the tokens of streams, which are sealed in the same way.
+const (
+	sessionKeyInfo = "cadenza console session v1\x00"
+	tokenKeyInfo   = "cadenza flag stream v1\x00"
+)
 
 // The sizes of a session, in bytes. The length of a workspace's name has one of them.
 const (
@@ -35,43 +40,68 @@ const (
 	maxSession = minSession + math.MaxUint8 + wire.MaxKeyName
 )
 
-// sessionKey derives the key of a workspace's sessions from a trace key.
-func sessionKey(traceKey []byte, workspace string) []byte {
-	return made(hkdf.Key(sha256.New, traceKey, nil, sessionKeyInfo+workspace, sha256.Size))
+// sealKeys are the keys under which texts of a workspace are sealed.
+type sealKeys struct{ sessions, tokens []byte }
+
+// newSealKeys derives the keys of a workspace from a trace key.
+func newSealKeys(traceKey []byte, workspace string) *sealKeys {
+	return &sealKeys{
+		sessions: made(hkdf.Key(sha256.New, traceKey, nil, sessionKeyInfo+workspace, sha256.Size)),
+		tokens:   made(hkdf.Key(sha256.New, traceKey, nil, tokenKeyInfo+workspace, sha256.Size)),
+	}
 }
+
+// The two uses of sealed texts.
+func (k *sealKeys) ofSessions() []byte { return k.sessions }
+func (k *sealKeys) ofTokens() []byte   { return k.tokens }
 
 // NewSession returns a sealed text that names a visitor's key and when the session ends.
 // It fails if the key has lost its role, or if the workspace has not started.
 func (g *Gateway) NewSession(v Visitor, until time.Time) (string, bool) {
-	p := g.keys.visitor(v.Workspace, v.Key)
-	if p == nil || len(v.Workspace) > math.MaxUint8 {
+	p := g.keys.named(v.Workspace, v.Key)
+	if p == nil || p.Role == RoleNone {
 		return "", false
 	}
-	ids := p.workspace.ids.Load()
-	if ids == nil {
-		return "", false
-	}
-	s := session{until.Unix(), v.Workspace, v.Key}
-	return base64.RawURLEncoding.EncodeToString(s.seal(ids.sessions, p.digest)), true
+	return p.sealed(until, (*sealKeys).ofSessions)
 }
 
 // Session returns the visitor of a session that has not ended and whose key is still
 // valid, with the role that the key has now.
 func (g *Gateway) Session(sealed string, now time.Time) (Visitor, bool) {
+	p, _ := g.unseal(sealed, now, (*sealKeys).ofSessions)
+	visitor, ok := p.visitor()
+	if ok {
+		p.use(now)
+	}
+	return visitor, ok
+}
+
+// sealed returns a sealed text that names the key and its end.
+func (p *principal) sealed(until time.Time, of func(*sealKeys) []byte) (string, bool) {
+	ids := p.workspace.ids.Load()
+	if ids == nil || len(p.workspace.Name) > math.MaxUint8 {
+		return "", false
+	}
+	s := session{until.Unix(), p.workspace.Name, p.name}
+	return base64.RawURLEncoding.EncodeToString(s.seal(of(ids.seals), p.digest)), true
+}
+
+// unseal returns the key that a text names and the text's end. It returns nil unless the
+// workspace sealed the text for this use, the text has not ended, and the key is valid.
+func (g *Gateway) unseal(sealed string, now time.Time, of func(*sealKeys) []byte) (*principal, time.Time) {
 	s, ok := parseSession(sealed)
 	if !ok || now.Unix() >= s.end {
-		return Visitor{}, false
+		return nil, time.Time{}
 	}
-	p := g.keys.visitor(s.workspace, s.key)
+	p := g.keys.named(s.workspace, s.key)
 	if p == nil || !p.validAt(now) {
-		return Visitor{}, false
+		return nil, time.Time{}
 	}
 	ids := p.workspace.ids.Load()
-	if ids == nil || !s.sealedBy(ids.sessions, p.digest, sealed) && (ids.formerSessions == nil || !s.sealedBy(ids.formerSessions, p.digest, sealed)) {
-		return Visitor{}, false
+	if ids == nil || !s.sealedBy(of(ids.seals), p.digest, sealed) && (ids.formerSeals == nil || !s.sealedBy(of(ids.formerSeals), p.digest, sealed)) {
+		return nil, time.Time{}
 	}
-	p.use(now)
-	return p.visitor()
+	return p, time.Unix(s.end, 0)
 }
 
 // seal returns the bytes of the session's text.

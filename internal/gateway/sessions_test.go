@@ -195,11 +195,11 @@ func TestSessionsOfOthers(t *testing.T) {
 	}
 	// The same trace key and the same API key, but another workspace.
 	s := session{now.Add(time.Hour).Unix(), "b", "ops"}
-	sum, key := digestOf(viewerKey), sessionKey([]byte("trace key of workspace b"), "a")
+	sum, key := digestOf(viewerKey), newSealKeys([]byte("trace key of workspace b"), "a").sessions
 	if _, ok := g.Session(base64.RawURLEncoding.EncodeToString(s.seal(key, sum)), now); ok {
 		t.Error("a key of one workspace seals for another")
 	}
-	key = sessionKey([]byte("trace key of workspace b"), "b")
+	key = newSealKeys([]byte("trace key of workspace b"), "b").sessions
 	if v, ok := g.Session(base64.RawURLEncoding.EncodeToString(s.seal(key, sum)), now); !ok || v.Workspace != "b" {
 		t.Errorf("its own key: %+v, %t", v, ok)
 	}
