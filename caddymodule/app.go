@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -158,7 +159,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.emitter, err = newEmitter(a, events); err != nil {
 		return err
 	}
-	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, Emit: a.emitter.emit, Scarce: callers.Scarce, KeysInterval: keysInterval, MaxLargeRequests: a.MaxLargeRequests, MaxLimitMemory: a.MaxLimitMemory}
+	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, OriginalURL: originalURL, Emit: a.emitter.emit, Scarce: callers.Scarce, KeysInterval: keysInterval, MaxLargeRequests: a.MaxLargeRequests, MaxLimitMemory: a.MaxLimitMemory}
 	if err := checkSize("max_large_requests", a.MaxLargeRequests, maxMaxLargeRequests); err != nil {
 		return err
 	}
@@ -193,6 +194,14 @@ func describe(r *http.Request, placeholder func(string) (any, bool)) {
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		replacer.Map(placeholder)
 	}
+}
+
+// originalURL returns the URL of a request before handlers such as handle_path changed it.
+func originalURL(r *http.Request) *url.URL {
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		return original.URL
+	}
+	return r.URL
 }
 
 // registerMetrics registers the process's metrics with a configuration's

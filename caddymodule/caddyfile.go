@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -103,6 +104,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		body_timeout      <duration>
 //		max_answer_size   <size>
 //		max_metadata_size <size>
+//		max_flag_streams  <streams>
 //		max_large_requests <size>
 //		max_limit_memory   <size>
 //		in_flight {
@@ -188,7 +190,7 @@ func (a *App) unmarshalOption(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "legacy", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "max_large_requests", "max_limit_memory", "in_flight", "limit", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "legacy", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "max_flag_streams", "max_large_requests", "max_limit_memory", "in_flight", "limit", "provider", "workspace",
 }
 
 // storeOptions are the options of a store.
@@ -213,6 +215,7 @@ var arguments = map[string]string{
 	"body_timeout":       "<duration>, such as 30s",
 	"max_answer_size":    "<size>, such as 8MiB",
 	"max_metadata_size":  "<size>, such as 16KiB",
+	"max_flag_streams":   "<streams>, such as 20000",
 	"max_large_requests": "<size>, such as 512MiB",
 	"max_limit_memory":   "<size>, such as 128MiB",
 	"limit":              "<name>, and its ceilings in a block, each in a line of its own, such as requests 100/1m",
@@ -359,6 +362,8 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return sizeOption(d, &w.MaxAnswerSize, maxMaxAnswerSize)
 	case "max_metadata_size":
 		return sizeOption(d, &w.MaxMetadataSize, maxMaxMetadataSize)
+	case "max_flag_streams":
+		return streamsOption(d, &w.MaxFlagStreams)
 	case "max_large_requests", "max_limit_memory":
 		return d.Errf("%s is that of all workspaces together: it belongs in the cadenza block", d.Val())
 	case "in_flight":
@@ -482,6 +487,23 @@ func durationOption(d *caddyfile.Dispenser, value *caddy.Duration, limit time.Du
 		return d.Errf("%s %s: must be positive, and at most %s", option, text, strings.TrimSuffix(limit.String(), "0s"))
 	}
 	*value = caddy.Duration(duration)
+	return nil
+}
+
+// streamsOption reads an option with one number of streams.
+func streamsOption(d *caddyfile.Dispenser, value *int) error {
+	option, text := d.Val(), ""
+	if *value != 0 {
+		return d.Errf("%s is configured twice", option)
+	}
+	if err := stringOption(d, &text); err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxMaxFlagStreams {
+		return d.Errf("%s %s: must be a whole number between 1 and %d", option, text, maxMaxFlagStreams)
+	}
+	*value = n
 	return nil
 }
 

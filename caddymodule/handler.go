@@ -7,6 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 func init() {
@@ -67,6 +69,10 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	if r.URL.Path == gateway.FlagEventsPath {
+		// The address has a token, and an access log would have the address.
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	}
 	cut := true
 	defer func() {
 		if cut {

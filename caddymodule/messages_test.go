@@ -31,6 +31,8 @@ func TestMessagesOfACaddyfile(t *testing.T) {
 		{"max_size 10GB", "max_size is an option of the store"},
 		{"body_timeout soon", "body_timeout soon: must be a number with its unit"},
 		{"body_timeout 11m", "body_timeout 11m: must be positive, and at most 10m,"},
+		{"max_flag_streams many", "max_flag_streams many: must be a whole number between 1 and 1000000"},
+		{"max_flag_streams 0", "max_flag_streams 0: must be a whole number between 1 and 1000000"},
 		{"max_body_size huge", "max_body_size huge: must be a number of bytes"},
 		{"price gpt-4o-mini 0.15", "price takes [<provider>/]<model> <prompt> <completion>, the prices in US dollars per million tokens, such as gpt-6-luna 0.10 0.50, at Caddyfile:3"},
 		{"price gpt-4o-mini 0.15 0.60 1", "price takes [<provider>/]<model>"},

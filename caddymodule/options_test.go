@@ -55,6 +55,7 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		body_timeout 5s
 		max_answer_size 6KiB
 		max_metadata_size 7KiB
+		max_flag_streams 8
 		max_large_requests 64MiB
 		max_limit_memory 32MiB
 		in_flight {
@@ -105,6 +106,7 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		body_timeout 15s
 		max_answer_size 16KiB
 		max_metadata_size 17KiB
+		max_flag_streams 18
 		max_large_requests 65MiB
 		max_limit_memory 33MiB
 		in_flight {
@@ -141,6 +143,7 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		"MaxBodySize":     {func(c *gw.WorkspaceConfig) any { return c.MaxBodySize }, [2]any{int64(4 << 10), int64(14 << 10)}},
 		"BodyTimeout":     {func(c *gw.WorkspaceConfig) any { return c.BodyTimeout }, [2]any{5 * time.Second, 15 * time.Second}},
 		"MaxAnswerSize":   {func(c *gw.WorkspaceConfig) any { return c.MaxAnswerSize }, [2]any{int64(6 << 10), int64(16 << 10)}},
+		"MaxFlagStreams":  {func(c *gw.WorkspaceConfig) any { return c.MaxFlagStreams }, [2]any{8, 18}},
 		"MaxMetadataSize": {func(c *gw.WorkspaceConfig) any { return c.MaxMetadataSize }, [2]any{int64(7 << 10), int64(17 << 10)}},
 		"InFlight": {func(c *gw.WorkspaceConfig) any { return c.InFlight }, [2]any{
 			inflight.Limits{Process: 99, Workspace: 8, Key: 9, Host: 10, Adaptive: true}, inflight.Limits{Process: 98, Workspace: 18, Key: 19, Host: 20},

@@ -14,13 +14,16 @@ type stopHandler struct{ app *App }
 
 // Handle reacts to Caddy's "stopping" event. On a reload, streams run to their end on the
 // old configuration. On exit with a grace period, Caddy cuts the remaining streams when the
-// period ends. So the gateway ends them a little earlier, with their error event.
+// period ends. So the gateway ends them a little earlier, with their error event. Streams
+// without an end of their own, which tell of changes of flags, end at once: without a grace
+// period Caddy would wait for them forever.
 func (h stopHandler) Handle(context.Context, caddy.Event) error {
 	h.app.stop()
 	h.app.emitter.stop()
 	if !caddy.Exiting() {
 		return nil
 	}
+	h.app.gateway.EndFlagStreams()
 	// The http app provisions this module's handlers: during Provision it would
 	// be returned half-provisioned.
 	httpApp, err := h.app.ctx.AppIfConfigured("http")

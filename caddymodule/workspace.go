@@ -45,6 +45,9 @@ const maxMaxLimitMemory = 1 << 30
 // maxMaxAnswerSize bounds max_answer_size, in bytes.
 const maxMaxAnswerSize = 64 << 20
 
+// maxMaxFlagStreams bounds max_flag_streams.
+const maxMaxFlagStreams = 1_000_000
+
 // maxBodyTimeout bounds body_timeout.
 const maxBodyTimeout = 10 * time.Minute
 
@@ -134,6 +137,11 @@ type Workspace struct {
 	// compact JSON. Default: 16384 (16 KiB).
 	MaxMetadataSize int64 `json:"max_metadata_size,omitempty"`
 
+	// How many streams may be open at a time that tell web clients of changes of flags. Each
+	// takes a descriptor and about 40 KB. Another one gets 503. Default: 20000, or half of
+	// the descriptors if that is less.
+	MaxFlagStreams int `json:"max_flag_streams,omitempty"`
+
 	// Bounds the calls of the workspace in flight at a time.
 	InFlight *InFlight `json:"in_flight,omitempty"`
 
@@ -200,7 +208,7 @@ func (w *Workspace) provision(ctx caddy.Context, name string) error {
 	w.config = gateway.WorkspaceConfig{
 		Name: name, Logger: w.logger, TraceKey: w.TraceKey, APIKeys: w.APIKeys, NoShippedPrices: w.NoShippedPrices, Log: policy, Redact: detectors, Legacy: w.Legacy,
 		MaxBodySize: w.MaxBodySize, BodyTimeout: time.Duration(w.BodyTimeout),
-		MaxAnswerSize: w.MaxAnswerSize, MaxMetadataSize: w.MaxMetadataSize,
+		MaxAnswerSize: w.MaxAnswerSize, MaxMetadataSize: w.MaxMetadataSize, MaxFlagStreams: w.MaxFlagStreams,
 	}
 	if w.config.CallLimits, err = w.callLimits(); err != nil {
 		return err
@@ -237,6 +245,9 @@ func (w *Workspace) checkOptions() error {
 	}
 	if w.BodyTimeout < 0 || time.Duration(w.BodyTimeout) > maxBodyTimeout {
 		return fmt.Errorf("body_timeout %s: must be positive, and at most %s", time.Duration(w.BodyTimeout), maxBodyTimeout)
+	}
+	if w.MaxFlagStreams < 0 || w.MaxFlagStreams > maxMaxFlagStreams {
+		return fmt.Errorf("max_flag_streams %d: must be between 1 and %d", w.MaxFlagStreams, maxMaxFlagStreams)
 	}
 	return cmp.Or(
 		checkSize("max_body_size", w.MaxBodySize, maxMaxBodySize),

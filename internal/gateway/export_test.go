@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -150,3 +151,11 @@ func (w *Workspace) Seal(origin, opaque string) string { return w.sealer().Seal(
 
 // CallsOf returns the ceiling's own count of a workspace's calls in flight.
 func (p *Process) CallsOf(workspace string) int { return p.calls.Workspace(workspace) }
+
+// EventStreams returns the member eventStreams of an answer to the request r with the API
+// key of a name.
+func (g *Gateway) EventStreams(r *http.Request, workspace, key string, began time.Time) string {
+	w := g.workspaces[workspace]
+	in := &incoming{r: r, gateway: g, workspace: w, key: g.keys.named(workspace, key), snapshot: w.Source.Snapshot(), began: began}
+	return string(in.appendEventStreams(nil))
+}

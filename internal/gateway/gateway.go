@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // Process holds what the gateways of a process share: a reload replaces the
@@ -58,6 +60,9 @@ type Config struct {
 	// Describe is called once for each request. Its second argument
 	// looks up placeholders of the request, now and after the answer. Optional.
 	Describe func(r *http.Request, placeholder func(name string) (value any, known bool))
+	// OriginalURL returns the URL that the caller asked for, where the site has changed
+	// that of the request. Optional.
+	OriginalURL func(*http.Request) *url.URL
 	// Emit emits an event. The name is one of Events. Emit must return soon. Optional.
 	Emit func(name string, data map[string]any)
 	// Scarce reports whether few connections are left. Then a caller that is refused
@@ -82,6 +87,7 @@ type Gateway struct {
 	metrics      *metrics // of the process
 	logger       *zap.Logger
 	describeTo   func(*http.Request, func(string) (any, bool))
+	originalURL  func(*http.Request) *url.URL
 	emit         func(string, map[string]any)
 	scarce       func() bool
 	keysInterval time.Duration
@@ -105,7 +111,7 @@ type Gateway struct {
 func New(config Config) (*Gateway, error) {
 	g := &Gateway{
 		process: config.Process, metrics: config.Process.metrics, logger: config.Logger,
-		describeTo: config.Describe, emit: config.Emit, scarce: config.Scarce, keysInterval: config.KeysInterval,
+		describeTo: config.Describe, originalURL: config.OriginalURL, emit: config.Emit, scarce: config.Scarce, keysInterval: config.KeysInterval,
 		workspaces: make(map[string]*Workspace), started: make(chan struct{}),
 	}
 	g.maxLargeRequests = cmp.Or(config.MaxLargeRequests, DefaultMaxLargeRequests)
@@ -212,6 +218,16 @@ func (g *Gateway) waitStarted(ctx context.Context) bool {
 	case <-timer.C:
 	}
 	return false
+}
+
+// notStarted waits until the gateway has started, and returns an error if it has not.
+func (g *Gateway) notStarted(ctx context.Context) *wire.Error {
+	if g.waitStarted(ctx) {
+		return nil
+	}
+	err := wire.Errorf(wire.Overloaded, "", "The gateway is starting. Try again.")
+	err.RetryAfter = startTimeout
+	return err
 }
 
 // Workspace returns the workspace with the given name, or nil.

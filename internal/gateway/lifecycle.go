@@ -103,6 +103,7 @@ func (w *Workspace) serves(snapshot *definition.Snapshot) {
 	w.callTargets(snapshot)
 	w.unavailable()
 	w.recordServed(snapshot)
+	w.Memory.flags.changed()
 }
 
 // warningFields returns a warning as fields: its place and its message.

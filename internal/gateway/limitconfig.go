@@ -10,11 +10,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/limit"
 )
 
-// RouteNames returns the names of all routes, each once.
+// RouteNames returns the names of all routes whose requests limits count, each once.
 func RouteNames() []string {
 	var names []string
 	for i := range routes[1:] {
-		if name := routes[1+i].name; !slices.Contains(names, name) {
+		if name := routes[1+i].name; routes[1+i].stream == nil && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

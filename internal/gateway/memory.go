@@ -17,8 +17,8 @@ const (
 
 // Memory is the state that a workspace keeps over reloads, in memory only: the
 // health of its targets, the decisions of costly tables, answers of models, its
-// keys, since when it is degraded, and the bytes that its large requests and
-// answers hold.
+// keys, since when it is degraded, the streams that tell of its flags, and the bytes
+// that its large requests and answers hold.
 type Memory struct {
 	*leases
 	keys          atomic.Pointer[lastKeys]  // nil: none yet
@@ -30,6 +30,7 @@ type Memory struct {
 	answers       *cache.Answers
 	largeRequests room
 	largeAnswers  room
+	flags         *flagEvents
 
 	mu          sync.Mutex
 	unavailable map[string]time.Time // since when, by the provider
@@ -55,12 +56,14 @@ func NewMemory() (*Memory, error) {
 	}
 	return &Memory{
 		leases: newLeases(), engine: invoke.NewEngine(), decisions: decisions, answers: answers,
-		unavailable: make(map[string]time.Time),
+		flags: newFlagEvents(), unavailable: make(map[string]time.Time),
 	}, nil
 }
 
-// Close closes the caches when the last request that uses them has ended.
+// Close ends the streams, and closes the caches when the last request that uses them has
+// ended.
 func (m *Memory) Close() {
+	m.flags.end()
 	m.drain()
 	m.decisions.Close()
 	m.answers.Close()

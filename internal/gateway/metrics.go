@@ -28,6 +28,7 @@ type metrics struct {
 	toolUses    *prometheus.CounterVec
 	cost        *prometheus.CounterVec
 	streams     *prometheus.GaugeVec
+	flagStreams *prometheus.GaugeVec
 	inFlight    *prometheus.GaugeVec
 	refused     *prometheus.CounterVec
 	lookups     *prometheus.CounterVec
@@ -104,7 +105,8 @@ func newMetrics() *metrics {
 			"How often providers ran tools of their own for an answer.", "workspace", "provider", "model", "tool"),
 		cost: counter("cadenza_cost_usd_total",
 			"What calls of providers cost, in US dollars, by the endpoint that was called.", "workspace", "definition", "provider", "model"),
-		streams: gauge("cadenza_streams", "Answers being streamed now.", "workspace"),
+		streams:     gauge("cadenza_streams", "Answers being streamed now.", "workspace"),
+		flagStreams: gauge("cadenza_flag_streams", "Streams that tell of changes of flags, open now.", "workspace"),
 		inFlight: gauge("cadenza_calls_in_flight",
 			"Calls of endpoints that wait for a provider or are being answered now.", "workspace"),
 		refused: counter("cadenza_calls_refused_total",
@@ -151,7 +153,7 @@ type vector interface {
 func (m *metrics) ofWorkspaces() []vector {
 	return []vector{
 		m.requests, m.answers, m.attempts, m.upstream, m.fallbacks, m.retries, m.hedges, m.skips, m.leftAlone,
-		m.firstToken, m.tokens, m.toolUses, m.cost, m.streams, m.inFlight, m.refused, m.lookups, m.hits,
+		m.firstToken, m.tokens, m.toolUses, m.cost, m.streams, m.flagStreams, m.inFlight, m.refused, m.lookups, m.hits,
 		m.reloads, m.loaded, m.valid, m.keysValid,
 	}
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/chat"
@@ -22,6 +23,9 @@ type route struct {
 	// name is the route's name in metrics, logs and placeholders.
 	name  string
 	serve func(*call) outcome
+	// stream is in place of serve for a request that stays open and holds nothing that others
+	// need: neither a call nor a lease. It also checks the caller.
+	stream func(*Gateway, http.ResponseWriter, *http.Request, time.Time, *requestInfo) outcome
 	// calls reports that the route calls models.
 	calls bool
 	// kind is the kind of the definition whose trace the path names; nil: any.
@@ -84,6 +88,7 @@ var routes = table(
 	route{method: http.MethodPost, path: "/evaluate/", name: "evaluate", serve: allOrNothing((*call).rule), legacy: true},
 	route{method: http.MethodGet, path: "/v1/models", name: "models", serve: (*call).models, dialect: chat.Dialect, requestID: openaiRequestID, anthropic: &route{serve: (*call).anthropicModels}},
 	route{method: http.MethodGet, path: "/v1/models/{model}", name: "models", serve: (*call).model, dialect: chat.Dialect, requestID: openaiRequestID, anthropic: &route{serve: (*call).anthropicModel}},
+	route{method: http.MethodGet, path: FlagEventsPath, name: "flag_events", stream: (*Gateway).streamFlagEvents},
 )
 
 func table(rows ...route) []route {
@@ -187,7 +192,7 @@ func (to *route) hasMetadata() bool {
 // HasRoute reports whether a path has a route.
 func HasRoute(path string) bool {
 	to, _ := find(path)
-	return to.serve != nil
+	return to.index != 0
 }
 
 // documented lists the routes for a caller that asked for an unknown one, such as

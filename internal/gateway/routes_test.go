@@ -16,6 +16,7 @@ func TestRoutesOfPaths(t *testing.T) {
 		"/v1/models/chat/a":               {"models", "chat/a"},
 		"/v1/chat/completions":            {"chat"},
 		"/v1/messages":                    {"messages"},
+		"/ofrep/v1/events":                {"flag_events"},
 		"/v1/messages/":                   {"none"},
 		"/v1/messages/count_tokens":       {"count_tokens"},
 		"/v1/embeddings":                  {"embeddings"},
@@ -47,7 +48,7 @@ func TestRoutesOfPaths(t *testing.T) {
 		"/v2/prompts/{trace_id}/metrics":  {"metrics", "{trace_id}"},
 		"/v2/prompts/ID/metrics/and/more": {"none"},
 	} {
-		if to, id := find(path); to.name != want[0] || id != want[1] || (to.serve != nil) != (want[0] != "none") {
+		if to, id := find(path); to.name != want[0] || id != want[1] || (to.serve != nil || to.stream != nil) != (want[0] != "none") {
 			t.Errorf("%q: %s, trace %q; want %v", path, to.name, id, want)
 		}
 	}

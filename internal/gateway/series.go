@@ -24,6 +24,7 @@ const maxCountedDefinitions = 10_000
 // workspace counts in them without bringing deleted series back.
 type workspaceSeries struct {
 	inFlight, streams  prometheus.Gauge
+	flagStreams        prometheus.Gauge
 	decisions, answers cacheSeries
 	none               definitionSeries // for requests for several definitions, or for none
 }
@@ -264,7 +265,8 @@ func (m *metrics) newWorkspaceSeries(w *Workspace) *workspaceSeries {
 	}
 	s := &workspaceSeries{
 		inFlight: m.inFlight.WithLabelValues(w.Name), streams: m.streams.WithLabelValues(w.Name),
-		decisions: cached("decisions"), answers: cached("answers"),
+		flagStreams: m.flagStreams.WithLabelValues(w.Name),
+		decisions:   cached("decisions"), answers: cached("answers"),
 		none: definitionSeries{ok: make([]prometheus.Counter, len(m.routes))},
 	}
 	for i, name := range m.routes[1:] {

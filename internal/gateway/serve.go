@@ -101,11 +101,11 @@ func refused(err *wire.Error) outcome { return outcome{err, unanswered} }
 // answer checks path, method, key, limits and body in this order, so that an
 // unauthenticated request causes no work.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, traceID string, began time.Time, info *requestInfo) outcome {
-	if to.serve == nil && isVisitAtRoot(r) {
+	if to.index == 0 && isVisitAtRoot(r) {
 		writeWelcome(w, r)
 		return outcome{end: answered}
 	}
-	if to.serve == nil {
+	if to.index == 0 {
 		return outcome{wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are %s.", printable(r.URL.Path), documented()), unread}
 	}
 	if r.Method != to.method {
@@ -118,13 +118,14 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 		err.Allow = to.method
 		return outcome{err, unread}
 	}
+	if to.stream != nil {
+		return to.stream(g, w, r, began, info)
+	}
 	token, sent, ok := to.token(r.Header)
 	if !ok {
 		return outcome{wire.Unauthorized(sent), unread}
 	}
-	if !g.waitStarted(r.Context()) {
-		err := wire.Errorf(wire.Overloaded, "", "The gateway is starting. Try again.")
-		err.RetryAfter = startTimeout
+	if err := g.notStarted(r.Context()); err != nil {
 		return outcome{err, unread}
 	}
 	key := g.keys.authenticate(token, began)

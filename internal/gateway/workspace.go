@@ -70,6 +70,7 @@ type WorkspaceConfig struct {
 	BodyTimeout     time.Duration // 0: wire.DefaultBodyTimeout
 	MaxAnswerSize   int64         // in bytes; 0: defaultMaxAnswerSize
 	MaxMetadataSize int64         // in bytes; 0: wire.DefaultMetadataLimit
+	MaxFlagStreams  int           // open at a time; 0: defaultFlagStreams
 }
 
 // APIKey is a key of a workspace.
@@ -122,6 +123,7 @@ func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
 	w.MaxBodySize = cmp.Or(w.MaxBodySize, wire.DefaultBodyLimit)
 	w.BodyTimeout = cmp.Or(w.BodyTimeout, wire.DefaultBodyTimeout)
 	w.MaxAnswerSize = cmp.Or(w.MaxAnswerSize, defaultMaxAnswerSize)
+	w.MaxFlagStreams = cmp.Or(w.MaxFlagStreams, defaultFlagStreams())
 	if err := w.resolveKeys(); err != nil {
 		return nil, err
 	}

@@ -146,12 +146,7 @@ func (s *EventStream) write() {
 	}
 	if !s.started {
 		s.started = true
-		h := s.w.Header()
-		delete(h, "Content-Length")
-		h["Content-Type"] = contentTypeEvents
-		h["Cache-Control"] = cacheControlEvents
-		h["X-Accel-Buffering"] = noBuffering
-		s.w.WriteHeader(http.StatusOK)
+		StartEvents(s.w)
 		s.heartbeat = time.AfterFunc(heartbeatInterval, s.beat)
 	}
 	now := time.Now()
@@ -169,6 +164,16 @@ func (s *EventStream) write() {
 		}
 	}
 	s.unflushed = true
+}
+
+// StartEvents writes the header of a response with server-sent events.
+func StartEvents(w http.ResponseWriter) {
+	h := w.Header()
+	delete(h, "Content-Length")
+	h["Content-Type"] = contentTypeEvents
+	h["Cache-Control"] = cacheControlEvents
+	h["X-Accel-Buffering"] = noBuffering
+	w.WriteHeader(http.StatusOK)
 }
 
 // The headers of all streams: no code changes them in place. Without a charset some
