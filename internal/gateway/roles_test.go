@@ -30,6 +30,9 @@ func TestConsoleKeysOpenNoRoute(t *testing.T) {
 	fill := strings.NewReplacer("{trace_id}", "0193c1a0-7b00-8223-a456-0123456789ab", "{model}", "chat")
 	for _, route := range gw.Routes() {
 		method, path, _ := strings.Cut(fill.Replace(route), " ")
+		if path == gw.FlagEventsPath {
+			continue // it takes a token in place of a key
+		}
 		headers := []http.Header{bearer(otherKey)}
 		anthropic := strings.HasPrefix(path, "/v1/messages")
 		if anthropic || strings.HasPrefix(path, "/v1/models") {
