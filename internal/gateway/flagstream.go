@@ -41,12 +41,31 @@ func tokenEnd(now time.Time) time.Time {
 	return now.Truncate(day).Add(day + flagTokenTime)
 }
 
+// flagToken is the last token of a key, because making one takes longer than a decision.
+type flagToken struct {
+	end  time.Time
+	ids  *authorities // that made it
+	text string
+}
+
+// flagToken returns the key's token of today.
+func (p *principal) flagToken(now time.Time) (text string, ok bool) {
+	end, ids := tokenEnd(now), p.workspace.ids.Load()
+	if last := p.token.Load(); last != nil && last.end.Equal(end) && last.ids == ids {
+		return last.text, true
+	}
+	if text, ok = p.sealed(end, (*sealKeys).ofTokens); ok {
+		p.token.Store(&flagToken{end, ids, text})
+	}
+	return text, ok
+}
+
 // appendEventStreams appends the member eventStreams of an answer with flags: the address of
 // the stream that tells when they may have changed. The address has no origin: clients use
 // that of the address that they asked, which a gateway behind a proxy doesn't know. It has a
 // token, because browsers send no headers there, and the state that the answer is of.
 func (in *incoming) appendEventStreams(dst []byte) []byte {
-	token, ok := in.key.sealed(tokenEnd(in.began), (*sealKeys).ofTokens)
+	token, ok := in.key.flagToken(in.began)
 	if !ok {
 		return append(dst, `"eventStreams":[]`...)
 	}
@@ -123,7 +142,6 @@ func (g *Gateway) streamFlagEvents(w http.ResponseWriter, r *http.Request, began
 	}
 	wire.StartEvents(w)
 	for message, more := start, true; more && send(message); {
-		start = nil
 		select {
 		case message, more = <-s.message:
 		case <-r.Context().Done():

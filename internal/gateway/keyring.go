@@ -32,6 +32,7 @@ type principal struct {
 	revoked   bool
 	bound     *bound // nil: the key is bound to no fields
 	used      *atomic.Int64
+	token     atomic.Pointer[flagToken] // nil: none yet
 	Access
 }
 
