@@ -116,7 +116,8 @@ func (c *call) flags() *wire.Error {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	c.out = append(c.out, '}')
+	// Not in the tag: the address of the events changes with the day.
+	c.out = append(c.appendEventStreams(append(c.out, ',')), '}')
 	a.keepRoom(len(c.out))
 	a.deliver(http.StatusOK, c.out, now)
 	return nil

@@ -10,11 +10,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// The paths of OFREP, the OpenFeature Remote Evaluation Protocol.
-const (
-	flagsPath      = "/ofrep/v1/evaluate/flags"
-	FlagEventsPath = "/ofrep/v1/events"
-)
+// FlagEventsPath is the path of the streams that tell of changes of flags.
+const FlagEventsPath = "/ofrep/v1/events"
 
 const (
 	// flagTokenTime is how long the address of a stream is good for, at least: web clients
@@ -70,7 +67,7 @@ func (in *incoming) appendEventStreams(dst []byte) []byte {
 		return append(dst, `"eventStreams":[]`...)
 	}
 	dst = append(dst, `"eventStreams":[{"type":"sse","endpoint":{"requestUri":"`...)
-	dst = append(dst, in.pathBefore(flagsPath)...)
+	dst = append(dst, in.pathBefore(wire.FlagsPath)...)
 	dst = append(append(dst, FlagEventsPath+"?token="...), token...)
 	dst = append(append(dst, "&since="...), in.workspace.Memory.flags.now(in.snapshot, in.began).id...)
 	return append(dst, `"},"inactivityDelaySec":120}]`...)

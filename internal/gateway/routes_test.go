@@ -52,7 +52,7 @@ func TestRoutesOfPaths(t *testing.T) {
 			t.Errorf("%q: %s, trace %q; want %v", path, to.name, id, want)
 		}
 	}
-	if got, want := documented(), "POST /v1/prompts, /v1/endpoints, /v1/chat/completions, /v1/responses, /v1/responses/compact, /v1/messages, /v1/messages/count_tokens, /v1/remoteconfigs, /v1/decisions, /v1/metrics, /v2/prompts, /v2/remoteconfigs, /v2/prompts/{trace_id}/metrics, /v2/remoteconfigs/{trace_id}/metrics, /ofrep/v1/evaluate/flags, /ofrep/v1/evaluate/flags/{key}, GET /v1/models and /v1/models/{model}"; got != want {
+	if got, want := documented(), "POST /v1/prompts, /v1/endpoints, /v1/chat/completions, /v1/responses, /v1/responses/compact, /v1/messages, /v1/messages/count_tokens, /v1/embeddings, /v1/remoteconfigs, /v1/decisions, /v1/metrics, /v2/prompts, /v2/remoteconfigs, /v2/prompts/{trace_id}/metrics, /v2/remoteconfigs/{trace_id}/metrics, /ofrep/v1/evaluate/flags, /ofrep/v1/evaluate/flags/{key}, /v2/rules, /v2/rules/{trace_id}/metrics, GET /v1/models, /v1/models/{model} and /ofrep/v1/events"; got != want {
 		t.Errorf("the routes are told as %s", got)
 	}
 }
