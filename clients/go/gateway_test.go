@@ -1,0 +1,81 @@
+package cadenza
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestGateway asks the gateway that cmd/caddy starts for its own test of the clients.
+func TestGateway(t *testing.T) {
+	address, folder := os.Getenv("CADENZA_CLIENTS_URL"), os.Getenv("CADENZA_CLIENTS_DEFINITIONS")
+	if address == "" {
+		t.Skip("no gateway: go test ./cmd/caddy -run TestSmallClients starts one")
+	}
+	spool := filepath.Join(t.TempDir(), "spool")
+	config := Config{URL: address, Key: os.Getenv("CADENZA_API_KEY"), Timeout: time.Minute, Spool: spool, OnError: func(err error) { t.Log(err) }}
+	c, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := c.Prompt(t.Context(), "support_reply", Object{"locale": "nl-BE"}, Object{"question": "Waar?"}, Object{"page": "help"})
+	if prompt.Err != nil || prompt.Value["name"] != "nl" || prompt.TraceID == "" {
+		t.Fatalf("%+v", prompt)
+	}
+	if none := c.Prompt(t.Context(), "none", nil, nil, nil); none.Value != nil || none.Err == nil {
+		t.Errorf("%+v", none)
+	}
+	for _, record := range []Object{{"score": 85}, {"values": Object{"resolved": 1}}, {"score": "much"}} {
+		if err := c.Report(prompt.TraceID, record); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := c.Close(t.Context()); left != 0 || c.Lost() != 1 {
+		t.Errorf("%d are left, %d lost", left, c.Lost())
+	}
+
+	response, err := http.Post(address+evaluate, "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusNotFound {
+		t.Skip("NOT TESTED: values and flags, since the gateway has no " + evaluate)
+	}
+	if c, err = New(config); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	staff := Object{"environment": "production", "tags": []string{"employee"}}
+	value := Evaluate(t.Context(), c, "new_checkout", false, staff)
+	if !value.Value || value.Err != nil || value.TraceID == "" || value.Reason == "" {
+		t.Errorf("%+v", value)
+	}
+	if err := c.Report(value.TraceID, Object{"values": Object{"bought": 1}}); err != nil || c.Flush(t.Context()) != 0 || c.Lost() != 0 {
+		t.Errorf("the report: %v", err)
+	}
+	if none := Evaluate(t.Context(), c, "none", 5, nil); none.Value != 5 || none.Err == nil {
+		t.Errorf("%+v", none)
+	}
+	changed := make(chan []string, 10)
+	flags := c.Follow(t.Context(), staff, func(keys []string) { changed <- keys })
+	defer flags.Close()
+	if !Get(flags, "new_checkout", false) || Get(flags, "small_client_go", "none") != "none" {
+		t.Errorf("%+v", flags.flags)
+	}
+	err = os.WriteFile(filepath.Join(folder, "remoteconfigs/small_client_go.yaml"), []byte("type: string\ndefault: here\n"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-changed:
+	case <-time.After(50 * time.Second): // less than Poll: it is an event that tells of it
+		t.Fatal("the edit does not arrive")
+	}
+	if found := Get(flags, "small_client_go", "none"); found != "here" {
+		t.Error(found)
+	}
+}

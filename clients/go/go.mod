@@ -1,0 +1,3 @@
+module github.com/cadenza-gateway/cadenza/clients/go
+
+go 1.26.0
