@@ -14,7 +14,7 @@ import (
 // their headings.
 func TestLinksInDocs(t *testing.T) {
 	pages := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "examples/*.md", "examples/grafana/*.md", "bench/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "examples/*.md", "examples/grafana/*.md", "bench/*.md", "clients/*/*.md"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -171,7 +171,7 @@ func numbers(t *testing.T) map[string]float64 {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		if name := entry.Name(); path != "." && (strings.HasPrefix(name, ".") || slices.Contains([]string{"testdata", "bench", "mutation", "docs", "examples"}, name)) {
+		if name := entry.Name(); path != "." && (strings.HasPrefix(name, ".") || slices.Contains([]string{"testdata", "bench", "clients", "mutation", "docs", "examples"}, name)) {
 			return filepath.SkipDir
 		}
 		folder := filepath.ToSlash(path)

@@ -387,14 +387,22 @@ func (g *gateway) setValues(values map[string]any) {
 
 const refetch = "data: {\"type\":\"refetchEvaluation\",\"etag\":\"e2\"}\n\n"
 
+// opened returns the streams that are or were open.
+func (g *gateway) opened() []*io.PipeWriter {
+	synctest.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.streams)
+}
+
 // say writes to the nth stream, and waits until all is quiet.
 func (g *gateway) say(t *testing.T, n int, text string) {
 	t.Helper()
-	synctest.Wait()
-	if len(g.streams) != n {
-		t.Fatalf("%d streams are or were open, want %d", len(g.streams), n)
+	streams := g.opened()
+	if len(streams) != n {
+		t.Fatalf("%d streams are or were open, want %d", len(streams), n)
 	}
-	if _, err := io.WriteString(g.streams[n-1], text); err != nil {
+	if _, err := io.WriteString(streams[n-1], text); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()
@@ -440,7 +448,7 @@ func TestFollow(t *testing.T) {
 		}
 		c.end()
 		synctest.Wait()
-		if _, err := io.WriteString(g.streams[0], refetch); err == nil {
+		if _, err := io.WriteString(g.opened()[0], refetch); err == nil {
 			t.Error("the stream is still read")
 		}
 		c.Follow(t.Context(), nil, nil) // does not hang
@@ -455,14 +463,14 @@ func TestStreamIsCut(t *testing.T) {
 		for n := 1; n <= 4; n++ {
 			g.say(t, n, ": here\n\n")
 			g.setValues(map[string]any{"n": n})
-			_ = g.streams[n-1].CloseWithError(map[bool]error{true: errDown}[n%2 == 0])
+			_ = g.opened()[n-1].CloseWithError(map[bool]error{true: errDown}[n%2 == 0])
 			synctest.Wait()
 			if errs := g.errors(); len(errs) != (n+1)%2 {
 				t.Errorf("cut %d: %v", n, errs)
 			}
 			time.Sleep(time.Second<<(n-1)/2 - 1) // half of it at least
-			if synctest.Wait(); len(g.streams) != n {
-				t.Errorf("after cut %d there are %d streams", n, len(g.streams))
+			if streams := g.opened(); len(streams) != n {
+				t.Errorf("after cut %d there are %d streams", n, len(streams))
 			}
 			time.Sleep(time.Second<<(n-1)/2 + 1)
 			synctest.Wait()
@@ -489,7 +497,7 @@ func TestSilentStream(t *testing.T) {
 		}
 		time.Sleep(time.Second) // it held, so this is no second failure
 		g.say(t, 2, ": here\n\n")
-		_, _ = io.WriteString(g.streams[1], "data: "+strings.Repeat("x", 70_000))
+		_, _ = io.WriteString(g.opened()[1], "data: "+strings.Repeat("x", 70_000))
 		synctest.Wait()
 		if errs := g.errors(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "too long") {
 			t.Error(errs)
