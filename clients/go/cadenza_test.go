@@ -1,6 +1,7 @@
 package cadenza
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func (f *fake) errors() []error {
 // connect returns a client of the fake.
 func connect(t *testing.T, f *fake, config Config) *Client {
 	t.Helper()
-	config.URL, config.Key, config.Transport = "http://gateway/", "key", f
+	config.URL, config.Key, config.Transport = cmp.Or(config.URL, "http://gateway/"), "key", f
 	config.OnError = func(err error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -453,6 +454,29 @@ func TestFollow(t *testing.T) {
 		}
 		c.Follow(t.Context(), nil, nil) // does not hang
 	})
+}
+
+func TestStreamsAddress(t *testing.T) {
+	for _, test := range []struct {
+		gateway string
+		stream  Object
+		want    string
+	}{
+		{"http://gateway/below/", Object{"endpoint": Object{"requestUri": "/below/events?token=t1"}}, "http://gateway/below/events?token=t1"},
+		{"http://gateway", Object{"endpoint": Object{"requestUri": "/events", "origin": "https://other:1"}}, "https://other:1/events"},
+		{"http://gateway", Object{"url": "https://other/events"}, "https://other/events"},
+		{"http://gateway", Object{"type": "other", "url": "https://other/events"}, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGateway()
+			g.more = Object{"eventStreams": []Object{merge(Object{"type": "sse"}, test.stream)}}
+			c := connect(t, &g.fake, Config{URL: test.gateway})
+			f := c.Follow(t.Context(), nil, nil)
+			if g.opened(); f.stream != test.want {
+				t.Errorf("%+v: %s", test, f.stream)
+			}
+		})
+	}
 }
 
 func TestStreamIsCut(t *testing.T) {

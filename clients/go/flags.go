@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -146,8 +147,11 @@ func (f *Flags) refresh() error {
 	}
 	f.stream = ""
 	for _, s := range answer.EventStreams {
-		if s.Type == "sse" {
-			f.stream = cmp.Or(f.stream, s.URL, cmp.Or(s.Endpoint.Origin, f.c.URL)+s.Endpoint.RequestURI)
+		// The path is that of the whole address, also where the gateway is below one.
+		if base, err := url.Parse(cmp.Or(s.Endpoint.Origin, f.c.URL)); err == nil && s.Type == "sse" && f.stream == "" {
+			if address, err := base.Parse(cmp.Or(s.URL, s.Endpoint.RequestURI)); err == nil {
+				f.stream = address.String()
+			}
 		}
 	}
 	now, changed := make(map[string]*flag), []string(nil)

@@ -27,8 +27,8 @@ test("prompts and reports of a gateway", { skip }, async (t) => {
 });
 
 test("values and flags of a gateway", { skip }, async (t) => {
-  const { status } = await fetch(url + "/ofrep/v1/evaluate/flags", { method: "POST", body: "{}" });
-  if (status === 404) return t.skip("NOT TESTED: the gateway has no /ofrep/v1/evaluate/flags");
+  const all = await fetch(url + "/ofrep/v1/evaluate/flags", { method: "POST", headers: { Authorization: `Bearer ${key}` }, body: "{}" });
+  if (all.status === 404) return t.skip("NOT TESTED: the gateway has no /ofrep/v1/evaluate/flags");
   const { client, errors } = connect(t, { context: { environment: "production" } });
   const staff = { tags: ["employee"] };
   const { value, traceId, reason, error } = await client.details("new_checkout", false, staff);
@@ -40,6 +40,7 @@ test("values and flags of a gateway", { skip }, async (t) => {
   assert.deepEqual([none.value, none.error.code], [5, "FLAG_NOT_FOUND"]);
   const flags = await client.follow(staff);
   assert.deepEqual([flags.get("new_checkout", false), flags.get("small_client_node", "none")], [true, "none"]);
+  if (!(await all.text()).includes('"sse"')) return t.skip("NOT TESTED: that an edit arrives, since the gateway has no events");
   const changed = new Promise((done, fail) => {
     flags.onChange(done);
     setTimeout(() => fail(new Error("the edit does not arrive")), 50_000).unref(); // less than poll: it is an event that tells of it
