@@ -134,7 +134,7 @@ func newMetrics() *metrics {
 	for _, r := range routes {
 		m.durations = append(m.durations, m.duration.WithLabelValues(r.name))
 		m.routes = append(m.routes, r.name)
-		if r.name == "decisions" || kind.InFolder(r.name) != nil {
+		if r.name == "decisions" || r.legacy || kind.InFolder(r.name) != nil {
 			m.unknownKeys.WithLabelValues(r.name)
 		}
 	}
