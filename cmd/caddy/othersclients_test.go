@@ -64,8 +64,8 @@ func TestOthersClients(t *testing.T) {
 	})
 	t.Run("docs", func(t *testing.T) {
 		var page []byte
-		for _, name := range []string{"apis.md", "embeddings.md"} {
-			text, err := os.ReadFile("../../docs/" + name)
+		for _, name := range []string{"apis", "embeddings", "openfeature"} {
+			text, err := os.ReadFile("../../docs/" + name + ".md")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,6 +80,9 @@ func TestOthersClients(t *testing.T) {
 		}
 		for i, block := range blocks {
 			file := filepath.Join(dir, fmt.Sprintf("%d.mjs", i))
+			if bytes.Contains(block[1], []byte("flagMetadata")) { // the SDK reports no error by itself
+				block[1] = append(bytes.Clone(block[1]), `if (value !== true || variant !== "shop" || !flagMetadata.trace_id) throw reason`...)
+			}
 			if err := os.WriteFile(file, bytes.ReplaceAll(block[1], []byte("http://localhost:8080"), []byte(p.url)), 0o600); err != nil {
 				t.Fatal(err)
 			}

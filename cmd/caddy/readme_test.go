@@ -46,14 +46,14 @@ func readmeCalls(t *testing.T, page string) []readmeCall {
 	return calls
 }
 
-// TestREADME makes the calls of the README and of the API's manual, and compares the
+// TestREADME makes the calls of the README, of the API's manual and of OpenFeature's page, and compares the
 // answers with the page. Trace ids differ: if a call has one, the test replaces it with
 // the id of the previous answer, or in the manual with the id of a prompt. An ellipsis in
 // an answer matches any number of events.
 func TestREADME(t *testing.T) {
 	p := newProcess(t, t.TempDir())
 	p.start()
-	for _, page := range []string{"README.md", "docs/http-api.md"} {
+	for _, page := range []string{"README.md", "docs/http-api.md", "docs/openfeature.md"} {
 		t.Run(page, func(t *testing.T) { testCalls(t, p, page) })
 	}
 	t.Run("the example's chat", func(t *testing.T) { testChat(t, p) })
@@ -111,7 +111,7 @@ func testCalls(t *testing.T, p *process, page string) {
 	last := ""
 	routes := map[string]bool{}
 	for _, call := range readmeCalls(t, page) {
-		kind, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(call.path, "/v1/"), "/v2/"), "/")
+		kind, _, _ := strings.Cut(strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(call.path, "/v1/"), "/v2/"), "/"), "/")
 		routes[kind] = true
 		fill := func(text string) string { return traceHole.ReplaceAllString(text, last) }
 		status, header, body, err := post(context.Background(), http.DefaultClient, p.url+fill(call.path), fill(call.body))
@@ -138,7 +138,11 @@ func testCalls(t *testing.T, p *process, page string) {
 			t.Errorf("%s\nthe page's answer (-) is not the gateway's (+):\n%s", call.command, diff)
 		}
 	}
-	for _, route := range []string{"prompts", "endpoints", "remoteconfigs", "metrics"} {
+	want := []string{"prompts", "endpoints", "remoteconfigs", "metrics"}
+	if page == "docs/openfeature.md" {
+		want = []string{"ofrep"}
+	}
+	for _, route := range want {
 		if !routes[route] {
 			t.Errorf("%s has no call of %s with its answer", page, route)
 		}

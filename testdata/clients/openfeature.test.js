@@ -106,7 +106,7 @@ await test("all flags: ETag", async () => {
     fetch(url + "/ofrep/v1/evaluate/flags", { method: "POST", headers: [...header.authorization, ...(tag ? [["If-None-Match", tag]] : [])], body: JSON.stringify({ context }) });
   const first = await ask({ targetingKey: "c-1" });
   const { flags } = await first.json();
-  assert.equal(flags.length, 19);
+  assert.equal(flags.length, 20);
   assert.deepEqual(flags.map((f) => f.key), flags.map((f) => f.key).toSorted());
   assert.ok(flags.every((f) => f.value !== null && f.reason && f.variant && !f.metadata.trace_id));
   const again = await ask({ targetingKey: "c-1" }, first.headers.get("etag"));
