@@ -62,6 +62,7 @@ func TestOthersClients(t *testing.T) {
 			t.Errorf("%v\n%s\nThe gateway's log:\n%s", failure, output, p.output)
 		}
 	})
+	t.Run("go", func(t *testing.T) { testGoClients(t, environ) })
 	t.Run("docs", func(t *testing.T) {
 		var page []byte
 		for _, name := range []string{"apis", "embeddings", "openfeature"} {
@@ -94,6 +95,33 @@ func TestOthersClients(t *testing.T) {
 			}
 		}
 	})
+}
+
+// testGoClients runs the clients of testdata/goclients, a module of its own, against the
+// gateway at a URL. environ is their environment.
+func testGoClients(t *testing.T, environ []string) {
+	program := filepath.Join(t.TempDir(), "goclients")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build.Dir = "../../testdata/goclients"
+	build.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
+	if output, err := build.CombinedOutput(); err != nil {
+		missing(t, "the clients of testdata/goclients can't be built: %v\n%s", err, output)
+	}
+	command := exec.CommandContext(t.Context(), program)
+	command.Env = environ
+	output, err := command.CombinedOutput()
+	const each = `new_checkout true TARGETING_MATCH shop  36
+old true TARGETING_MATCH old  36
+integer 10 STATIC default  36
+float 0.5 STATIC default  36
+zero/string  STATIC default  36
+team/list [1 a] STATIC default  36
+none d ERROR  FLAG_NOT_FOUND 0
+boolean d ERROR  TYPE_MISMATCH 0
+`
+	if diff := cmp.Diff(each+each, string(output)); err != nil || diff != "" {
+		t.Errorf("%v, by each header of the key (-want +got):\n%s", err, diff)
+	}
 }
 
 // TestClientsTable compares the table of docs/clients.md with the versions in the tests.
