@@ -113,6 +113,7 @@ func TestDefinitionsList(t *testing.T) {
 			{Kind: "remoteconfig", Key: "asked"},
 			{Kind: "remoteconfig", Key: "limits", Rows: 3, File: "limits.yaml", Matrix: "limits.csv", Uses: []inspect.Use{{Kind: "remoteconfig", Key: "asked", As: "condition"}}},
 			{Kind: "remoteconfig", Key: "few", Rows: 1},
+			{Kind: "remoteconfig", Key: "alone"},
 		},
 		Warnings: []inspect.Finding{
 			{File: "limits.csv", Rule: "unreachable", Message: "lost is never reached, for example for {}"},
@@ -126,11 +127,13 @@ func TestDefinitionsList(t *testing.T) {
 		{"kind":"remoteconfig","key":"limits","variant":"paid","traces":20},
 		{"kind":"remoteconfig","key":"few","variant":"default","traces":19}]}`
 	const today = `{"rows":[{"kind":"endpoint","key":"chat","variant":"en","traces":1},{"kind":"prompt","key":"reply","variant":"nl","traces":2}]}`
+	all := strings.Replace(span, `"rows":[`, `"rows":[{"kind":"remoteconfig","key":"*","variant":"default","traces":1},`, 1)
 	for _, test := range []struct {
 		name, span, problem string
 		unused              []string
 	}{
 		{"covered", span, "", []string{"no traffic in 7 days"}},
+		{"all flags", all, "", []string{"no traffic in 7 days"}},
 		{"too young", `{"since":"2026-11-01T00:00:00Z","oldest":"2026-11-01T00:00:01Z"}`, "", nil},
 		{"no traces", `{"since":"2026-11-01T00:00:00Z"}`, "", nil},
 		{"not known", span, "too many", nil},
@@ -144,6 +147,9 @@ func TestDefinitionsList(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.unused, rows["unused"].Stale); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
+		}
+		if alone := rows["alone"].Stale != nil; alone != (test.name == "covered") {
+			t.Errorf("%s: alone is stale: %t", test.name, alone)
 		}
 		if test.name != "covered" {
 			continue

@@ -326,6 +326,20 @@ func TestAllFlags(t *testing.T) {
 	}
 }
 
+// TestFlagsCountForLimits: both routes count for the limits of remoteconfigs, also for those
+// by metadata, which may come with a request.
+func TestFlagsCountForLimits(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, flagFiles(), withLimits(&limit.Limit{Name: "customers", By: limit.ByMetadata, Member: "customer", Routes: []string{"remoteconfigs"}, Ceilings: []limit.Ceiling{yearly(limit.Requests, 2)}}))
+	for i, path := range []string{"", "/static", "", "/static"} {
+		a := g.flags(path, `{"metadata":{"customer":"a"}}`, bearer(testKey))
+		if want := map[bool]int{true: 200, false: 429}[i < 2]; a.status != want {
+			t.Errorf("%d: %d %s", i, a.status, a.body)
+		}
+		g.flags(path, `{"metadata":{"customer":"`+fmt.Sprint(i)+`"}}`, bearer(testKey)).ok(t)
+	}
+}
+
 // TestAllFlagsAreRecorded by the policies of their definitions, of the workspace and of
 // the caller.
 func TestAllFlagsAreRecorded(t *testing.T) {
