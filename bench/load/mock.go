@@ -21,16 +21,18 @@ const (
 	modelShort  = "mock-short"  // 12 events, each in its own write
 	modelGentle = "mock-gentle" // 52 events, one each 10 ms
 	modelStuck  = "mock-stuck"  // 60 events, one each second
+	modelVector = "mock-vector" // a vector of 1,536 numbers
 )
 
 // gentlePace is the time between two events of a gentle stream.
 const gentlePace = 10 * time.Millisecond
 
-// mock is an upstream with OpenAI's chat completions over HTTP/1.1. Its answers are prepared
+// mock is an upstream with OpenAI's chat completions and embeddings over HTTP/1.1. Its answers are prepared
 // once, so that it uses little CPU time of the processor that it shares with the generator.
 type mock struct {
 	listener net.Listener
 	whole    []byte
+	vector   []byte
 	streams  map[string]stream
 }
 
@@ -48,9 +50,14 @@ func startMock() (*mock, error) {
 	}
 	body := `{"id":"chatcmpl-CfQ2wEo0mJ7pJ6XhKkT1p4vW","object":"chat.completion","created":1763800000,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"` +
 		words(40) + `","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":250,"completion_tokens":40,"total_tokens":290,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"service_tier":"default","system_fingerprint":"fp_51db84afab"}`
+	whole := func(body string) []byte {
+		return []byte(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	}
 	m := &mock{
 		listener: listener,
-		whole:    []byte(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)),
+		whole:    whole(body),
+		vector: whole(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[` + strings.Repeat("-0.021484375,", 1535) +
+			`0.0078125]}],"model":"mock","usage":{"prompt_tokens":250,"total_tokens":250}}`),
 		streams: map[string]stream{
 			modelBurst:  newStream(102, 0),
 			modelOnce:   {writes: [][]byte{bytes.Join(newStream(102, 0).writes, nil)}},
@@ -144,6 +151,10 @@ func (m *mock) answer(conn net.Conn) error {
 func (m *mock) respond(conn net.Conn, body []byte) error {
 	if bytes.Contains(body, []byte(`"`+modelWhole+`"`)) {
 		_, err := conn.Write(m.whole)
+		return err
+	}
+	if bytes.Contains(body, []byte(`"`+modelVector+`"`)) {
+		_, err := conn.Write(m.vector)
 		return err
 	}
 	for model, s := range m.streams {

@@ -36,6 +36,7 @@ const (
 	latency = "first"   // counts the time to the first token
 	reports = "reports" // counts durable answers
 	held    = "streams" // keeps streams open
+	vectors = "vector"  // has no words in its answers
 	growth  = "memory"  // reads the memory after many calls
 )
 
@@ -67,6 +68,12 @@ func works() []work {
 		conversation("messages", "the same at `/v1/endpoints`", "/v1/endpoints", chatted(200, 1<<20), few),
 		conversation("image", "`/v1/chat/completions`, an image of 1 MiB in base64", "/v1/chat/completions", pictured(1<<20), few),
 		call("gentle", "20 gentle streams of 52 events", modelGentle, shape{connections: 20}, 1.1, 1.1),
+		{
+			name: vectors, title: "`/v1/embeddings`, a vector of 1,536 numbers, 1 KB text", shape: flatOut,
+			path: "/v1/embeddings", body: compact(map[string]any{"model": "vectors", "input": prompt}),
+			upstream: compact(map[string]any{"model": modelVector, "input": prompt}),
+			content:  `-0.021484375,0.0078125]}],"model":"vectors"`, metadata: 1.5, logged: 1.5,
+		},
 		{
 			name: "boolean", title: "`/v1/remoteconfigs`, one boolean, 2 fields", shape: flatOut,
 			path: "/v1/remoteconfigs", body: `{"keys":["flag"],"context":{"environment":"production","plan":"pro"}}`,
@@ -180,6 +187,7 @@ messages:
 		files["prompts/"+model+".yaml"] = fmt.Sprintf("provider: mock\nmodel: %s\nvariables:\n  text: { required: true }\nmessages:\n  - { role: user, content: \"{{text}}\" }\n", model)
 		files["endpoints/"+model+".yaml"] = fmt.Sprintf("prompt: %s\n", model)
 	}
+	files["endpoints/vectors.yaml"] = fmt.Sprintf("task: embedding\ntargets: [ { provider: mock, model: %s, space: bench } ]\n", modelVector)
 	files["prompts/"+modelTalk+".yaml"] = fmt.Sprintf("provider: mock\nmodel: %s\nmessages:\n  - { history: true }\n", modelWhole)
 	files["endpoints/"+modelTalk+".yaml"] = fmt.Sprintf("prompt: %s\naccept: { history: true }\n", modelTalk)
 	for name, text := range files {

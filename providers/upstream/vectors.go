@@ -20,10 +20,14 @@ type Vectors struct {
 	cut []json.RawMessage
 }
 
+// oneVector is the memory for the first bytes of an answer: that with one vector of 1,536
+// numbers is read without being joined of pieces.
+const oneVector = 24 << 10
+
 // ReadVectors reads a whole answer with vectors. The error is ErrTooLarge beyond MaxBody,
 // providers.ErrNoRoom where there is no memory for it, or the reader's own.
 func ReadVectors(body io.Reader) (*Vectors, error) {
-	data, err := readWhole(nil, body)
+	data, err := readWhole(make([]byte, 0, oneVector), body)
 	if err != nil {
 		return nil, err
 	}
