@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
@@ -35,6 +36,10 @@ func evaluateEndpoint(a *Answer, s *definition.Snapshot, key string, b *rules.Bi
 	e := s.Endpoints[key]
 	a.Accept = e.Accept.JSON()
 	variant, decision := a.render(s, e.Prompt, b, q.Variables)
+	if e.Embedding != nil { // the prompt is no definition, and says nothing
+		a.Accept = nil
+		a.Value, _ = json.Marshal(map[string]string{"task": "embedding", "space": e.Embedding.Space})
+	}
 	how := e.Default()
 	if own := e.Table(); own != nil {
 		d := own.Evaluate(b)
