@@ -140,7 +140,7 @@ func (g *gateway) embed(t *testing.T, body string) (embedded, answer) {
 	t.Helper()
 	a := g.post("/v1/embeddings", body).ok(t, body)
 	var e embedded
-	if err := json.Unmarshal([]byte(a.body), &e); err != nil {
+	if err := json.Unmarshal(a.body, &e); err != nil {
 		t.Fatalf("%v: %s", err, a.body)
 	}
 	for i, d := range e.Data {
