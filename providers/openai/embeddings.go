@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/valyala/fastjson"
-
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -85,7 +83,7 @@ func (c *Client) embeddingBody(req *providers.EmbeddingRequest) ([]byte, error) 
 	}
 	if !has("input") {
 		member("input")
-		body = appendTexts(body, req.Inputs)
+		body = upstream.AppendInputs(body, req.Inputs)
 	}
 	if req.Base64 && !has("encoding_format") {
 		member("encoding_format")
@@ -110,34 +108,11 @@ func (c *Client) embeddingBody(req *providers.EmbeddingRequest) ([]byte, error) 
 	return append(body, '}'), nil
 }
 
-func appendTexts(dst []byte, inputs []providers.EmbeddingInput) []byte {
-	dst = append(dst, '[')
-	for i := range inputs {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if inputs[i].Tokens != nil {
-			dst = append(dst, inputs[i].Tokens...)
-		} else {
-			dst = jsontext.AppendString(dst, inputs[i].Text)
-		}
-	}
-	return append(dst, ']')
-}
-
 // readEmbeddings reads the answer to a request with so many inputs.
 func readEmbeddings(k *upstream.Call, body io.Reader, inputs int) (*providers.Embeddings, error) {
-	vectors, err := upstream.ReadVectors(body)
+	vectors, v, err := k.Vectors(body)
 	if err != nil {
-		return nil, k.Cut(err, false)
-	}
-	if len(vectors.JSON) == 0 {
-		return nil, k.Invalid("an empty answer")
-	}
-	var parser fastjson.Parser
-	v, err := parser.ParseBytes(vectors.JSON)
-	if err != nil {
-		return nil, k.Invalid("the answer is not JSON: ", k.Excerpt(vectors.JSON))
+		return nil, err
 	}
 	m := members(v, [4]string{"error", "model", "usage", "data"})
 	if isError(m[0]) || m[3] == nil {

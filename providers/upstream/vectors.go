@@ -25,13 +25,19 @@ type Vectors struct {
 const oneVector = 24 << 10
 
 // ReadVectors reads a whole answer with vectors. The error is ErrTooLarge beyond MaxBody,
-// providers.ErrNoRoom where there is no memory for it, or the reader's own.
+// or where the rest of it has more than maxValues, providers.ErrNoRoom where there is no
+// memory for it, or the reader's own.
 func ReadVectors(body io.Reader) (*Vectors, error) {
 	data, err := readWhole(make([]byte, 0, oneVector), body)
 	if err != nil {
 		return nil, err
 	}
-	return cutVectors(bytes.TrimPrefix(data, byteOrderMark)), nil
+	v := cutVectors(bytes.TrimPrefix(data, byteOrderMark))
+	values := valuesOf(v.JSON)
+	if values > maxValues {
+		return nil, ErrTooLarge
+	}
+	return v, Hold(body, len(v.JSON)+valueSize*values)
 }
 
 // shortBase64 is the length of texts that are not cut out, in bytes.
@@ -48,7 +54,7 @@ func cutVectors(data []byte) *Vectors {
 		v.cut = append(v.cut, data[at:end:end])
 		from = end
 	}
-	for i := 0; i < len(data); {
+	for i := 0; i < len(data) && len(v.cut) <= maxValues; { // more are refused
 		end := i + 1
 		switch data[i] {
 		case '"':
