@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
 func TestEmbed(t *testing.T) {
@@ -57,6 +58,8 @@ func TestEmbed(t *testing.T) {
 		t.Errorf("%+v", inBase64)
 	}
 }
+
+func TestEmbedder(t *testing.T) { pt.RunEmbedder(t, &Provider{}, "m") }
 
 func TestEmbedFails(t *testing.T) {
 	for extra, status := range map[string]int{`{"status": 503}`: 503, `{"kind": "dance"}`: 400} {
