@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -123,12 +124,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	switch secret := k.Secrets[0]; {
-	case c.bearer:
-		r.Header.Set("Authorization", "Bearer "+secret)
-	case secret != "":
-		r.Header.Set("X-Goog-Api-Key", secret)
-	}
+	c.authorize(r, k)
 	if tier := c.tier(req); tier != "" && tier != standard && c.vertex() {
 		r.Header.Set("X-Vertex-AI-LLM-Shared-Request-Type", tier)
 	}
@@ -141,19 +137,38 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	return s, nil
 }
 
+// authorize adds the secret of a call to its request.
+func (c *Client) authorize(r *http.Request, k upstream.Call) {
+	switch secret := k.Secrets[0]; {
+	case c.bearer:
+		r.Header.Set("Authorization", "Bearer "+secret)
+	case secret != "":
+		r.Header.Set("X-Goog-Api-Key", secret)
+	}
+}
+
 // target is the URL of a call.
 func (c *Client) target(req *providers.Request) (*url.URL, error) {
-	if !model.MatchString(req.Model) {
-		return nil, c.Unsendable("%q is no name of a Gemini model", req.Model)
-	}
-	path := req.Model
-	if !strings.Contains(path, "/") {
-		path = "models/" + path
-	}
 	if !req.Stream {
-		return c.base.JoinPath(path + ":generateContent"), nil
+		return c.method(req.Model, "generateContent", "")
 	}
-	u := c.base.JoinPath(path + ":streamGenerateContent")
-	u.RawQuery = "alt=sse"
+	return c.method(req.Model, "streamGenerateContent", "alt=sse")
+}
+
+// method is the URL of a model's method.
+func (c *Client) method(name, method, query string) (*url.URL, error) {
+	if !model.MatchString(name) {
+		return nil, c.Unsendable("%q is no name of a Gemini model", name)
+	}
+	u := c.base.JoinPath(resource(name) + ":" + method)
+	u.RawQuery = query
 	return u, nil
+}
+
+// resource is the name of a model as the API has it.
+func resource(name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return "models/" + name
 }
