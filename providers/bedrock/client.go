@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -95,24 +96,36 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	operation := "converse"
+	operation, accept := "converse", ""
 	if req.Stream {
-		operation = "converse-stream"
+		operation, accept = "converse-stream", "application/vnd.amazon.eventstream"
 	}
-	r, err := c.Request(ctx, c.url(req.Model, operation), body, false)
+	k, answer, _, err := c.send(ctx, req.Model, operation, body, accept)
 	if err != nil {
 		return nil, err
 	}
-	if req.Stream {
-		r.Header.Set("Accept", "application/vnd.amazon.eventstream")
+	s := newStream(k, answer, req.Model, leftOut)
+	s.uncalled = uncalled
+	return s, nil
+}
+
+// send sends the request of a model's operation. It returns the body and the header of an
+// answer of status 200; others are errors. An empty accept is JSON.
+func (c *Client) send(ctx context.Context, model, operation string, body []byte, accept string) (k upstream.Call, answer io.ReadCloser, header http.Header, err error) {
+	k.Provider = c.Name
+	r, err := c.Request(ctx, c.url(model, operation), body, false)
+	if err != nil {
+		return k, nil, nil, err
 	}
-	k := upstream.Call{Provider: c.Name}
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
 	if k.Secrets, err = c.authorize(r, body); err != nil {
-		return nil, &providers.ConnectError{Permanent: true, Err: errors.New(k.Redact(err.Error()))}
+		return k, nil, nil, &providers.ConnectError{Permanent: true, Err: errors.New(k.Redact(err.Error()))}
 	}
 	resp, err := c.HTTP.Do(r)
 	if err != nil {
-		return nil, k.Unanswered(ctx, err)
+		return k, nil, nil, k.Unanswered(ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
@@ -120,11 +133,9 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		if word := errorWord(resp.Header.Get("X-Amzn-Errortype")); word != "" {
 			e.Code = k.Redact(word)
 		}
-		return nil, e
+		return k, nil, nil, e
 	}
-	s := newStream(k, resp.Body, req.Model, leftOut)
-	s.uncalled = uncalled
-	return s, nil
+	return k, resp.Body, resp.Header, nil
 }
 
 // url returns the address of a model's operation. A model's id may be an ARN:
