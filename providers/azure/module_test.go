@@ -267,3 +267,18 @@ func TestTheContentFilter(t *testing.T) {
 		}
 	}
 }
+
+func TestVectors(t *testing.T) {
+	up := pt.NewUpstream(t).Always(pt.JSON(200, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"model":"text-embedding-3-small","usage":{"prompt_tokens":1,"total_tokens":1}}`))
+	e := providers.EmbedderOf(module(t, up))
+	answer, err := e.Embed(t.Context(), &providers.EmbeddingRequest{Model: "a-deployment", Inputs: []providers.EmbeddingInput{{Text: "a"}}, Dimensions: 256, User: "u"})
+	if err != nil || string(answer.Vectors[0]) != "[0.5]" || answer.Model != "text-embedding-3-small" {
+		t.Errorf("%+v: %v", answer, err)
+	}
+	if r := up.Requests()[0]; r.Path != "/openai/v1/embeddings" || r.Query != "" || r.Header.Get("Api-Key") == "" || r.Body != `{"model":"a-deployment","input":["a"],"dimensions":256,"user":"u"}` {
+		t.Errorf("%s?%s %q %s", r.Path, r.Query, r.Header, r.Body)
+	}
+	if b := e.EmbeddingBatch("a-deployment"); b != (providers.EmbeddingBatch{Inputs: 2048, Tokens: 300_000}) {
+		t.Errorf("a batch has %+v", b)
+	}
+}

@@ -23,6 +23,9 @@ type EmbeddingQuirks struct {
 	NoUser bool
 	// OutputDimension sends dimensions as output_dimension.
 	OutputDimension bool
+	// NoDimensions leaves out dimensions: the service has none. The gateway checks the
+	// length of what comes.
+	NoDimensions bool
 }
 
 // officialEmbeddings are those of OpenAI and Azure.
@@ -93,7 +96,7 @@ func (c *Client) embeddingBody(req *providers.EmbeddingRequest) ([]byte, error) 
 	if quirks.OutputDimension {
 		dimensions = "output_dimension"
 	}
-	if req.Dimensions > 0 && !has(dimensions) {
+	if req.Dimensions > 0 && !quirks.NoDimensions && !has(dimensions) {
 		member(dimensions)
 		body = strconv.AppendInt(body, req.Dimensions, 10)
 	}
