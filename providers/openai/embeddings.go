@@ -62,17 +62,13 @@ func (c *Client) Embed(ctx context.Context, req *providers.EmbeddingRequest) (*p
 
 // embeddingBody writes the request. A member of Extra replaces the gateway's own.
 func (c *Client) embeddingBody(req *providers.EmbeddingRequest) ([]byte, error) {
-	quirks, size := &c.quirks.Embeddings, 256
-	for i := range req.Inputs {
-		in := &req.Inputs[i]
-		if in.Tokens != nil && quirks.NoTokens {
-			e := c.Unsendable("%s takes texts, and no lists of tokens", c.Name)
-			e.Param, e.Lacks = "input", "input of tokens"
-			return nil, e
+	quirks := &c.quirks.Embeddings
+	if quirks.NoTokens {
+		if err := c.CheckTexts(req.Inputs); err != nil {
+			return nil, err
 		}
-		size += len(in.Text) + len(in.Tokens) + 3
 	}
-	body := append(make([]byte, 0, size), '{')
+	body := append(make([]byte, 0, 256+upstream.InputSize(req.Inputs, 3)), '{')
 	member := func(name string) {
 		if len(body) > 1 {
 			body = append(body, ',')
