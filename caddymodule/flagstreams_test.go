@@ -163,9 +163,9 @@ func TestFlagStreams(t *testing.T) {
 	again.body.Close()
 	below.body.Close()
 	eventually(t, "no stream is open", func() bool { return open() == "0" })
-	if got := line(g.scrape(), `cadenza_requests_total{code="ok",definition="",route="flag_events",workspace="default"}`); got != "4" {
-		t.Errorf("%s requests are counted", got)
-	}
+	eventually(t, "four requests are counted", func() bool {
+		return line(g.scrape(), `cadenza_requests_total{code="ok",definition="",route="flag_events",workspace="default"}`) == "4"
+	})
 	g.do(http.MethodGet, path[:60], "", nil)
 	for _, file := range []string{access, g.logs} {
 		text, err := os.ReadFile(file)
