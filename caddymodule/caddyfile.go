@@ -76,6 +76,9 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		trace_key     {env.NAME} | {file.PATH}
 //		api_key       <name> {env.NAME} | {file.PATH} {
 //			context   <field>=<value>...
+//			kind      client
+//			origins   <origins...>
+//			signed_context {env.NAME} | {file.PATH}
 //			role      viewer | editor | admin [loopback]
 //			app
 //		}
@@ -205,6 +208,7 @@ var arguments = map[string]string{
 	"sink":               "<name> [<module>] [<args...>]",
 	"trace_key":          "{env.NAME} or {file.PATH}",
 	"api_key":            "<name> {env.NAME} or <name> {file.PATH}",
+	"origins":            "<origins...>, each as browsers send it, such as https://app.example.com",
 	"role":               "viewer, editor or admin, and loopback behind it if it counts for visitors of this machine alone",
 	"keys":               "<file>",
 	"log":                "none, metadata or content",
@@ -239,7 +243,7 @@ func misplacedOption(d *caddyfile.Dispenser) error {
 }
 
 // keyOptions are the options of an API key.
-var keyOptions = []string{"context", "role", "app"}
+var keyOptions = []string{"context", "kind", "origins", "signed_context", "role", "app"}
 
 // unmarshalKey reads the block of an API key: the fields of its bound, and what it opens.
 func unmarshalKey(d *caddyfile.Dispenser, key *gateway.APIKey) error {
@@ -247,6 +251,20 @@ func unmarshalKey(d *caddyfile.Dispenser, key *gateway.APIKey) error {
 		switch option := d.Val(); option {
 		case "context":
 			if err := unmarshalBound(d, key); err != nil {
+				return err
+			}
+		case "kind":
+			if err := stringOption(d, &key.Kind); err != nil {
+				return err
+			}
+		case "origins":
+			origins := d.RemainingArgs()
+			if len(origins) == 0 {
+				return argumentsError(d, option)
+			}
+			key.Origins = append(key.Origins, origins...)
+		case "signed_context":
+			if err := secretOption(d, &key.SignedContext); err != nil {
 				return err
 			}
 		case "role":

@@ -119,6 +119,13 @@ func TestMessagesOfACaddyfile(t *testing.T) {
 		{"limit x {\nby endpoint\nrequests 1/1m\nroutes prompts chat\n}", "limit x: by endpoint can't count the route prompts, whose requests name none: leave it out of routes, at Caddyfile:3"},
 		{"limit x {\nby metadata.a\nrequests 1/1m\nroutes models\n}", "limit x: by metadata.a can't count the route models, whose requests have no metadata: leave it out of routes, at Caddyfile:3"},
 		{"limit x {\nby metadata.a\nrequests 1/1m\nroutes evaluate\n}", "limit x: by metadata.a can't count the route evaluate, whose requests have no metadata: leave it out of routes, at Caddyfile:3"},
+		{"api_key a {env.A} {\nkind clint\n}", `api_key a: unrecognized kind "clint", did you mean "client"?`},
+		{"api_key a {env.A} {\nkind client\nrole admin\n}", "api_key a: a key of kind client is public: it can't have a role, at Caddyfile:6"},
+		{"api_key a {env.A} {\nkind client\nkind client\n}", "kind is configured twice, at Caddyfile:5"},
+		{"api_key a {env.A} {\norigins\n}", "origins takes <origins...>, each as browsers send it"},
+		{"api_key a {env.A} {\norigins *\n}", `api_key a: "*" is no origin as browsers send it`},
+		{"api_key a {env.A} {\nsigned_context hunter2hunter2hunter2\n}", "signed_context: a secret must be a reference, {env.NAME} or {file.PATH}"},
+		{"api_key a {env.A} {\nsigned_contxt {env.B}\n}", `did you mean "signed_context"?`},
 		{"in_flight {\nkey\n}", "in_flight key takes a whole number of calls, at Caddyfile:4"},
 
 		{"provider", "provider takes <name> [<module>], and the provider's options in a block"},

@@ -87,8 +87,9 @@ type Workspace struct {
 	APIKeys []gateway.APIKey `json:"api_keys,omitempty"`
 
 	// A file of key digests: a JSON list of {"name", "sha256", "not_after",
-	// "revoked", "context", "role", "loopback", "app"}, with at least one entry. It is
-	// read again when it changes, like the definitions. While it can't be used, its last list stays in use.
+	// "revoked", "context", "kind", "origins", "role", "loopback", "app"}, with at least one
+	// entry. It is read again when it changes, like the definitions. While it can't be used,
+	// its last list stays in use.
 	// Placeholders are replaced.
 	Keys string `json:"keys,omitempty"`
 

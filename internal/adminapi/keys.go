@@ -124,7 +124,10 @@ func (w *Workspace) key(name string) *gateway.KeyInfo {
 
 // describeKey returns in a line what a key opens.
 func describeKey(a gateway.Access, notAfter time.Time) string {
-	text := cmp.Or(string(a.Role), "app")
+	text := cmp.Or(string(a.Role), a.Kind, "app")
+	if len(a.Origins) > 0 {
+		text += ", origins " + strings.Join(a.Origins, " ")
+	}
 	if a.Role != gateway.RoleNone && a.App {
 		text += ", app"
 	}

@@ -4,6 +4,7 @@
 package definition
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -98,6 +99,7 @@ type Snapshot struct {
 	// one. They must not be changed.
 	Files []trace.File
 
+	clients  func() *Snapshot                      // ForClients
 	emptying bool                                  // the directory has the file allowEmpty
 	names    map[*kind.Kind]map[string]*Definition // by key and by alias without a star
 	ofKind   map[*kind.Kind][]*Definition
@@ -129,6 +131,7 @@ type Definition struct {
 	content []byte
 	prompt  *Prompt
 	typ     string
+	client  bool
 	table   *rules.Table
 	answer  func(rules.Decision) []byte
 	same    func(a, b int) bool // reports whether two outcomes of the table are the same answer
@@ -141,6 +144,10 @@ func (d *Definition) Rendered() *Prompt { return d.prompt }
 // Type returns the type of a remote configuration's value: boolean, string, number, list
 // or object. It is empty for another kind.
 func (d *Definition) Type() string { return d.typ }
+
+// Client reports whether API keys of the kind client, which are public, may read the
+// definition.
+func (d *Definition) Client() bool { return d.client }
 
 // Table returns the table that picks the answer. It is nil for an endpoint without
 // variants, which has one policy.
@@ -191,6 +198,21 @@ func (s *Snapshot) Named(k *kind.Kind, name string) *Definition {
 		return d
 	}
 	return s.matching(name)
+}
+
+// ForClients returns the snapshot as API keys of the kind client see it: by Find, Named and
+// Definitions it has the remote configurations with the mark client and nothing else. Its
+// maps have all, because tables ask what their callers do not see.
+func (s *Snapshot) ForClients() *Snapshot { return s.clients() }
+
+func (s *Snapshot) forClients() *Snapshot {
+	view := *s
+	shown := maps.Clone(s.names[kind.RemoteConfig])
+	maps.DeleteFunc(shown, func(_ string, d *Definition) bool { return !d.client })
+	view.names = map[*kind.Kind]map[string]*Definition{kind.RemoteConfig: shown}
+	view.Definitions = slices.DeleteFunc(slices.Clone(s.Definitions), func(d *Definition) bool { return !d.client })
+	view.patterns = nil
+	return &view
 }
 
 // ValidKey reports whether s has the form of a key: [A-Za-z0-9._:/-]{1,256}.

@@ -369,6 +369,7 @@ func (l *loader) buildAll() {
 		}
 		l.errs.Name(k.String())
 	}
+	l.snapshot.clients = sync.OnceValue(l.snapshot.forClients)
 	l.snapshot.names = make(map[*kind.Kind]map[string]*Definition, len(kind.All))
 	l.snapshot.ofKind = make(map[*kind.Kind][]*Definition, len(kind.All))
 	for _, k := range kind.All {

@@ -80,7 +80,7 @@ const (
 
 // configMembers are the members of a remote configuration except its table and
 // commonMembers.
-var configMembers = []string{"type", "default", "merge", "schema"}
+var configMembers = []string{"type", "default", "merge", "schema", "client"}
 
 func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig {
 	c := &RemoteConfig{Definition: d.common(errs)}
@@ -107,6 +107,9 @@ func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig 
 		} else if def != nil && def.Shape == document.Mapping {
 			v.merge = def
 		}
+	}
+	if n := d.node.Get("client"); !n.IsNull() {
+		c.client, _ = n.ReadBool(errs, "client")
 	}
 	c.table = l.table(d, errs)
 	size := 0
@@ -136,6 +139,9 @@ func (c *RemoteConfig) sealRemoteConfig(d *doc) {
 	}
 	if n := d.node.Get("schema"); !n.IsNull() {
 		k["schema"] = freeValue(n.AppendJSON(nil, new(document.Errors)))
+	}
+	if c.client {
+		k["client"] = true
 	}
 	k.members(d.node, append([]string{"merge"}, rules.TableMembers...)...)
 	c.seal(k)

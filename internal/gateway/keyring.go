@@ -33,6 +33,8 @@ type principal struct {
 	bound     *bound // nil: the key is bound to no fields
 	used      *atomic.Int64
 	token     atomic.Pointer[flagToken] // nil: none yet
+	// contextSecret is what the key's contexts are signed under; nil: they are plain.
+	contextSecret []byte
 	Access
 }
 
@@ -229,7 +231,7 @@ func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) 
 	names := make(map[string]bool)
 	for _, p := range w.inline {
 		_, ended := revoked[p.digest]
-		held.add(&principal{digest: p.digest, name: p.name, workspace: w, revoked: ended, bound: p.bound, Access: p.Access})
+		held.add(&principal{digest: p.digest, name: p.name, workspace: w, revoked: ended, bound: p.bound, contextSecret: p.contextSecret, Access: p.Access})
 		names[p.name] = true
 	}
 	var problems []string

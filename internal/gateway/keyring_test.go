@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -435,7 +436,7 @@ func FuzzKeysFile(f *testing.F) {
 		if err != nil || !slices.EqualFunc(keys, second, func(a, b fileKey) bool {
 			same := a.notAfter.Equal(b.notAfter)
 			a.notAfter, b.notAfter = time.Time{}, time.Time{}
-			return same && a == b
+			return same && reflect.DeepEqual(a, b)
 		}) {
 			t.Fatalf("%s reads as %v, %v", again, second, err)
 		}

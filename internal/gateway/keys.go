@@ -44,6 +44,10 @@ func (w *Workspace) resolveKeys() error {
 		if err := key.CheckAccess(); err != nil {
 			return fmt.Errorf("api_key %s: %w", key.Name, err)
 		}
+		signed, err := key.contextSecret()
+		if err != nil {
+			return fmt.Errorf("api_key %s: signed_context: %w", key.Name, err)
+		}
 		value, err := key.Key.Resolve()
 		switch {
 		case errors.Is(err, secret.ErrEmpty):
@@ -62,7 +66,7 @@ func (w *Workspace) resolveKeys() error {
 			continue
 		}
 		digests[sum] = key.Name
-		w.inline = append(w.inline, &principal{digest: sum, name: key.Name, workspace: w, bound: bound, Access: key.Access})
+		w.inline = append(w.inline, &principal{digest: sum, name: key.Name, workspace: w, bound: bound, contextSecret: signed, Access: key.Access})
 	}
 	if err := w.openKeysFile(); err != nil {
 		return err
@@ -74,6 +78,26 @@ func (w *Workspace) resolveKeys() error {
 		return fmt.Errorf("no usable API key: %s", strings.Join(empty, ", "))
 	}
 	return errors.New("no API key is configured: `api_key <name> {env.NAME}` or `keys <file>`")
+}
+
+// contextSecret returns the secret under which the key's contexts are signed, or nil. A
+// secret that is missing is an error: without it the key would take any context.
+func (k *APIKey) contextSecret() ([]byte, error) {
+	if k.SignedContext == "" {
+		return nil, nil
+	}
+	if k.Kind != KindClient {
+		return nil, errors.New("it belongs to a key of kind client: others are held by servers, whose contexts are trusted")
+	}
+	value, err := k.SignedContext.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTraceKey(value); err != nil {
+		return nil, fmt.Errorf("%s %w", k.SignedContext, err)
+	}
+	secret.Remember(value)
+	return []byte(value), nil
 }
 
 // openKeysFile reads the keys file. If a former configuration of the workspace runs with

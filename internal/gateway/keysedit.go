@@ -201,8 +201,10 @@ func (w *Workspace) EditKeys(edit func(file []byte) ([]byte, error)) error {
 type KeyInfo struct {
 	Name string `json:"name"`
 	Access
-	NotAfter time.Time `json:"not_after,omitzero"`
-	Revoked  bool      `json:"revoked,omitempty"`
+	// SignedContext reports that the key's contexts are signed.
+	SignedContext bool      `json:"signed_context,omitempty"`
+	NotAfter      time.Time `json:"not_after,omitzero"`
+	Revoked       bool      `json:"revoked,omitempty"`
 	// File is the keys file that lists the key. Empty: the configuration has it.
 	File string `json:"file,omitempty"`
 	// LastUsed is the minute of the last use, as far as it is known.
@@ -218,7 +220,7 @@ func (w *Workspace) Keys() []KeyInfo {
 	held := k.held[w]
 	infos := make([]KeyInfo, len(held.keys))
 	for i, p := range held.keys {
-		infos[i] = KeyInfo{Name: p.name, Access: p.Access, NotAfter: p.notAfter, Revoked: p.revoked, LastUsed: p.lastUsed()}
+		infos[i] = KeyInfo{Name: p.name, Access: p.Access, SignedContext: p.contextSecret != nil, NotAfter: p.notAfter, Revoked: p.revoked, LastUsed: p.lastUsed()}
 		if slices.Contains(held.file, p) {
 			infos[i].File = w.KeysFile
 		}

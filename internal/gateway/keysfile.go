@@ -14,7 +14,8 @@ import (
 // keysFile is a file of API key digests, a JSON list of
 //
 //	{"name": "app", "sha256": "<64 hex digits>", "not_after": "2027-01-31T00:00:00Z", "revoked": true,
-//	 "context": {"environment": "production"}, "role": "viewer", "loopback": true, "app": true}
+//	 "context": {"environment": "production"}, "kind": "client", "origins": ["https://app.example.com"],
+//	 "role": "viewer", "loopback": true, "app": true}
 //
 // The members after sha256 are optional. One goroutine uses it at a time.
 type keysFile struct {
@@ -98,7 +99,7 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 		errs.Add(n, "a key must be an object with name and sha256, the digest that `caddy cadenza key` prints")
 		return key
 	}
-	n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked", "context", "role", "loopback", "app")
+	n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked", "context", "kind", "origins", "role", "loopback", "app")
 	if name := n.Get("name"); name == nil || !name.Quoted || name.Text == "" || len(name.Text) > wire.MaxKeyName {
 		errs.Add(orItself(name, n), "a key needs a name, text of 1 to %d bytes", wire.MaxKeyName)
 	} else {
@@ -135,6 +136,21 @@ func readAccess(n *document.Node, key *fileKey, errs *document.Errors) {
 			return
 		}
 		key.Role = Role(word)
+	}
+	if kind := n.Get("kind"); !kind.IsNull() {
+		var ok bool
+		if key.Kind, ok = kind.ReadWord(errs, "kind", KindClient); !ok {
+			return
+		}
+	}
+	if list := n.Get("origins"); !list.IsNull() {
+		if list.Shape != document.Sequence {
+			errs.Add(list, "origins must be a list such as [\"https://app.example.com\"]")
+			return
+		}
+		for _, item := range list.Items {
+			key.Origins = append(key.Origins, item.Text)
+		}
 	}
 	if v := n.Get("loopback"); v != nil {
 		key.Loopback, _ = v.ReadBool(errs, "loopback")

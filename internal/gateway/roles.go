@@ -3,9 +3,11 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -32,8 +34,19 @@ func (r Role) Covers(least Role) bool {
 	return needed >= 0 && own >= needed
 }
 
+// KindClient is the kind of API keys that browsers and phones hold. Such a key is public by
+// nature.
+const KindClient = "client"
+
 // Access is what an API key opens: the routes of apps, the console or both.
 type Access struct {
+	// The kind of the key. "client": browsers and phones hold it, so it is public, and reads
+	// the remote configurations with `client: true` alone. Default: a key of a server.
+	Kind string `json:"kind,omitempty"`
+	// The origins of the pages that may call with the key, such as
+	// "https://app.example.com". Requests with another Origin are refused; those without
+	// the header, which browsers always send to another origin, are not. Default: any.
+	Origins []string `json:"origins,omitempty"`
 	// What the key may do in the console: "viewer", "editor" or "admin". Default: the key
 	// can't sign in.
 	Role Role `json:"role,omitempty"`
@@ -53,12 +66,44 @@ func (a Access) CheckAccess() error {
 		return errors.New("loopback is about a role, and the key has none")
 	case a.Role == RoleNone && a.App:
 		return errors.New("app belongs to a key with a role: a key without one is for apps anyway")
+	case a.Kind != "" && a.Kind != KindClient:
+		return errors.New(document.Unrecognized("kind", a.Kind, []string{KindClient}))
+	case a.Kind == KindClient && a.Role != RoleNone:
+		return errors.New("a key of kind client is public: it can't have a role")
+	case len(a.Origins) > 0 && a.Role != RoleNone && !a.App:
+		return errors.New("origins are those of pages that call, and the key opens the console alone: leave them out, or add app")
+	}
+	for _, origin := range a.Origins {
+		if err := CheckOrigin(origin); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// forApps reports whether the key opens the routes of apps.
-func (a *Access) forApps() bool { return a.Role == RoleNone || a.App }
+// CheckOrigin refuses a text that is no origin in the form in which browsers send it.
+func CheckOrigin(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || text != strings.ToLower(u.Scheme+"://"+u.Host) || strings.ContainsFunc(text, func(r rune) bool { return r == '*' || r > unicode.MaxASCII }) ||
+		u.Port() == "443" && u.Scheme == "https" || u.Port() == "80" && u.Scheme == "http" || strings.HasSuffix(text, ":") {
+		return fmt.Errorf("%q is no origin as browsers send it: scheme and host in lower case, the port unless it is the scheme's own, and no path, such as https://app.example.com", text)
+	}
+	return nil
+}
+
+// opens returns the error of a request that the key must not make, or nil. origins are the
+// values of the header Origin.
+func (p *principal) opens(to *route, origins []string) *wire.Error {
+	switch {
+	case p.Role != RoleNone && !p.App:
+		return wire.Errorf(wire.KeyNotAllowed, "", `This API key opens the console alone. Add app to its block, or "app": true to its entry in the keys file, to let it call.`)
+	case p.Kind == KindClient && !to.client:
+		return wire.Errorf(wire.KeyNotAllowed, "", "This API key is of the kind client, which reads remote configurations alone. Call this route from your server, with a key of its own.")
+	case len(p.Origins) > 0 && len(origins) > 0 && (len(origins) > 1 || !slices.Contains(p.Origins, origins[0])):
+		return wire.Errorf(wire.KeyNotAllowed, "", "This API key does not serve pages of this Origin. Add it to the key's origins, or leave them out.")
+	}
+	return nil
+}
 
 // SSOPrefix begins the names of visitors that another server signed in. No API key has such
 // a name.

@@ -28,6 +28,8 @@ type route struct {
 	stream func(*Gateway, http.ResponseWriter, *http.Request, time.Time, *requestInfo) outcome
 	// calls reports that the route calls models.
 	calls bool
+	// client reports that keys of the kind client open the route.
+	client bool
 	// kind is the kind of the definition whose trace the path names; nil: any.
 	kind *kind.Kind
 	// dialect is the API that the route speaks, also in its errors; nil: no API of models.
@@ -73,11 +75,11 @@ var routes = table(
 	route{method: http.MethodPost, path: "/v1/messages", name: "messages", serve: (*call).endpoint, calls: true, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: headerAPIKey},
 	route{method: http.MethodPost, path: "/v1/messages/count_tokens", name: "count_tokens", serve: (*call).countTokens, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: headerAPIKey},
 	route{method: http.MethodPost, path: "/v1/embeddings", name: "embeddings", serve: (*call).endpoint, calls: true, dialect: embeddings.Dialect, requestID: openaiRequestID},
-	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
+	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", client: true, serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
 	route{method: http.MethodPost, path: "/v1/decisions", name: "decisions", serve: allOrNothing((*call).decisions)},
 	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: allOrNothing((*call).report)},
 	route{method: http.MethodPost, path: "/v2/prompts", name: "prompts", serve: evaluatesFlat(kind.Prompt, "prompts", true)},
-	route{method: http.MethodPost, path: "/v2/remoteconfigs", name: "remoteconfigs", serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
+	route{method: http.MethodPost, path: "/v2/remoteconfigs", name: "remoteconfigs", client: true, serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
 	route{method: http.MethodPost, path: "/v2/prompts/{trace_id}/metrics", name: "metrics", kind: kind.Prompt, serve: allOrNothing((*call).report)},
 	route{method: http.MethodPost, path: "/v2/remoteconfigs/{trace_id}/metrics", name: "metrics", kind: kind.RemoteConfig, serve: allOrNothing((*call).report)},
 	route{method: http.MethodPost, path: wire.FlagsPath, name: "remoteconfigs", serve: allOrNothing((*call).flags), ofrep: true, keyHeader: headerAPIKey},

@@ -134,8 +134,10 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	}
 
 	info.identify(key)
-	if !key.forApps() {
-		return outcome{wire.Errorf(wire.KeyNotAllowed, "", `This API key opens the console alone. Add app to its block, or "app": true to its entry in the keys file, to let it call.`), unread}
+	if key.Role != RoleNone || key.Kind == KindClient || len(key.Origins) > 0 {
+		if err := key.opens(to, r.Header["Origin"]); err != nil {
+			return outcome{err, unread}
+		}
 	}
 	if err := g.turnedAway(r, to, key); err != nil {
 		return outcome{err, unread}
@@ -166,6 +168,10 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	}
 	c.body.SetMetadataLimit(c.workspace.MaxMetadataSize)
 	c.snapshot = c.workspace.Source.Snapshot()
+	if key.Kind == KindClient {
+		c.snapshot = c.snapshot.ForClients()
+		c.body.SetContextSecret(key.contextSecret, began)
+	}
 
 	return to.serve(c)
 }

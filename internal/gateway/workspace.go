@@ -83,6 +83,10 @@ type APIKey struct {
 	// context of a request lacks is filled in, and another value is refused.
 	// Default: no values.
 	Context map[string]string `json:"context,omitempty"`
+	// The secret under which the app's server signs the contexts of a key of the kind
+	// client, as {env.NAME} or {file.PATH}: at least 16 random characters. Without a valid
+	// signature a context is refused. Default: contexts are not signed.
+	SignedContext secret.Reference `json:"signed_context,omitempty"`
 	Access
 }
 

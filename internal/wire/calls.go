@@ -102,7 +102,12 @@ func (r *Request) evaluation(variables bool, list string, isField func(name stri
 
 // facts reads the objects that requests of all kinds may have.
 func (r *Request) facts(body *fastjson.Object, variables bool) (f Facts, err *Error) {
-	if f.Context, err = ObjectMember(body, "context"); err != nil {
+	if r.contextSecret != nil {
+		f.Context, err = r.OpenContext("context", body.Get("context"))
+	} else {
+		f.Context, err = ObjectMember(body, "context")
+	}
+	if err != nil {
 		return f, err
 	}
 	if f.Metadata, err = r.MetadataMember(body); err != nil || !variables {

@@ -48,6 +48,10 @@ type Request struct {
 	literals literals
 	plain    bool // Conversation cuts no texts out
 
+	contextSecret []byte          // nil: contexts are not signed
+	now           time.Time       // when signed contexts must be valid
+	signed        fastjson.Parser // of a signed context
+
 	maxMetadata int64  // 0: the default
 	scratch     []byte // for a member's compact JSON
 
@@ -100,6 +104,7 @@ func (r *Request) Release() {
 	r.body = r.body[:0]
 	r.values = 0
 	r.maxMetadata, r.reserve, r.plain = 0, nil, false
+	r.contextSecret = nil
 	clear(r.keys)
 	r.keys = r.keys[:0]
 	clear(r.names[:cap(r.names)])
