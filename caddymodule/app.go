@@ -111,6 +111,11 @@ type App struct {
 	// counter of their limit. Default: 64 MiB.
 	MaxLimitMemory int64 `json:"max_limit_memory,omitempty"`
 
+	// The origins whose pages may call and read answers, errors too, such as
+	// "https://app.example.com", or "*" for all pages. The origins of API keys count beside
+	// them. Preflight requests need no API key. Default: none.
+	CORS []string `json:"cors,omitempty"`
+
 	ctx caddy.Context
 	// stopping is done when Caddy begins to stop this configuration.
 	stopping context.Context
@@ -159,7 +164,13 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.emitter, err = newEmitter(a, events); err != nil {
 		return err
 	}
-	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, OriginalURL: originalURL, Emit: a.emitter.emit, Scarce: callers.Scarce, KeysInterval: keysInterval, MaxLargeRequests: a.MaxLargeRequests, MaxLimitMemory: a.MaxLimitMemory}
+	config := gateway.Config{
+		Process: process, Logger: a.logger, Describe: describe, OriginalURL: originalURL, Emit: a.emitter.emit, Scarce: callers.Scarce, ClientIP: clientIP,
+		CORS: a.CORS, KeysInterval: keysInterval, MaxLargeRequests: a.MaxLargeRequests, MaxLimitMemory: a.MaxLimitMemory,
+	}
+	if err := checkCORS(a.CORS); err != nil {
+		return err
+	}
 	if err := checkSize("max_large_requests", a.MaxLargeRequests, maxMaxLargeRequests); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -110,6 +111,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		max_flag_streams  <streams>
 //		max_large_requests <size>
 //		max_limit_memory   <size>
+//		cors               <origins...>
 //		in_flight {
 //			process   <calls>
 //			workspace <calls>
@@ -134,7 +136,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //
 // A workspace block takes the same options as the cadenza block itself. The
 // cadenza block configures the workspace "default" if it has any of them.
-// Only the cadenza block takes max_large_requests, max_limit_memory and the ceiling
+// Only the cadenza block takes max_large_requests, max_limit_memory, cors and the ceiling
 // process of in_flight.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the option's name
@@ -181,6 +183,16 @@ func (a *App) unmarshalOption(d *caddyfile.Dispenser) error {
 		return sizeOption(d, &a.MaxLargeRequests, maxMaxLargeRequests)
 	case "max_limit_memory":
 		return sizeOption(d, &a.MaxLimitMemory, maxMaxLimitMemory)
+	case "cors":
+		origins := d.RemainingArgs()
+		if len(origins) == 0 {
+			return argumentsError(d, "cors")
+		}
+		a.CORS = append(a.CORS, origins...)
+		if err := checkCORS(a.CORS); err != nil {
+			return d.WrapErr(err)
+		}
+		return nil
 	}
 	w := a.Workspaces[defaultWorkspace]
 	if w == nil {
@@ -193,7 +205,7 @@ func (a *App) unmarshalOption(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "legacy", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "max_flag_streams", "max_large_requests", "max_limit_memory", "in_flight", "limit", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "legacy", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "max_flag_streams", "max_large_requests", "max_limit_memory", "cors", "in_flight", "limit", "provider", "workspace",
 }
 
 // storeOptions are the options of a store.
@@ -209,6 +221,7 @@ var arguments = map[string]string{
 	"trace_key":          "{env.NAME} or {file.PATH}",
 	"api_key":            "<name> {env.NAME} or <name> {file.PATH}",
 	"origins":            "<origins...>, each as browsers send it, such as https://app.example.com",
+	"cors":               "<origins...>, such as https://app.example.com, or * for all pages",
 	"role":               "viewer, editor or admin, and loopback behind it if it counts for visitors of this machine alone",
 	"keys":               "<file>",
 	"log":                "none, metadata or content",
@@ -293,6 +306,19 @@ func unmarshalKey(d *caddyfile.Dispenser, key *gateway.APIKey) error {
 	}
 	if err := key.CheckAccess(); err != nil {
 		return d.Errf("api_key %s: %v", key.Name, err)
+	}
+	return nil
+}
+
+// checkCORS refuses origins of cors that no browser sends.
+func checkCORS(origins []string) error {
+	for _, origin := range origins {
+		if origin == "*" {
+			continue
+		}
+		if err := gateway.CheckOrigin(origin); err != nil {
+			return fmt.Errorf("cors: %w", err)
+		}
 	}
 	return nil
 }
@@ -382,7 +408,7 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return sizeOption(d, &w.MaxMetadataSize, maxMaxMetadataSize)
 	case "max_flag_streams":
 		return streamsOption(d, &w.MaxFlagStreams)
-	case "max_large_requests", "max_limit_memory":
+	case "max_large_requests", "max_limit_memory", "cors":
 		return d.Errf("%s is that of all workspaces together: it belongs in the cadenza block", d.Val())
 	case "in_flight":
 		return unmarshalInFlight(d, nil, w.inFlight)

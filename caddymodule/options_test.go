@@ -58,6 +58,8 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		max_flag_streams 8
 		max_large_requests 64MiB
 		max_limit_memory 32MiB
+		cors https://app.example.com
+		cors capacitor://localhost
 		in_flight {
 			process 99
 			workspace 8
@@ -109,6 +111,7 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		max_flag_streams 18
 		max_large_requests 65MiB
 		max_limit_memory 33MiB
+		cors *
 		in_flight {
 			process 98
 			workspace 18

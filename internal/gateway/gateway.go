@@ -65,6 +65,11 @@ type Config struct {
 	OriginalURL func(*http.Request) *url.URL
 	// Emit emits an event. The name is one of Events. Emit must return soon. Optional.
 	Emit func(name string, data map[string]any)
+	// ClientIP returns the address of a request's client, or "". Optional.
+	ClientIP func(*http.Request) string
+	// CORS are the origins whose pages may read answers, beside those of API keys; "*": of
+	// all pages.
+	CORS []string
 	// Scarce reports whether few connections are left. Then a caller that is refused
 	// because the gateway is full loses its connection at once. Optional.
 	Scarce func() bool
@@ -122,6 +127,10 @@ func New(config Config) (*Gateway, error) {
 	if g.keysInterval == 0 {
 		g.keysInterval = defaultKeysInterval
 	}
+	if g.clientIP == nil {
+		g.clientIP = func(*http.Request) string { return "" }
+	}
+	g.keys.cors = config.CORS
 	g.exiting, g.cancelExit = context.WithCancelCause(context.Background())
 	for _, c := range config.Workspaces {
 		w, err := g.newWorkspace(c)

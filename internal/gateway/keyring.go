@@ -60,6 +60,10 @@ type keyring struct {
 	current atomic.Pointer[map[digest]*principal]
 	// names has the keys that are not revoked, by workspace and name.
 	names atomic.Pointer[map[[2]string]*principal]
+	// pages are the origins whose pages may read answers: those of cors, and of keys that
+	// are not revoked. It is nil if there are none.
+	pages atomic.Pointer[pages]
+	cors  []string
 }
 
 // heldKeys are the keys of one workspace.
@@ -187,16 +191,19 @@ func (k *keyring) usable(w *Workspace, now time.Time) int {
 
 func (k *keyring) swap() {
 	all, names := make(map[digest]*principal), make(map[[2]string]*principal)
+	origins := slices.Clone(k.cors)
 	for w, held := range k.held {
 		for _, p := range held.keys {
 			all[p.digest] = p
 			if !p.revoked {
 				names[[2]string{w.Name, p.name}] = p
+				origins = append(origins, p.Origins...)
 			}
 		}
 	}
 	k.current.Store(&all)
 	k.names.Store(&names)
+	k.pages.Store(newPages(origins))
 }
 
 // has returns the names of a workspace's keys. The map must not be changed.

@@ -221,7 +221,7 @@ func (o *openAPI) checkHeaders(response map[string]any, at string, header http.H
 			continue
 		}
 		entry, found := listed[name].(map[string]any)
-		if common := o.object("components", "headers", name); !found && (common["x-with-limits"] == true || common["x-of-endpoints"] == true) {
+		if common := o.object("components", "headers", name); !found && (common["x-with-limits"] == true || common["x-with-cors"] == true || common["x-of-endpoints"] == true) {
 			entry, found = map[string]any{"$ref": "#/components/headers/" + name}, true
 		}
 		if !found {

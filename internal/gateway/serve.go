@@ -108,6 +108,9 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	if to.index == 0 {
 		return outcome{wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are %s.", printable(r.URL.Path), documented()), unread}
 	}
+	if pages := g.keys.pages.Load(); pages != nil && pages.share(w, r, to) {
+		return outcome{end: answered}
+	}
 	if r.Method != to.method {
 		if to.dialect == responses.Dialect && asksWebSocket(r) {
 			err := wire.Errorf(wire.NoWebSocket, "", "There are no WebSockets here. Send %s requests, with stream: true for events.", to.method)
