@@ -100,7 +100,7 @@ const (
 var maxLines = map[string]int{
 	".":                            40,
 	"cache":                        400,
-	"caddymodule":                  3150,
+	"caddymodule":                  3170,
 	"cmd/caddy":                    40,
 	"console":                      4540,
 	"cmd/cadenza-reconcile":        1180,

@@ -215,6 +215,12 @@ func originalURL(r *http.Request) *url.URL {
 	return r.URL
 }
 
+// clientIP returns the address of the client, as the server's trusted_proxies tell it.
+func clientIP(r *http.Request) string {
+	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return text
+}
+
 // registerMetrics registers the process's metrics with a configuration's
 // registry, which may be nil.
 func registerMetrics(registry *prometheus.Registry) error {

@@ -29,7 +29,8 @@ type Limit struct {
 	// unique in the workspace.
 	Name string `json:"name,omitempty"`
 
-	// Names the objects with counters of their own: each `api_key`, each `endpoint`,
+	// Names the objects with counters of their own: each `api_key`, each `client_ip` (of
+	// IPv6 each /64), each `endpoint`,
 	// each value of a member of the requests' metadata, such as `metadata.customer`, or
 	// all together, `workspace`. Default: `api_key`.
 	By string `json:"by,omitempty"`
@@ -70,7 +71,7 @@ var limitName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 var limitOptions = []string{"by", "requests", "tokens", "money", "in_flight", "routes"}
 
 // dimensions are the dimensions that a limit may count by.
-var dimensions = []string{"api_key", "endpoint", "workspace", "metadata.NAME"}
+var dimensions = []string{"api_key", "client_ip", "endpoint", "workspace", "metadata.NAME"}
 
 // callLimits returns the limits in the gateway's types.
 func (w *Workspace) callLimits() ([]*limit.Limit, error) {
@@ -161,6 +162,8 @@ func parseBy(text string) (by limit.By, member string, err error) {
 		return limit.ByEndpoint, "", nil
 	case "workspace":
 		return limit.ByWorkspace, "", nil
+	case "client_ip":
+		return limit.ByClientIP, "", nil
 	}
 	member, isMetadata := strings.CutPrefix(text, "metadata.")
 	switch {

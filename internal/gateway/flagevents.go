@@ -250,7 +250,7 @@ func (f *flagEvents) endInvalid(w *Workspace, now time.Time) {
 	for i := len(f.streams) - 1; i >= 0; i-- {
 		s := f.streams[i]
 		p := w.gateway.keys.named(w.Name, s.key)
-		if p == nil || p.digest != s.digest || !p.validAt(now) || !p.forApps() || !now.Before(s.ends) {
+		if p == nil || p.digest != s.digest || !p.validAt(now) || p.opens(flagEventsRoute, nil) != nil || !now.Before(s.ends) {
 			f.remove(s)
 			close(s.message)
 		}

@@ -13,6 +13,10 @@ import (
 // FlagEventsPath is the path of the streams that tell of changes of flags.
 const FlagEventsPath = "/ofrep/v1/events"
 
+// flagEventsRoute stands for the route of the streams where their keys are checked: client
+// keys may open it.
+var flagEventsRoute = &route{client: true}
+
 const (
 	// flagTokenTime is how long the address of a stream is good for, at least: web clients
 	// keep their flags with the address for 30 days.
@@ -100,8 +104,11 @@ func (g *Gateway) streamFlagEvents(w http.ResponseWriter, r *http.Request, began
 		return outcome{err, unread}
 	}
 	key, ends := g.unseal(token, began, (*sealKeys).ofTokens)
-	if key == nil || !key.forApps() {
+	if key == nil {
 		return outcome{wire.Unauthorized(true), unread}
+	}
+	if err := key.opens(flagEventsRoute, r.Header["Origin"]); err != nil {
+		return outcome{err, unread}
 	}
 	key.use(began)
 	info.identify(key)

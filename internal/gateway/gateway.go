@@ -95,6 +95,7 @@ type Gateway struct {
 	originalURL  func(*http.Request) *url.URL
 	emit         func(string, map[string]any)
 	scarce       func() bool
+	clientIP     func(*http.Request) string
 	keysInterval time.Duration
 
 	maxLargeRequests, maxLimitMemory int64
@@ -116,7 +117,7 @@ type Gateway struct {
 func New(config Config) (*Gateway, error) {
 	g := &Gateway{
 		process: config.Process, metrics: config.Process.metrics, logger: config.Logger,
-		describeTo: config.Describe, originalURL: config.OriginalURL, emit: config.Emit, scarce: config.Scarce, keysInterval: config.KeysInterval,
+		describeTo: config.Describe, originalURL: config.OriginalURL, emit: config.Emit, scarce: config.Scarce, clientIP: config.ClientIP, keysInterval: config.KeysInterval,
 		workspaces: make(map[string]*Workspace), started: make(chan struct{}),
 	}
 	g.maxLargeRequests = cmp.Or(config.MaxLargeRequests, DefaultMaxLargeRequests)

@@ -83,6 +83,8 @@ func ByText(l *limit.Limit) string {
 		return "endpoint"
 	case limit.ByWorkspace:
 		return "workspace"
+	case limit.ByClientIP:
+		return "client_ip"
 	}
 	return "metadata." + l.Member
 }

@@ -32,7 +32,7 @@ func newCallLimits(list []*limit.Limit) callLimits {
 	var c callLimits
 	for _, l := range list {
 		made := callLimit{
-			Limit: l, routes: routesOf(l), early: l.By == limit.ByAPIKey || l.By == limit.ByWorkspace,
+			Limit: l, routes: routesOf(l), early: l.By == limit.ByAPIKey || l.By == limit.ByWorkspace || l.By == limit.ByClientIP,
 			metered: metered(l), flying: bounds(l, limit.InFlight),
 		}
 		c.all = append(c.all, made)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -23,8 +24,24 @@ func (in *incoming) subject(l *limit.Limit, endpoint string) string {
 		return endpoint
 	case limit.ByMetadata:
 		return subjectOf(in.metadata.Get(l.Member))
+	case limit.ByClientIP:
+		return networkOf(in.gateway.clientIP(in.r))
 	}
 	return ""
+}
+
+// networkOf returns the subject that a client's address stands for: an IPv4 address, or the
+// /64 of an IPv6 address, because one machine has all addresses of a /64. It is empty if the
+// address is unknown.
+func networkOf(text string) string {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return ""
+	}
+	if addr = addr.Unmap().WithZone(""); addr.Is4() {
+		return addr.String()
+	}
+	return netip.PrefixFrom(addr, 64).Masked().String()
 }
 
 // subjectOf returns the subject that a value of the metadata stands for: 7 and "7" are the

@@ -16,6 +16,7 @@ const (
 	ByEndpoint            // the key of the endpoint
 	ByWorkspace           // all together
 	ByMetadata            // a member of the request's metadata
+	ByClientIP            // the address of the client: one of IPv4, or a /64 of IPv6
 )
 
 // Window is a span of time with its own counters. Windows of a duration begin at
