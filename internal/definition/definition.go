@@ -4,6 +4,7 @@
 package definition
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -100,6 +101,7 @@ type Snapshot struct {
 	Files []trace.File
 
 	clients  func() *Snapshot                      // ForClients
+	whole    *Snapshot                             // Whole; nil: the snapshot itself
 	emptying bool                                  // the directory has the file allowEmpty
 	names    map[*kind.Kind]map[string]*Definition // by key and by alias without a star
 	ofKind   map[*kind.Kind][]*Definition
@@ -200,8 +202,8 @@ func (s *Snapshot) Named(k *kind.Kind, name string) *Definition {
 	return s.matching(name)
 }
 
-// ForClients returns the snapshot as API keys of the kind client see it: by Find, Named and
-// Definitions it has the remote configurations with the mark client and nothing else. Its
+// ForClients returns the snapshot as API keys of the kind client see it: by Find, Named, Of
+// and Definitions it has the remote configurations with the mark client and nothing else. Its
 // maps have all, because tables ask what their callers do not see.
 func (s *Snapshot) ForClients() *Snapshot { return s.clients() }
 
@@ -211,9 +213,13 @@ func (s *Snapshot) forClients() *Snapshot {
 	maps.DeleteFunc(shown, func(_ string, d *Definition) bool { return !d.client })
 	view.names = map[*kind.Kind]map[string]*Definition{kind.RemoteConfig: shown}
 	view.Definitions = slices.DeleteFunc(slices.Clone(s.Definitions), func(d *Definition) bool { return !d.client })
-	view.patterns = nil
+	view.ofKind = map[*kind.Kind][]*Definition{kind.RemoteConfig: view.Definitions}
+	view.patterns, view.whole = nil, s
 	return &view
 }
+
+// Whole returns the snapshot that a view of ForClients is of, and any other itself.
+func (s *Snapshot) Whole() *Snapshot { return cmp.Or(s.whole, s) }
 
 // ValidKey reports whether s has the form of a key: [A-Za-z0-9._:/-]{1,256}.
 func ValidKey(s string) bool {

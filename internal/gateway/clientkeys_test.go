@@ -113,7 +113,7 @@ func TestClientKeysOpenOneRoute(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, clientFiles(), withClientKeys)
 	fill := strings.NewReplacer("{trace_id}", "0193c1a0-7b00-8223-a456-0123456789ab", "{model}", "chat")
-	open := regexp.MustCompile(`^POST /v[12]/remoteconfigs$`)
+	open := regexp.MustCompile(`^POST (/v[12]/remoteconfigs|/ofrep/v1/evaluate/flags(/{key})?)$`)
 	for _, route := range gw.Routes() {
 		method, path, _ := strings.Cut(fill.Replace(route), " ")
 		header := bearer(clientKey)
@@ -122,13 +122,70 @@ func TestClientKeysOpenOneRoute(t *testing.T) {
 			continue
 		}
 		a := g.do(method, path, `{`, header)
+		if path == gw.FlagEventsPath {
+			continue // a token opens it, see TestClientKeysReadFlags
+		}
 		if open.MatchString(route) {
-			checkError(t, a, "invalid_json", "")
+			if a.status != http.StatusBadRequest || !strings.Contains(string(a.body), `"error_code":"invalid_json"`) {
+				t.Errorf("%s: %d %s", route, a.status, a.body)
+			}
 		} else {
 			checkError(t, a, "key_not_allowed", "")
 			if !strings.Contains(string(a.body), "of the kind client") {
 				t.Errorf("%s: %s", route, a.body)
 			}
+		}
+	}
+}
+
+// TestClientKeysReadFlags reads flags by OpenFeature's protocol with client keys: one, all, and
+// the events of their changes. Signed contexts are a member of the context.
+func TestClientKeysReadFlags(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, clientFiles(), withClientKeys)
+	plain := `{"context":{"plan":"pro"}}`
+	all := g.flags("", plain, bearer(clientKey))
+	var found []string
+	for _, flag := range all.json(t)["flags"].([]any) {
+		found = append(found, flag.(map[string]any)["key"].(string))
+	}
+	if got := strings.Join(found, " "); got != "costly_shown shown" {
+		t.Errorf("a client key reads %s", got)
+	}
+	if got := g.flags("", plain, bearer(testKey)); len(got.json(t)["flags"].([]any)) != len(clientFiles())-1 {
+		t.Errorf("a server's key reads %s", got.body)
+	}
+	if a := g.flags("/shown", plain, bearer(clientKey)); a.status != http.StatusOK || a.json(t)["value"] != true {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	for _, hidden := range []string{"/hidden", "/old/hidden", "/unmarked"} {
+		if a := g.flags(hidden, plain, bearer(clientKey)); a.status != http.StatusNotFound || a.json(t)["errorCode"] != "FLAG_NOT_FOUND" {
+			t.Errorf("%s: %d %s", hidden, a.status, a.body)
+		}
+	}
+
+	exp := time.Now().Add(time.Hour).Unix()
+	signed := fmt.Sprintf(`{"context":{"targetingKey":"x","plan":"free","signed_context":%q}}`, signContext(fmt.Sprintf(`{"plan":"pro","exp":%d}`, exp)))
+	if a := g.flags("/shown", signed, bearer(signedKey)); a.status != http.StatusOK || a.json(t)["value"] != true {
+		t.Errorf("signed: %d %s", a.status, a.body)
+	}
+	if a := g.flags("", plain, bearer(signedKey)); a.status != http.StatusBadRequest || a.json(t)["errorCode"] != "INVALID_CONTEXT" {
+		t.Errorf("not signed: %d %s", a.status, a.body)
+	}
+
+	// The address of the events names what the answer is of, though the key sees a part of it.
+	for _, key := range []string{clientKey, testKey} {
+		member := g.flags("", plain, bearer(key)).json(t)["eventStreams"].([]any)[0].(map[string]any)
+		address := member["endpoint"].(map[string]any)["requestUri"].(string)
+		response, err := g.client.Get("http://gateway" + address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := make([]byte, 200)
+		n, err := response.Body.Read(start)
+		response.Body.Close()
+		if started := string(start[:n]); err != nil || response.StatusCode != http.StatusOK || strings.Contains(started, "refetchEvaluation") || !strings.Contains(started, "id: ") {
+			t.Errorf("%s begins with %d %q: %v", address, response.StatusCode, started, err)
 		}
 	}
 }

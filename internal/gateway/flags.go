@@ -116,7 +116,7 @@ func (c *call) flags() *wire.Error {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	// Not in the tag: the address of the events changes with the day.
+	// The tag does not cover it: its state changes with configurations that the answer lacks.
 	c.out = append(c.appendEventStreams(append(c.out, ',')), '}')
 	a.keepRoom(len(c.out))
 	a.deliver(http.StatusOK, c.out, now)
@@ -124,7 +124,8 @@ func (c *call) flags() *wire.Error {
 }
 
 // tagFlags returns the ETag of the flags in the answer. It covers the caller's key and the
-// request, since a client may send the tag of an answer in another context.
+// request, since a client may send the tag of an answer in another context. It also covers
+// the day: a client gets the address of the events with a 200 alone, and its token ends.
 func (h *holdings) tagFlags() string {
 	var d xxhash.Digest
 	d.Reset()
@@ -133,7 +134,8 @@ func (h *holdings) tagFlags() string {
 		_, _ = d.Write([]byte{0})
 	}
 	_, _ = d.WriteString(h.key.name)
-	var buffer [18]byte
+	var buffer [20]byte
+	_, _ = d.Write(strconv.AppendInt(buffer[:0], tokenEnd(h.began).Unix(), 36))
 	tag := append(buffer[:0], '"')
 	tag = strconv.AppendUint(tag, d.Sum64(), 16)
 	return string(append(tag, '"'))

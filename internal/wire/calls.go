@@ -103,7 +103,7 @@ func (r *Request) evaluation(variables bool, list string, isField func(name stri
 // facts reads the objects that requests of all kinds may have.
 func (r *Request) facts(body *fastjson.Object, variables bool) (f Facts, err *Error) {
 	if r.contextSecret != nil {
-		f.Context, err = r.OpenContext("context", body.Get("context"))
+		f.Context, err = r.openContext("context", body.Get("context"))
 	} else {
 		f.Context, err = ObjectMember(body, "context")
 	}

@@ -29,7 +29,8 @@ type Flag struct {
 	TraceID         trace.ID // zero: the answer has no trace of its own
 }
 
-// Flags parses the body of a request of OFREP.
+// Flags parses the body of a request of OFREP. A signed context is the member
+// signed_context of the context.
 func (r *Request) Flags() (Facts, *Error) {
 	body, err := r.Object()
 	if err != nil {
@@ -38,7 +39,19 @@ func (r *Request) Flags() (Facts, *Error) {
 		}
 		return Facts{}, err
 	}
-	return r.facts(body, false)
+	if r.contextSecret == nil {
+		return r.facts(body, false)
+	}
+	// Providers send members of the context alone.
+	context, err := ObjectMember(body, "context")
+	if err != nil {
+		return Facts{}, err
+	}
+	var f Facts
+	if f.Context, err = r.openContext("context.signed_context", context.Get("signed_context")); err == nil {
+		f.Metadata, err = r.MetadataMember(body)
+	}
+	return f, err
 }
 
 // AppendFlag appends a flag. Reason and Version need no escapes.

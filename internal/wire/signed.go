@@ -22,17 +22,17 @@ func (r *Request) SetContextSecret(secret []byte, now time.Time) {
 	r.contextSecret, r.now = secret, now
 }
 
-// OpenContext opens a signed context, the value of the member param of the body:
+// openContext opens a signed context, the value of the member param of the body:
 //
 //	BASE64URL(JSON) "." BASE64URL(HMAC-SHA256(secret, BASE64URL(JSON)))
 //
 // without padding. The JSON is an object with exp, the time of its end in seconds since
-// 1970 (NumericDate of RFC 7519), and with the context in its other members. OpenContext
+// 1970 (NumericDate of RFC 7519), and with the context in its other members. openContext
 // returns the context as ObjectMember does, without exp.
 //
 // It reads nothing of the JSON before the signature is known to be right, so its errors tell
 // a caller without the secret nothing that the caller did not write.
-func (r *Request) OpenContext(param string, v *fastjson.Value) (*fastjson.Value, *Error) {
+func (r *Request) openContext(param string, v *fastjson.Value) (*fastjson.Value, *Error) {
 	if IsNull(v) || v.Type() != fastjson.TypeString {
 		what := "missing"
 		if !IsNull(v) {

@@ -115,7 +115,7 @@ func FuzzSignedContext(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, refused := r.OpenContext("context", v)
+			got, refused := r.openContext("context", v)
 			if refused != nil {
 				if refused.Status != 400 || !json.Valid(refused.AppendJSON(nil)) {
 					t.Fatalf("%q: %v", text, refused)
