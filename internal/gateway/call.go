@@ -104,6 +104,7 @@ type answers struct {
 	records    []*trace.Record // of the answers, until they are recorded
 	answered   int             // keys
 	lastTrace  trace.ID        // of the answer that was built last
+	unchanged  bool            // the caller has the answer: only its headers are sent
 }
 
 var calls = sync.Pool{New: func() any { return newCall() }}

@@ -188,28 +188,26 @@ func (a *answers) answerKeys(param string) *wire.Error {
 	if a.answered == 1 {
 		id = a.lastTrace
 	}
-	now := a.endAnswers(id)
-	a.countPicked()
-	a.keepRoom(len(a.out)) // the recorder owns the traces
-	a.deliver(http.StatusOK, a.out, now)
-	return nil
-}
-
-// endAnswers sets the headers of an answer that is about to be sent, records its traces,
-// and returns the present time. id is that of the answer's only trace, or zero.
-func (a *answers) endAnswers(id trace.ID) (now time.Time) {
 	a.setHeaders(id)
 	if status := a.cacheStatus(a.answered); status != nil {
 		a.w.Header()[wire.HeaderCacheStatus] = status
 	}
 	a.describeAnswers()
-	now = time.Now()
+	now := time.Now()
 	for _, record := range a.records {
 		record.Latency = now.Sub(a.began)
 	}
 	a.completeRecords()
 	a.giveRecords()
-	return now
+	a.countPicked()
+	a.keepRoom(len(a.out)) // the recorder owns the traces
+	if a.unchanged {
+		a.w.Header()["Cache-Control"] = cacheControlNoStore
+		a.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	a.deliver(http.StatusOK, a.out, now)
+	return nil
 }
 
 // tellUnknown counts and logs the keys that no definition has, and returns their

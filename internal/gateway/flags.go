@@ -17,6 +17,9 @@ import (
 // maxFlags is how many remote configurations an answer with all of them may have.
 const maxFlags = 1000
 
+// allFlags stands for all remote configurations in the trace of an answer with them.
+var allFlags = &definition.Definition{Kind: kind.RemoteConfig, Key: trace.AllFlags, Log: definition.LogNone}
+
 // named returns the definition of a kind that answers the caller under a name, or nil.
 func (in *incoming) named(k *kind.Kind, name string) *definition.Definition {
 	return in.snapshot.Named(k, name)
@@ -75,9 +78,10 @@ func (c *call) flags() *wire.Error {
 		return wire.Errorf(wire.InvalidRequest, "", "There are %d configurations, and an answer with all of them has at most %d. Ask for each flag by its key.", len(all), maxFlags)
 	}
 	a, stale := e.begin(1), e.workspace.Source.Stale()
-	record := a.beginRecord(trace.KindRemoteConfig)
-	record.Key, record.Status = trace.AllFlags, http.StatusOK
+	record := a.newRecord(allFlags, nil, rules.Decision{Row: -1})
+	record.Reason, record.Status = "", http.StatusOK // there is no single reason
 	a.records = append(a.records, record)
+	a.answered, a.lastTrace = 1, record.ID
 	policy := definition.LogNone
 	c.out = append(c.out, `{"flags":[`...)
 	for i, d := range all {
@@ -97,12 +101,9 @@ func (c *call) flags() *wire.Error {
 	c.out = append(c.out, ']')
 	tag := c.tagFlags()
 	c.w.Header()["Etag"] = []string{tag}
-	known := wire.MatchesETag(c.r.Header["If-None-Match"], tag)
-	if known {
+	if a.unchanged = wire.MatchesETag(c.r.Header["If-None-Match"], tag); a.unchanged {
 		record.Status = http.StatusNotModified
 	}
-	id := record.ID
-	a.answered = len(all)
 	if policy == definition.LogNone {
 		a.dropRecords()
 	} else {
@@ -110,17 +111,9 @@ func (c *call) flags() *wire.Error {
 		record.Notes = append(record.Notes, "flags: "+strconv.Itoa(len(all)))
 		record.SharesContent = policy == definition.LogContent
 	}
-	now := a.endAnswers(id)
-	if known {
-		c.w.Header()["Cache-Control"] = cacheControlNoStore
-		c.w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	// The tag does not cover it: its state changes with configurations that the answer lacks.
+	// The tag covers no address: its state changes with configurations that the answer lacks.
 	c.out = append(c.appendEventStreams(append(c.out, ',')), '}')
-	a.keepRoom(len(c.out))
-	a.deliver(http.StatusOK, c.out, now)
-	return nil
+	return a.answerKeys("")
 }
 
 // tagFlags returns the ETag of the flags in the answer. It covers the caller's key and the

@@ -13,25 +13,19 @@ import (
 // newRecord begins the trace of one answer of the request's decision. If the default of a
 // table of variants decided, the caller adds the arm.
 func (a *answers) newRecord(d *definition.Definition, table *rules.Table, decision rules.Decision) *trace.Record {
-	record := a.beginRecord(d.Kind.Trace)
-	record.Key, record.Version = d.Key, d.Version
-	record.Reason, record.Row, record.Arm = decision.Reason.String(), rowOf(table, decision), table.Arm(decision)
-	if a.logs(d) != definition.LogNone {
-		a.addEvidence(table)
-	}
-	return record
-}
-
-// beginRecord begins a trace of the request's decision.
-func (a *answers) beginRecord(kind trace.Kind) *trace.Record {
 	record := trace.AcquireRecord()
-	record.ID, record.Decision = a.decision.Trace(kind, a.traces), a.decisionID
+	record.ID, record.Decision = a.decision.Trace(d.Kind.Trace, a.traces), a.decisionID
 	a.traces++
 	record.Time = a.began
 	record.Sealer = a.workspace.ids.Load().sealer
 	record.Workspace = a.workspace.Name
 	record.APIKey = a.key.name
-	record.Kind, record.Revision = kind, a.snapshot.Revision
+	record.Kind = d.Kind.Trace
+	record.Key, record.Version, record.Revision = d.Key, d.Version, a.snapshot.Revision
+	record.Reason, record.Row, record.Arm = decision.Reason.String(), rowOf(table, decision), table.Arm(decision)
+	if a.logs(d) != definition.LogNone {
+		a.addEvidence(table)
+	}
 	return record
 }
 
