@@ -80,21 +80,21 @@ type keyList struct {
 	keys []string
 }
 
-// asksKeys makes a request for exactly one key count for that key's definition.
-func (in *incoming) asksKeys(lists ...keyList) {
+// asksKeys makes a request for exactly one key count for that key's definition. It
+// reports whether a definition has one of the keys.
+func (in *incoming) asksKeys(lists ...keyList) (found bool) {
 	var d *definition.Definition
 	n := 0
 	for _, a := range lists {
-		if n += len(a.keys); n > 1 {
-			return
-		}
-		if len(a.keys) == 1 {
-			d = in.named(a.kind, a.keys[0])
+		n += len(a.keys)
+		for i := 0; i < len(a.keys) && d == nil; i++ {
+			d = in.named(a.kind, a.keys[i])
 		}
 	}
-	if d != nil {
+	if n == 1 && d != nil {
 		in.asks(d)
 	}
+	return d != nil
 }
 
 // countPicked counts the answers to the keys of a request.

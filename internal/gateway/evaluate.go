@@ -50,8 +50,7 @@ func (c *call) evaluate(k *kind.Kind, parse func(*wire.Request) (wire.Evaluation
 
 // admitKeys counts a request for keys, also for its limits, and binds its context.
 func (c *call) admitKeys(lists ...keyList) (*evaluation, *wire.Error) {
-	c.asksKeys(lists...)
-	if err := c.admitLate("", c.knowsOne(lists...)); err != nil {
+	if err := c.admitLate("", c.asksKeys(lists...)); err != nil {
 		return nil, err
 	}
 	return c.bind(c.context)

@@ -110,16 +110,6 @@ func (h *holdings) admitLate(endpoint string, found bool) *wire.Error {
 	return h.admit(false, endpoint, found)
 }
 
-// knowsOne reports whether a definition has one of the keys.
-func (in *incoming) knowsOne(lists ...keyList) bool {
-	for _, a := range lists {
-		if slices.ContainsFunc(a.keys, func(key string) bool { return in.named(a.kind, key) != nil }) {
-			return true
-		}
-	}
-	return false
-}
-
 // admit counts the request for its early limits, or for its other limits.
 func (h *holdings) admit(early bool, endpoint string, found bool) *wire.Error {
 	m, first := h.meter, len(h.meter.asks)
