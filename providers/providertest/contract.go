@@ -363,6 +363,12 @@ func testNothingLeft(t *testing.T, factory Factory, streams bool) {
 			s.Close()
 		}
 	}
+	noneLeft(t, before)
+}
+
+// noneLeft waits until there are about as many goroutines as before.
+func noneLeft(t *testing.T, before int) {
+	t.Helper()
 	deadline := time.Now().Add(patience)
 	for runtime.NumGoroutine() > before+2 {
 		if time.Now().After(deadline) {

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,7 +213,20 @@ func RunEmbeddings(t *testing.T, e Embedding) {
 		}
 	})
 	t.Run("EndlessAnswers", func(t *testing.T) { testEndless(t, factory) })
-	t.Run("NothingLeft", func(t *testing.T) { testNothingLeft(t, factory, false) })
+	t.Run("CancelDuring", func(t *testing.T) {
+		var cancel atomic.Pointer[context.CancelFunc]
+		p := factory(t, Behaviour{Fail: Stalls, asked: func(Request) { (*cancel.Load())() }}, nil)
+		before := runtime.NumGoroutine()
+		for range 20 {
+			ctx, stop := context.WithCancel(t.Context())
+			cancel.Store(&stop)
+			err := within(patience, func() error { _, err := p.Invoke(ctx, nil); return err })
+			if stop(); err == nil || errors.Is(err, errLate) {
+				t.Errorf("error %v", err)
+			}
+		}
+		noneLeft(t, before)
+	})
 }
 
 // testInvalid has an upstream whose answers of status 200 are none.
