@@ -91,8 +91,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 119_000
-	maxTests   = 127_000
+	maxProduct = 116_300
+	maxTests   = 128_000
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -100,7 +100,7 @@ const (
 var maxLines = map[string]int{
 	".":                            40,
 	"cache":                        400,
-	"caddymodule":                  3170,
+	"caddymodule":                  3250,
 	"cmd/caddy":                    40,
 	"console":                      4540,
 	"cmd/cadenza-reconcile":        1180,
@@ -108,7 +108,7 @@ var maxLines = map[string]int{
 	"internal/buffers":             330,
 	"internal/command":             5830,
 	"internal/configpath":          40,
-	"internal/definition":          8560,
+	"internal/definition":          8590,
 	"internal/dialect":             650,
 	"internal/dialect/chat":        440,
 	"internal/dialect/dialecttest": 330,
@@ -120,7 +120,7 @@ var maxLines = map[string]int{
 	"internal/document":            2060,
 	"internal/document/format":     300,
 	"internal/edit":                1200,
-	"internal/gateway":             12700,
+	"internal/gateway":             13650,
 	"internal/gatewaytest":         490,
 	"internal/inflight":            960,
 	"internal/inspect":             3420,
@@ -144,7 +144,7 @@ var maxLines = map[string]int{
 	"internal/store/histogram":     480,
 	"internal/store/sqlite":        9860,
 	"internal/visible":             160,
-	"internal/wire":                2690,
+	"internal/wire":                2930,
 	"providers":                    1420,
 	"providers/anthropic":          1020,
 	"providers/azure":              140,
@@ -154,9 +154,9 @@ var maxLines = map[string]int{
 	"providers/gemini":             2290,
 	"providers/httpmodule":         320,
 	"providers/openai":             3300,
-	"providers/providertest":       3660,
+	"providers/providertest":       3680,
 	"providers/upstream":           4190,
-	"rules":                        10850,
+	"rules":                        10900,
 	"secret":                       380,
 	"sinks":                        700,
 	"sinks/jsonlines":              480,
