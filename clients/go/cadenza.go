@@ -3,6 +3,7 @@
 package cadenza
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -15,10 +16,18 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+)
+
+const (
+	evaluate = "/ofrep/v1/evaluate/flags"
+	maxKept  = 1000             // answers
+	patience = 10 * time.Second // for a report, for all flags, and for a stream to open
+	silence  = 90 * time.Second // after which a stream counts as dead
 )
 
 // Object is a context, variables, metadata or a record.
@@ -29,7 +38,6 @@ type Config struct {
 	URL, Key  string
 	Context   Object        // fields of every request's context
 	Timeout   time.Duration // of a value or a prompt, 1 s where it is 0
-	Poll      time.Duration // between requests for followed flags where there are no events, 1 min where it is 0
 	Spool     string        // the file in which reports wait, of this client alone; in memory where it is empty
 	SpoolSize int           // bytes of reports that may wait, 16 MiB where it is 0
 	OnError   func(error)   // hears of every error, covered or not, maybe of several at once; nil logs them
@@ -42,28 +50,22 @@ type Client struct {
 	http        http.Client
 	closing     context.Context
 	end         context.CancelFunc
-	reports     reports
 	mu          sync.Mutex
 	kept        map[string]good // the last good answers by their requests
 	pausedUntil time.Time       // not zero while the gateway is away
+	reports     reports
 }
 
 type good struct {
 	text []byte
-	etag string
+	etag []string
 }
-
-const (
-	evaluate = "/ofrep/v1/evaluate/flags"
-	maxKept  = 1000             // answers
-	patience = 10 * time.Second // for a report, for all flags, and for a stream to open
-)
 
 // New returns a client, which sends what is left in its spool.
 func New(config Config) (*Client, error) {
 	c := &Client{Config: config, kept: make(map[string]good)}
 	c.URL = strings.TrimRight(c.URL, "/")
-	c.Timeout, c.Poll, c.SpoolSize = cmp.Or(c.Timeout, time.Second), cmp.Or(c.Poll, time.Minute), cmp.Or(c.SpoolSize, 16<<20)
+	c.Timeout, c.SpoolSize = cmp.Or(c.Timeout, time.Second), cmp.Or(c.SpoolSize, 16<<20)
 	if c.URL == "" || c.Key == "" {
 		return nil, errors.New("cadenza: a client needs a URL and a key")
 	}
@@ -72,7 +74,7 @@ func New(config Config) (*Client, error) {
 	}
 	c.http = http.Client{Transport: c.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	c.closing, c.end = context.WithCancel(context.Background())
-	return c, c.reports.open(c)
+	return c, c.open()
 }
 
 // Details are a value and where it comes from.
@@ -85,99 +87,78 @@ type Details[T any] struct {
 	Err             error
 }
 
-// Value returns what the gateway says, else what it said last for the same key and
+// Evaluate returns what the gateway says, else what it said last for the same key and
 // context, else the fallback.
-func Value[T any](ctx context.Context, c *Client, key string, fallback T, in Object) T {
-	return Evaluate(ctx, c, key, fallback, in).Value
-}
-
-// Evaluate is as [Value], and says where the value comes from.
 func Evaluate[T any](ctx context.Context, c *Client, key string, fallback T, in Object) Details[T] {
-	valid := func(f *flag) bool { return f.Key != "" }
-	f, stale, err := ask(ctx, c, c.Timeout, evaluate+"/"+url.PathEscape(key), Object{"context": merge(c.Context, in)}, nil, valid)
+	body, valid := Object{"context": merge(c.Context, in)}, func(f flag) bool { return f.Key != "" }
+	f, stale, err := ask(ctx, c, c.Timeout, evaluate+"/"+url.PathEscape(key), body, nil, valid)
 	return read(c, f, fallback, stale, err)
 }
 
 // Prompt asks for a prompt with its variables filled in, in the same way. Metadata are kept
 // with its trace. Where there is no prompt, its value is nil.
 func (c *Client) Prompt(ctx context.Context, key string, in, variables, metadata Object) Details[Object] {
-	type prompts map[string]struct {
+	type prompt struct {
 		Value   Object
 		TraceID string `json:"trace_id"`
 	}
 	body := Object{"keys": []string{key}, "context": merge(c.Context, in), "variables": variables}
-	all, stale, err := ask(ctx, c, c.Timeout, "/v1/prompts", body, metadata, func(p *prompts) bool { return (*p)[key].Value != nil })
-	if all == nil {
-		return Details[Object]{Err: err}
-	}
-	return Details[Object]{Value: (*all)[key].Value, TraceID: (*all)[key].TraceID, Stale: stale, Err: err}
+	valid := func(all map[string]prompt) bool { return all[key].Value != nil }
+	all, stale, err := ask(ctx, c, c.Timeout, "/v1/prompts", body, Object{"metadata": metadata}, valid)
+	return Details[Object]{Value: all[key].Value, TraceID: all[key].TraceID, Stale: stale, Err: err}
 }
 
-// ask returns the answer to a request, or the last good one. While the gateway is away one
-// call at a time tries, and the others need not wait.
-func ask[A any](ctx context.Context, c *Client, timeout time.Duration, path string, body, metadata Object, valid func(*A) bool) (answer *A, stale bool, err error) {
-	text, err := json.Marshal(body)
-	id, now := path+string(text), time.Now()
-	if err == nil && metadata != nil {
-		text, err = json.Marshal(merge(body, Object{"metadata": metadata}))
+// ask returns the answer to a request, or the last good one to it, whatever more it says.
+// While the gateway is away one call at a time tries, and the others need not wait.
+func ask[A any](ctx context.Context, c *Client, timeout time.Duration, path string, body, more Object, valid func(A) bool) (answer A, stale bool, err error) {
+	same, err := json.Marshal(body)
+	text, err2 := json.Marshal(merge(body, more))
+	if err = cmp.Or(err, err2); err != nil {
+		return answer, false, fmt.Errorf("cadenza: %s: %w", path, err)
 	}
-	if err != nil {
-		return nil, false, fmt.Errorf("cadenza: %s: %w", path, err)
-	}
+	id, now := path+string(same), time.Now()
 	c.mu.Lock()
 	last, paused := c.kept[id], now.Before(c.pausedUntil)
 	if !paused && !c.pausedUntil.IsZero() {
 		c.pausedUntil = now.Add(timeout)
 	}
 	c.mu.Unlock()
-	if paused {
-		answer = decode[A](last.text)
-		return answer, answer != nil, fmt.Errorf("cadenza: %s: %w", path, ErrAway)
+	if answer = decode[A](last.text); paused {
+		return answer, valid(answer), fmt.Errorf("cadenza: %s: %w", path, ErrAway)
 	}
-	header := http.Header{"Idempotency-Key": nil} // so that the transport may repeat it
-	if last.etag != "" {
-		header.Set("If-None-Match", last.etag)
-	}
-	etag, text, err := c.post(ctx, timeout, path, text, header)
-	if err == nil && text == nil {
-		etag, text = last.etag, last.text
-	}
-	if answer = decode[A](text); err == nil && (answer == nil || !valid(answer)) {
-		err = fmt.Errorf("cadenza: %s: no answer of a gateway: %.80s", path, text)
+	header := http.Header{"Idempotency-Key": nil, "If-None-Match": last.etag} // the first so that the transport may repeat it
+	found, next, err := post(ctx, c, timeout, path, text, header, valid)
+	e, _ := errors.AsType[Error](err)
+	if e.Status == http.StatusNotModified && valid(answer) {
+		found, next, err = answer, last, nil
 	}
 	if err == nil {
-		c.learn(id, good{text, etag}, nil)
-		return answer, false, nil
+		c.learn(ctx, id, next, nil)
+		return found, false, nil
 	}
-	if c.OnError(err); ctx.Err() == nil { // else its caller left
-		c.learn(id, good{}, err)
+	c.OnError(err)
+	if c.learn(ctx, id, last, err); e.refused() {
+		answer = *new(A)
 	}
-	if answer = decode[A](last.text); answer == nil || refused(err) {
-		return nil, false, err
-	}
-	return answer, true, err
+	return answer, valid(answer), err
 }
 
-// learn notes whether the gateway is away, and the last good answer to a request.
-func (c *Client) learn(id string, answer good, err error) {
+// learn notes the last good answer to a request, and whether the gateway is away.
+func (c *Client) learn(ctx context.Context, id string, answer good, err error) {
+	if ctx.Err() != nil { // its caller left
+		return
+	}
+	e, _ := errors.AsType[Error](err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, _ := errors.AsType[*Error](err)
-	c.pausedUntil = time.Time{}
-	if errors.Is(err, ErrAway) || e != nil && e.Status >= http.StatusBadGateway {
-		c.pausedUntil = time.Now().Add(max(retryAfter(err), jitter(2*c.Timeout)))
+	c.kept[id], c.pausedUntil = answer, time.Time{}
+	if errors.Is(err, ErrAway) || e.Status >= http.StatusBadGateway {
+		c.pausedUntil = time.Now().Add(max(e.RetryAfter, backoff(2)))
 	}
-	if err == nil || refused(err) {
+	if answer.text == nil || e.refused() {
 		delete(c.kept, id)
 	}
-	if answer.text != nil {
-		c.kept[id] = answer
-	}
-	for other := range c.kept { // in no order
-		if len(c.kept) > maxKept && other != id {
-			delete(c.kept, other)
-		}
-	}
+	maps.DeleteFunc(c.kept, func(other string, _ good) bool { return len(c.kept) > maxKept && other != id })
 }
 
 // An Error is an answer of the gateway, or of what is in its place.
@@ -187,9 +168,7 @@ type Error struct {
 	RetryAfter    time.Duration
 }
 
-func (e *Error) Error() string {
-	return fmt.Sprintf("cadenza: %s (%d %s)", e.Message, e.Status, e.Code)
-}
+func (e Error) Error() string { return fmt.Sprintf("cadenza: %s (%d %s)", e.Message, e.Status, e.Code) }
 
 // Errors that are no answers.
 var (
@@ -200,90 +179,229 @@ var (
 
 // refused reports whether the gateway has judged the request itself: another try is
 // useless, and what it said before no longer holds.
-func refused(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		return false
+func (e Error) refused() bool {
+	if e.Status == http.StatusNotFound {
+		return slices.Contains([]string{"FLAG_NOT_FOUND", "unknown_key", "unknown_trace"}, e.Code)
 	}
-	switch e.Status {
-	case 401, 403, 405, 407, 408, 409, 425, 429:
-		return false
-	case 404:
-		return e.Code == "FLAG_NOT_FOUND" || e.Code == "unknown_key" || e.Code == "unknown_trace"
-	}
-	return e.Status >= 400 && e.Status < 500
+	return e.Status/100 == 4 && !slices.Contains([]int{401, 403, 405, 407, 408, 409, 425, 429}, e.Status)
 }
 
-func retryAfter(err error) time.Duration {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.RetryAfter
-	}
-	return 0
-}
-
-// post returns the text of a 200 and its ETag, no text of a 304, and an error for all else.
-func (c *Client) post(ctx context.Context, timeout time.Duration, path string, body []byte, header http.Header) (etag string, text []byte, err error) {
+// post returns the text of a 200 that is valid, decoded, and its ETag, and an error for all else, which may be a proxy's.
+func post[A any](ctx context.Context, c *Client, timeout time.Duration, path string, body []byte, header http.Header, valid func(A) bool) (answer A, found good, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+path, bytes.NewReader(body))
 	if err != nil {
-		return "", nil, fmt.Errorf("cadenza: %w", err)
+		return answer, good{}, fmt.Errorf("cadenza: %w", err)
 	}
-	request.Header = merge(header, http.Header{"Authorization": {"Bearer " + c.Key}, "Content-Type": {"application/json"}})
+	request.Header = header
+	header.Set("Authorization", "Bearer "+c.Key)
+	header.Set("Content-Type", "application/json")
 	response, err := c.http.Do(request)
 	if err == nil {
 		defer response.Body.Close()
-		text, err = io.ReadAll(response.Body)
+		found.text, err = io.ReadAll(response.Body)
 	}
-	switch {
-	case err != nil:
-		return "", nil, fmt.Errorf("cadenza: %w: %w", ErrAway, err)
-	case response.StatusCode == http.StatusNotModified:
-		return "", nil, nil
-	case response.StatusCode != http.StatusOK:
-		return "", nil, failed(response, text)
+	if err != nil {
+		return answer, good{}, fmt.Errorf("cadenza: %w: %w", ErrAway, err)
 	}
-	return response.Header.Get("ETag"), text, nil
-}
-
-// failed returns the error that an answer says, which may be a proxy's.
-func failed(response *http.Response, text []byte) *Error {
-	var said struct {
+	said := decode[struct {
 		ErrorCode, ErrorDetails string
 		Error                   struct{ Code, Message string }
-	}
-	_ = json.Unmarshal(text, &said)
+	}](found.text)
 	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-	message := cmp.Or(said.ErrorDetails, said.Error.Message, fmt.Sprintf("%s: %.200s", response.Request.URL.Path, text))
-	return &Error{response.StatusCode, cmp.Or(said.ErrorCode, said.Error.Code), message, time.Duration(seconds) * time.Second}
+	message := cmp.Or(said.ErrorDetails, said.Error.Message, fmt.Sprintf("%s: no answer of a gateway: %.80s", path, found.text))
+	found.etag = response.Header["Etag"]
+	if answer = decode[A](found.text); response.StatusCode != http.StatusOK || !valid(answer) {
+		err = Error{response.StatusCode, cmp.Or(said.ErrorCode, said.Error.Code), message, time.Duration(seconds) * time.Second}
+	}
+	return answer, found, err
 }
 
-func decode[A any](text []byte) (answer *A) {
+type flag struct {
+	Key                     string
+	Value                   json.RawMessage
+	Reason, Variant         string
+	Metadata                Object
+	ErrorCode, ErrorDetails string
+}
+
+// read returns what an answer about a flag says: the fallback where it has no value, or
+// one of another type.
+func read[T any](c *Client, f flag, fallback T, stale bool, err error) Details[T] {
+	found := Details[T]{Value: fallback, Reason: "ERROR", Stale: stale, Err: err}
+	value := decode[*T](f.Value)
+	switch {
+	case f.Key == "":
+		return found
+	case f.ErrorCode != "":
+		found.Err = Error{Status: http.StatusNotFound, Code: f.ErrorCode, Message: f.ErrorDetails}
+	case value == nil && f.Value != nil && string(f.Value) != "null":
+		found.Err = fmt.Errorf("cadenza: %s is no %T: %w", f.Key, fallback, ErrType)
+	default:
+		found.Reason, found.Variant, found.Metadata = f.Reason, f.Variant, f.Metadata
+		found.TraceID, _ = f.Metadata["trace_id"].(string)
+		found.Value = *cmp.Or(value, &fallback)
+		return found
+	}
+	c.OnError(found.Err)
+	return found
+}
+
+// Flags are the values of all flags for one context, kept fresh by events.
+type Flags struct {
+	c        *Client
+	body     Object
+	onChange func(keys []string)
+	stream   string // the address of the events
+
+	mu      sync.Mutex
+	flags   map[string]flag
+	failure error
+}
+
+// Follow returns the flags for a context after a first try. They stay fresh until ctx ends,
+// or the client is closed. The function, where it is not nil, is called with the keys whose
+// values have changed.
+func (c *Client) Follow(ctx context.Context, in Object, onChange func(keys []string)) *Flags {
+	f := &Flags{c: c, body: Object{"context": merge(c.Context, in)}, onChange: onChange}
+	ctx, end := context.WithCancel(ctx)
+	context.AfterFunc(c.closing, end)
+	f.refresh(ctx)
+	go f.run(ctx)
+	return f
+}
+
+// Lookup returns a flag's value, the last good one while the gateway is away, or the fallback.
+func Lookup[T any](f *Flags, key string, fallback T) Details[T] {
+	f.mu.Lock()
+	found, arrived, failure := f.flags[key], f.flags != nil, f.failure
+	f.mu.Unlock()
+	if arrived && found.Key == "" {
+		found = flag{Key: key, ErrorCode: "FLAG_NOT_FOUND", ErrorDetails: "there is no flag " + key}
+	}
+	return read(f.c, found, fallback, arrived && failure != nil, failure)
+}
+
+func (f *Flags) run(ctx context.Context) {
+	for failures := 0; ; f.refresh(ctx) {
+		began := time.Now()
+		if f.failure == nil && f.stream != "" {
+			f.listen(ctx)
+		}
+		if failures++; time.Since(began) > silence {
+			failures = 1
+		}
+		e, _ := errors.AsType[Error](f.failure)
+		if !sleep(ctx, max(e.RetryAfter, backoff(failures))) {
+			return
+		}
+	}
+}
+
+// refresh asks for all flags, and says which have changed.
+func (f *Flags) refresh(ctx context.Context) {
+	type all struct {
+		Flags        []flag
+		EventStreams []struct {
+			Type, URL string
+			Endpoint  struct{ Origin, RequestURI string }
+		}
+	}
+	answer, _, err := ask(ctx, f.c, max(patience, f.c.Timeout), evaluate, f.body, nil, func(a all) bool { return a.Flags != nil })
+	if err != nil {
+		f.set(f.flags, err)
+		return
+	}
+	f.stream = ""
+	base, _ := url.Parse(f.c.URL) // it has just been asked
+	for _, s := range answer.EventStreams {
+		address, err := base.Parse(cmp.Or(s.URL, s.Endpoint.Origin+s.Endpoint.RequestURI))
+		if err == nil && s.Type == "sse" {
+			f.stream = address.String()
+		}
+	}
+	before, now, changed := f.flags, make(map[string]flag), []string(nil)
+	for _, one := range answer.Flags {
+		now[one.Key] = one
+	}
+	for key := range merge(before, now) {
+		if string(before[key].Value) != string(now[key].Value) {
+			changed = append(changed, key)
+		}
+	}
+	if f.set(now, nil); f.onChange != nil && before != nil && changed != nil {
+		f.onChange(changed)
+	}
+}
+
+func (f *Flags) set(flags map[string]flag, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.flags, f.failure = flags, err
+}
+
+// listen refreshes at each event until the stream ends. The stream's address has a token
+// of its own: the API key is not sent there.
+func (f *Flags) listen(following context.Context) {
+	ctx, cancel := context.WithCancelCause(following)
+	defer cancel(nil)
+	dead := time.AfterFunc(patience, func() { cancel(errors.New("it is silent")) })
+	defer dead.Stop()
+	request, _ := http.NewRequestWithContext(ctx, http.MethodGet, f.stream, nil) // an address, as refresh has seen
+	request.Header.Set("Accept", "text/event-stream")
+	response, err := f.c.http.Do(request)
+	if err == nil {
+		defer response.Body.Close()
+		if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") || response.StatusCode != http.StatusOK {
+			body, _ := json.Marshal(f.body)
+			f.c.learn(ctx, evaluate+string(body), good{}, nil) // the next answer is whole, and has an address that may be new
+			err = Error{Status: response.StatusCode, Message: "no stream"}
+		}
+	}
+	if err == nil {
+		dead.Reset(silence)
+		lines := bufio.NewScanner(response.Body) // lines of 64 KiB at most, and an event of the gateway is one
+		for f.refresh(ctx); f.failure == nil && lines.Scan(); dead.Reset(silence) {
+			data, _ := strings.CutPrefix(lines.Text(), "data:")
+			if decode[struct{ Type string }]([]byte(data)).Type == "refetchEvaluation" {
+				f.refresh(ctx)
+			}
+		}
+		err = lines.Err()
+	}
+	if err = cmp.Or(context.Cause(ctx), err); err != nil && following.Err() == nil {
+		err = fmt.Errorf("cadenza: the stream of events: %w", err)
+		f.set(f.flags, err)
+		f.c.OnError(err)
+	}
+}
+
+// decode returns nothing where the text is no such JSON.
+func decode[A any](text []byte) (answer A) {
 	if json.Unmarshal(text, &answer) != nil {
-		return nil
+		return *new(A)
 	}
 	return answer
 }
 
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
-
 // backoff is how long to wait after so many failures in a row.
 func backoff(failures int) time.Duration {
-	return jitter(min(time.Minute, time.Second<<min(failures-1, 6)))
+	most := min(time.Minute, time.Second<<min(failures-1, 6))
+	return most/2 + rand.N(most/2)
 }
 
 // sleep reports whether the time has passed, and the context not ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
-		return true
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil
 }
 
 func merge[M ~map[string]V, V any](a, b M) M {
-	all := make(M, len(a)+len(b))
+	all := make(M)
 	maps.Copy(all, a)
 	maps.Copy(all, b)
 	return all

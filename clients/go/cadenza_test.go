@@ -109,6 +109,12 @@ func connect(t *testing.T, f *fake, config Config) *Client {
 	return c
 }
 
+func value[T any](ctx context.Context, c *Client, key string, fallback T, in Object) T {
+	return Evaluate(ctx, c, key, fallback, in).Value
+}
+
+func get[T any](f *Flags, key string, fallback T) T { return Lookup(f, key, fallback).Value }
+
 func says(status int, body string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -138,7 +144,7 @@ func TestValue(t *testing.T) {
 	}
 	type limits struct{ RPM int }
 	f.set(flagged(Object{"rpm": 60}))
-	if found := Value(t.Context(), c, "a", limits{1}, nil); found.RPM != 60 {
+	if found := value(t.Context(), c, "a", limits{1}, nil); found.RPM != 60 {
 		t.Errorf("an object: %+v", found)
 	}
 	if errs := f.errors(); errs != nil {
@@ -183,7 +189,7 @@ func TestAway(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		for range 2 {
-			if found := Value(t.Context(), c, "a", "default", ann); found != "good" {
+			if found := value(t.Context(), c, "a", "default", ann); found != "good" {
 				t.Errorf("it is not back: %s", found)
 			}
 		}
@@ -195,11 +201,11 @@ func TestAway(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		for _, other := range []Object{{"user": "bob", "locale": "nl"}, nil, {"user": "ann"}} {
-			if found := Value(t.Context(), c, "a", "default", other); found != "default" {
+			if found := value(t.Context(), c, "a", "default", other); found != "default" {
 				t.Errorf("%v gets %s", other, found)
 			}
 		}
-		if found := Value(t.Context(), c, "b", "default", ann); found != "default" {
+		if found := value(t.Context(), c, "b", "default", ann); found != "default" {
 			t.Errorf("b is %s", found)
 		}
 	})
@@ -212,22 +218,22 @@ func TestOneCallTries(t *testing.T) {
 			w.WriteHeader(503)
 		}}
 		c := connect(t, f, Config{Timeout: time.Minute})
-		Value(t.Context(), c, "a", 0, nil)
+		value(t.Context(), c, "a", 0, nil)
 		time.Sleep(2*time.Minute - time.Nanosecond)
 		release := make(chan bool)
 		f.set(func(w http.ResponseWriter, r *http.Request) { <-release; flagged(1)(w, r) })
 		time.Sleep(time.Nanosecond)
 		trial := make(chan int)
-		go func() { trial <- Value(t.Context(), c, "a", 0, nil) }()
+		go func() { trial <- value(t.Context(), c, "a", 0, nil) }()
 		synctest.Wait()
-		if found := Value(t.Context(), c, "a", 0, nil); found != 0 || len(f.take()) != 2 {
+		if found := value(t.Context(), c, "a", 0, nil); found != 0 || len(f.take()) != 2 {
 			t.Errorf("another call gets %d", found)
 		}
 		close(release)
 		if found := <-trial; found != 1 {
 			t.Errorf("the trial gets %d", found)
 		}
-		if found := Value(t.Context(), c, "a", 0, nil); found != 1 {
+		if found := value(t.Context(), c, "a", 0, nil); found != 1 {
 			t.Errorf("after it: %d", found)
 		}
 	})
@@ -246,10 +252,10 @@ func TestSlow(t *testing.T) {
 		time.Sleep(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		Value(ctx, c, "a", "default", nil)
+		value(ctx, c, "a", "default", nil)
 		f.set(flagged("good"))
 		time.Sleep(time.Second)
-		if found := Value(t.Context(), c, "a", "default", nil); found != "good" {
+		if found := value(t.Context(), c, "a", "default", nil); found != "good" {
 			t.Error(found)
 		}
 	})
@@ -278,13 +284,13 @@ func TestAfterGood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{answer: flagged("good")}
 			c := connect(t, f, Config{})
-			Value(t.Context(), c, "a", "default", nil)
+			value(t.Context(), c, "a", "default", nil)
 			f.set(says(test.status, test.body))
 			want := map[bool]string{true: "good", false: "default"}[test.keeps]
 			for range 2 {
 				found := Evaluate(t.Context(), c, "a", "default", nil)
-				e, _ := errors.AsType[*Error](found.Err)
-				if found.Value != want || found.Stale != test.keeps || found.Err == nil || e != nil && e.Code != test.code || test.code != "" && e == nil {
+				e, _ := errors.AsType[Error](found.Err)
+				if found.Value != want || found.Stale != test.keeps || found.Err == nil || e.Code != test.code {
 					t.Errorf("%+v", found)
 				}
 			}
@@ -299,13 +305,13 @@ func TestKeptAreBounded(t *testing.T) {
 	f := &fake{answer: flagged("good")}
 	c := connect(t, f, Config{})
 	for i := range maxKept + 10 {
-		Value(t.Context(), c, "a", "", Object{"user": i})
+		value(t.Context(), c, "a", "", Object{"user": i})
 	}
 	if len(c.kept) != maxKept {
 		t.Errorf("%d are kept", len(c.kept))
 	}
 	f.set(nil)
-	if found := Value(t.Context(), c, "a", "", Object{"user": maxKept + 9}); found != "good" {
+	if found := value(t.Context(), c, "a", "", Object{"user": maxKept + 9}); found != "good" {
 		t.Error("the last one is not kept")
 	}
 }
@@ -415,7 +421,7 @@ func TestFollow(t *testing.T) {
 		c := connect(t, &g.fake, Config{Context: Object{"plan": "pro"}})
 		var changes [][]string
 		f := c.Follow(t.Context(), Object{"user": "ann"}, func(keys []string) { changes = append(changes, slices.Sorted(slices.Values(keys))) })
-		if Get(f, "color", "") != "red" || Get(f, "size", 0) != 1 {
+		if get(f, "color", "") != "red" || get(f, "size", 0) != 1 {
 			t.Errorf("%+v", f.flags)
 		}
 		synctest.Wait()
@@ -429,18 +435,18 @@ func TestFollow(t *testing.T) {
 		g.setValues(map[string]any{"color": "blue", "weight": 2})
 		g.say(t, 1, ": hello\r\n\r\nevent: message\r\ndata: {\"type\":\"refetch")
 		g.say(t, 1, "Evaluation\"}\r\n\r\ndata: {\"type\":\"other\"}\n\ndata: none\n\n")
-		if len(g.take()) != 1 || len(changes) != 1 || !slices.Equal(changes[0], []string{"color", "size", "weight"}) || Get(f, "color", "") != "blue" || Get(f, "size", 7) != 7 {
+		if len(g.take()) != 1 || len(changes) != 1 || !slices.Equal(changes[0], []string{"color", "size", "weight"}) || get(f, "color", "") != "blue" || get(f, "size", 7) != 7 {
 			t.Errorf("%v %+v", changes, f.flags)
 		}
 		g.say(t, 1, refetch) // answered 304
-		if len(g.take()) != 1 || len(changes) != 1 || Get(f, "color", "") != "blue" {
+		if len(g.take()) != 1 || len(changes) != 1 || get(f, "color", "") != "blue" {
 			t.Errorf("%v %+v", changes, f.flags)
 		}
 		if len(g.errors()) != 1 { // size is gone
 			t.Error("no error")
 		}
 		for key, code := range map[string]string{"other": "FLAG_NOT_FOUND", "broken": "GENERAL"} {
-			if e, ok := errors.AsType[*Error](Lookup(f, key, 1).Err); !ok || e.Code != code {
+			if e, ok := errors.AsType[Error](Lookup(f, key, 1).Err); !ok || e.Code != code {
 				t.Errorf("%s: %v", key, e)
 			}
 		}
@@ -498,7 +504,7 @@ func TestStreamIsCut(t *testing.T) {
 			}
 			time.Sleep(time.Second<<(n-1)/2 + 1)
 			synctest.Wait()
-			if Get(f, "n", 0) != n {
+			if get(f, "n", 0) != n {
 				t.Errorf("cut %d was not noticed", n)
 			}
 		}
@@ -561,14 +567,16 @@ func TestFollowAway(t *testing.T) {
 		g := newGateway()
 		g.more = nil
 		g.answer = nil
-		c := connect(t, &g.fake, Config{Poll: time.Hour})
-		f := c.Follow(t.Context(), nil, nil)
+		c := connect(t, &g.fake, Config{})
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		f := c.Follow(ctx, nil, nil)
 		if found := Lookup(f, "color", "default"); found.Value != "default" || found.Stale || !errors.Is(found.Err, ErrAway) || len(g.errors()) != 1 {
 			t.Errorf("%+v", found)
 		}
 		g.set(g.usual)
 		time.Sleep(8 * time.Second)
-		if Get(f, "color", "default") != "red" {
+		if get(f, "color", "default") != "red" {
 			t.Error("it does not try again")
 		}
 		g.set(says(401, ""))
@@ -583,7 +591,7 @@ func TestFollowAway(t *testing.T) {
 			t.Errorf("%+v", found)
 		}
 		g.take()
-		f.Close()
+		end()
 		time.Sleep(2 * time.Hour)
 		if requests := g.take(); requests != nil {
 			t.Errorf("%+v", requests)

@@ -73,8 +73,7 @@ func TestGateway(t *testing.T) {
 	}
 	changed := make(chan []string, 10)
 	flags := c.Follow(t.Context(), staff, func(keys []string) { changed <- keys })
-	defer flags.Close()
-	if !Get(flags, "new_checkout", false) || Get(flags, "small_client_go", "none") != "none" {
+	if !get(flags, "new_checkout", false) || get(flags, "small_client_go", "none") != "none" {
 		t.Errorf("%+v", flags.flags)
 	}
 	if !bytes.Contains(all, []byte(`"sse"`)) {
@@ -86,10 +85,10 @@ func TestGateway(t *testing.T) {
 	}
 	select {
 	case <-changed:
-	case <-time.After(50 * time.Second): // less than Poll: it is an event that tells of it
+	case <-time.After(50 * time.Second): // it is an event that tells of it
 		t.Fatal("the edit does not arrive")
 	}
-	if found := Get(flags, "small_client_go", "none"); found != "here" {
+	if found := get(flags, "small_client_go", "none"); found != "here" {
 		t.Error(found)
 	}
 }

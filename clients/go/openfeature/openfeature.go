@@ -54,15 +54,15 @@ func evaluate[T any](ctx context.Context, p Provider, flag string, fallback T, i
 		found.Reason = "STALE"
 	} else if details.Err != nil {
 		found.Reason, found.ResolutionError = of.ErrorReason, of.NewGeneralResolutionError(details.Err.Error())
-		e, _ := errors.AsType[*cadenza.Error](details.Err)
+		e, _ := errors.AsType[cadenza.Error](details.Err)
 		switch {
 		case wrong:
 			found.ResolutionError = of.NewTypeMismatchResolutionError(details.Err.Error())
-		case e != nil && e.Code == string(of.FlagNotFoundCode):
+		case e.Code == string(of.FlagNotFoundCode):
 			found.ResolutionError = of.NewFlagNotFoundResolutionError(e.Message)
-		case e != nil && e.Code == string(of.TargetingKeyMissingCode):
+		case e.Code == string(of.TargetingKeyMissingCode):
 			found.ResolutionError = of.NewTargetingKeyMissingResolutionError(e.Message)
-		case e != nil && e.Code == string(of.InvalidContextCode):
+		case e.Code == string(of.InvalidContextCode):
 			found.ResolutionError = of.NewInvalidContextResolutionError(e.Message)
 		}
 	}
