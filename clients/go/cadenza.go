@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -53,7 +54,13 @@ type Client struct {
 	mu          sync.Mutex
 	kept        map[string]good // the last good answers by their requests
 	pausedUntil time.Time       // not zero while the gateway is away
-	reports     reports
+
+	sending  sync.Mutex
+	failed   int // reports in a row
+	lost     atomic.Int64
+	spooling sync.Mutex
+	queue    []string // each is its Idempotency-Key, a space, and what is sent: a line of the spool
+	size     int      // bytes of them
 }
 
 type good struct {
@@ -87,8 +94,7 @@ type Details[T any] struct {
 	Err             error
 }
 
-// Evaluate returns what the gateway says, else what it said last for the same key and
-// context, else the fallback.
+// Evaluate returns what the gateway says, else what it said last for the same key and context, else the fallback.
 func Evaluate[T any](ctx context.Context, c *Client, key string, fallback T, in Object) Details[T] {
 	body, valid := Object{"context": merge(c.Context, in)}, func(f flag) bool { return f.Key != "" }
 	f, stale, err := ask(ctx, c, c.Timeout, evaluate+"/"+url.PathEscape(key), body, nil, valid)
@@ -132,33 +138,23 @@ func ask[A any](ctx context.Context, c *Client, timeout time.Duration, path stri
 	if e.Status == http.StatusNotModified && valid(answer) {
 		found, next, err = answer, last, nil
 	}
-	if err == nil {
-		c.learn(ctx, id, next, nil)
-		return found, false, nil
-	}
-	c.OnError(err)
-	if c.learn(ctx, id, last, err); e.refused() {
-		answer = *new(A)
-	}
-	return answer, valid(answer), err
-}
-
-// learn notes the last good answer to a request, and whether the gateway is away.
-func (c *Client) learn(ctx context.Context, id string, answer good, err error) {
-	if ctx.Err() != nil { // its caller left
-		return
-	}
-	e, _ := errors.AsType[Error](err)
+	c.tell(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept[id], c.pausedUntil = answer, time.Time{}
-	if errors.Is(err, ErrAway) || e.Status >= http.StatusBadGateway {
-		c.pausedUntil = time.Now().Add(max(e.RetryAfter, backoff(2)))
-	}
-	if answer.text == nil || e.refused() {
+	if err == nil {
+		c.kept[id], answer = next, found
+	} else if e.refused() {
 		delete(c.kept, id)
+		answer = *new(A)
 	}
 	maps.DeleteFunc(c.kept, func(other string, _ good) bool { return len(c.kept) > maxKept && other != id })
+	if ctx.Err() == nil { // else its caller left
+		c.pausedUntil = time.Time{}
+	}
+	if ctx.Err() == nil && (errors.Is(err, ErrAway) || e.Status >= http.StatusBadGateway) {
+		c.pausedUntil = time.Now().Add(max(e.RetryAfter, backoff(2)))
+	}
+	return answer, err != nil && valid(answer), err
 }
 
 // An Error is an answer of the gateway, or of what is in its place.
@@ -177,8 +173,7 @@ var (
 	ErrLost = errors.New("a report is lost")
 )
 
-// refused reports whether the gateway has judged the request itself: another try is
-// useless, and what it said before no longer holds.
+// refused reports whether another try is useless, and what the gateway said before no longer holds.
 func (e Error) refused() bool {
 	if e.Status == http.StatusNotFound {
 		return slices.Contains([]string{"FLAG_NOT_FOUND", "unknown_key", "unknown_trace"}, e.Code)
@@ -186,7 +181,7 @@ func (e Error) refused() bool {
 	return e.Status/100 == 4 && !slices.Contains([]int{401, 403, 405, 407, 408, 409, 425, 429}, e.Status)
 }
 
-// post returns the text of a 200 that is valid, decoded, and its ETag, and an error for all else, which may be a proxy's.
+// post returns a valid 200, decoded and as it came, and an error for all else, which may be a proxy's.
 func post[A any](ctx context.Context, c *Client, timeout time.Duration, path string, body []byte, header http.Header, valid func(A) bool) (answer A, found good, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -226,8 +221,7 @@ type flag struct {
 	ErrorCode, ErrorDetails string
 }
 
-// read returns what an answer about a flag says: the fallback where it has no value, or
-// one of another type.
+// read returns what an answer about a flag says: the fallback where it has no value, or one of another type.
 func read[T any](c *Client, f flag, fallback T, stale bool, err error) Details[T] {
 	found := Details[T]{Value: fallback, Reason: "ERROR", Stale: stale, Err: err}
 	value := decode[*T](f.Value)
@@ -265,8 +259,6 @@ type Flags struct {
 // values have changed.
 func (c *Client) Follow(ctx context.Context, in Object, onChange func(keys []string)) *Flags {
 	f := &Flags{c: c, body: Object{"context": merge(c.Context, in)}, onChange: onChange}
-	ctx, end := context.WithCancel(ctx)
-	context.AfterFunc(c.closing, end)
 	f.refresh(ctx)
 	go f.run(ctx)
 	return f
@@ -284,6 +276,9 @@ func Lookup[T any](f *Flags, key string, fallback T) Details[T] {
 }
 
 func (f *Flags) run(ctx context.Context) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(f.c.closing, end)()
 	for failures := 0; ; f.refresh(ctx) {
 		began := time.Now()
 		if f.failure == nil && f.stream != "" {
@@ -355,7 +350,9 @@ func (f *Flags) listen(following context.Context) {
 		defer response.Body.Close()
 		if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") || response.StatusCode != http.StatusOK {
 			body, _ := json.Marshal(f.body)
-			f.c.learn(ctx, evaluate+string(body), good{}, nil) // the next answer is whole, and has an address that may be new
+			f.c.mu.Lock()
+			delete(f.c.kept, evaluate+string(body)) // the next answer is whole, and has an address that may be new
+			f.c.mu.Unlock()
 			err = Error{Status: response.StatusCode, Message: "no stream"}
 		}
 	}
@@ -374,6 +371,12 @@ func (f *Flags) listen(following context.Context) {
 		err = fmt.Errorf("cadenza: the stream of events: %w", err)
 		f.set(f.flags, err)
 		f.c.OnError(err)
+	}
+}
+
+func (c *Client) tell(err error) {
+	if err != nil {
+		c.OnError(err)
 	}
 }
 

@@ -536,12 +536,22 @@ func TestSilentStream(t *testing.T) {
 }
 
 func TestTokenEnds(t *testing.T) {
+	t.Run("401", func(t *testing.T) {
+		noStream(t, http.Response{StatusCode: 401, Header: http.Header{"Content-Type": {"text/event-stream"}}})
+	})
+	t.Run("a proxy's page", func(t *testing.T) { noStream(t, http.Response{StatusCode: 200}) })
+}
+
+// noStream has a client follow flags whose first address of events answers something else.
+func noStream(t *testing.T, answer http.Response) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway()
 		usual := g.stream
 		g.stream = func(r *http.Request) *http.Response {
 			if r.URL.Query().Get("token") == "t1" {
-				return &http.Response{StatusCode: 401, Body: http.NoBody}
+				answer.Body = http.NoBody
+				return &answer
 			}
 			return usual(r)
 		}

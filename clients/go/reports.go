@@ -10,21 +10,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
 const collect = time.Second // in which reports gather
-
-type reports struct {
-	lost    atomic.Int64
-	sending sync.Mutex // and what failed in a row
-	failed  int
-	mu      sync.Mutex
-	queue   []string // each is its Idempotency-Key, a space, and what is sent: a line of the spool
-	size    int      // bytes of them
-}
 
 // Report queues a record, whose members docs/http-api.md has, on a trace or, where the
 // trace id is empty, on the decision_id in it. When it returns, the record is on the disk.
@@ -35,29 +24,29 @@ func (c *Client) Report(traceID string, record Object) error {
 	}
 	body, err := json.Marshal(record)
 	if err == nil {
-		err = c.add(rand.Text() + " " + string(body))
+		err = c.queueUp(rand.Text() + " " + string(body))
 	}
 	if err != nil {
-		err = fmt.Errorf("cadenza: %w: %.200s", err, body)
+		err = fmt.Errorf("cadenza: %w", err)
 		c.OnError(err)
 	}
 	return err
 }
 
-func (c *Client) add(line string) error {
-	c.reports.mu.Lock()
-	defer c.reports.mu.Unlock()
-	if c.closing.Err() != nil || c.reports.size+len(line) > c.SpoolSize {
-		c.reports.lost.Add(1)
-		return fmt.Errorf("%w: %d wait already, or the client is closed", ErrLost, len(c.reports.queue))
+func (c *Client) queueUp(line string) error {
+	c.spooling.Lock()
+	defer c.spooling.Unlock()
+	if c.closing.Err() != nil || c.size+len(line) > c.SpoolSize {
+		c.lost.Add(1)
+		return fmt.Errorf("%w: %d wait already, or the client is closed: %s", ErrLost, len(c.queue), line)
 	}
-	c.reports.queue, c.reports.size = append(c.reports.queue, line), c.reports.size+len(line)
+	c.queue, c.size = append(c.queue, line), c.size+len(line)
 	// A line begins with the end of the one before, of which a full disk may have left half.
 	return c.write(c.Spool, os.O_APPEND, "\n"+line)
 }
 
 // Lost is how many reports there was no room for, or the gateway refused.
-func (c *Client) Lost() int { return int(c.reports.lost.Load()) }
+func (c *Client) Lost() int { return int(c.lost.Load()) }
 
 // Close flushes, and ends all that runs. Reports that are left stay in the spool.
 func (c *Client) Close(ctx context.Context) (left int) {
@@ -68,9 +57,9 @@ func (c *Client) Close(ctx context.Context) (left int) {
 // Flush sends what is queued, and returns how many reports are left.
 func (c *Client) Flush(ctx context.Context) (left int) {
 	c.send(ctx)
-	c.reports.mu.Lock()
-	defer c.reports.mu.Unlock()
-	return len(c.reports.queue)
+	c.spooling.Lock()
+	defer c.spooling.Unlock()
+	return len(c.queue)
 }
 
 // open reads what is left in the spool, and has it sent, and what comes.
@@ -81,12 +70,12 @@ func (c *Client) open() error {
 	}
 	for line := range strings.SplitSeq(string(text), "\n") {
 		if _, body, _ := strings.Cut(line, " "); json.Valid([]byte(body)) {
-			c.reports.queue = append(c.reports.queue, line)
+			c.queue = append(c.queue, line)
 		} else if line != "" {
 			c.OnError(fmt.Errorf("cadenza: %s: half a line, as a crash leaves it: %.80s", c.Spool, line))
 		}
 	}
-	if err = c.keep(c.reports.queue); err != nil {
+	if err = c.rewrite(); err != nil {
 		return fmt.Errorf("cadenza: %w", err)
 	}
 	go func() {
@@ -97,61 +86,57 @@ func (c *Client) open() error {
 	return nil
 }
 
-// send sends what waits until one is not taken, which goes behind the others. It returns
-// how long to wait.
-func (c *Client) send(ctx context.Context) (wait time.Duration) {
-	r := &c.reports
-	r.sending.Lock()
-	defer r.sending.Unlock()
-	r.mu.Lock()
-	batch, sent, again := r.queue, 0, 0
-	r.mu.Unlock()
-	for wait = collect; sent < len(batch) && again == 0; {
-		wait, again = c.deliver(ctx, batch[sent])
-		sent += 1 - again
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	queue := slices.Concat(r.queue[sent+again:], batch[sent:sent+again])
-	if sent == 0 {
-		r.queue = queue
-	} else if err := c.keep(queue); err != nil {
-		c.OnError(fmt.Errorf("cadenza: %w", err)) // what was sent may be sent once more, with the same id
-	}
-	return wait
-}
-
-// deliver sends a report. Where it is not taken, it returns 1, and how long to wait.
-func (c *Client) deliver(ctx context.Context, line string) (wait time.Duration, again int) {
+// send sends what waits until one is not taken, which goes behind the others, and returns how long to wait.
+func (c *Client) send(ctx context.Context) time.Duration {
 	type taken struct {
 		OK      bool
 		Ignored []string
 	}
-	id, body, _ := strings.Cut(line, " ")
-	header := http.Header{"Idempotency-Key": {id}}
-	answer, _, err := post(ctx, c, max(patience, c.Timeout), "/v1/metrics", []byte(body), header, func(t taken) bool { return t.OK })
-	e, _ := errors.AsType[Error](err)
-	c.reports.failed++
-	if err != nil && !e.refused() {
-		if ctx.Err() == nil { // else its caller left
-			c.OnError(err)
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	c.spooling.Lock()
+	batch := c.queue
+	c.spooling.Unlock()
+	for sent, line := range batch {
+		id, body, _ := strings.Cut(line, " ")
+		answer, _, err := post(ctx, c, max(patience, c.Timeout), "/v1/metrics", []byte(body), http.Header{"Idempotency-Key": {id}}, func(t taken) bool { return t.OK })
+		e, _ := errors.AsType[Error](err)
+		switch {
+		case e.refused():
+			c.lost.Add(1)
+			err = fmt.Errorf("%w: %w: %s", err, ErrLost, body)
+		case err != nil:
+			c.failed++
+			if ctx.Err() != nil { // its caller left
+				err = nil
+			}
+			c.tell(errors.Join(err, c.settle(sent, 1)))
+			return max(e.RetryAfter, backoff(c.failed))
+		case answer.Ignored != nil:
+			err = fmt.Errorf("cadenza: a report has what its trace does not take, %v: %s", answer.Ignored, body)
 		}
-		return max(e.RetryAfter, backoff(c.reports.failed)), 1
+		c.failed = 0
+		c.tell(err)
 	}
-	c.reports.failed = 0
-	if err != nil {
-		c.reports.lost.Add(1)
-		c.OnError(fmt.Errorf("%w: %w: %s", err, ErrLost, body))
-	} else if answer.Ignored != nil {
-		c.OnError(fmt.Errorf("cadenza: a report has what its trace does not take, %v: %s", answer.Ignored, body))
-	}
-	return collect, 0
+	c.tell(c.settle(len(batch), 0))
+	return collect
 }
 
-// keep has these reports wait, and writes the spool anew.
-func (c *Client) keep(queue []string) error {
-	text := strings.Join(queue, "\n")
-	c.reports.queue, c.reports.size = queue, len(text)
+// settle takes what was sent out of the queue, and has what comes again wait behind the others.
+func (c *Client) settle(sent, again int) error {
+	c.spooling.Lock()
+	defer c.spooling.Unlock()
+	c.queue = slices.Concat(c.queue[sent+again:], c.queue[sent:sent+again])
+	if sent == 0 {
+		return nil
+	}
+	return c.rewrite() // without it they are sent once more after a restart, with the same ids
+}
+
+// rewrite writes the spool anew, with what waits.
+func (c *Client) rewrite() error {
+	text := strings.Join(c.queue, "\n")
+	c.size = len(text)
 	if err := c.write(c.Spool+".new", os.O_TRUNC, text); err != nil || c.Spool == "" {
 		return err
 	}

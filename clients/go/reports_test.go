@@ -98,6 +98,16 @@ func TestReportsAreKept(t *testing.T) {
 		if errs := f.errors(); len(errs) != 5 || c.Lost() != 0 {
 			t.Error(errs)
 		}
+		// The next failure is a first one again.
+		answers = append(answers, says(500, ""), taken)
+		if err := c.Report("t1", Object{"score": 2}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(at) != 8 || at[7]-at[6] > time.Second {
+			t.Error(at)
+		}
 	})
 }
 
@@ -129,7 +139,7 @@ func TestPoisonBlocksNothing(t *testing.T) {
 	if left := c.Flush(t.Context()); left != 7 {
 		t.Errorf("%d are left when one fails", left)
 	}
-	if left := c.Flush(t.Context()); left != 1 || len(c.reports.queue) != 1 {
+	if left := c.Flush(t.Context()); left != 1 || len(c.queue) != 1 {
 		t.Errorf("%d are left beside it", left)
 	}
 	errs := f.errors()
@@ -137,7 +147,7 @@ func TestPoisonBlocksNothing(t *testing.T) {
 		t.Error(errs)
 	}
 	f.set(taken)
-	if left := c.Flush(t.Context()); left != 0 || c.reports.size != 0 {
+	if left := c.Flush(t.Context()); left != 0 || c.size != 0 {
 		t.Errorf("%d are left", left)
 	}
 }
