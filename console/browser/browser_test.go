@@ -91,6 +91,8 @@ type tab struct {
 	t   *testing.T
 	g   *gateway
 	ctx context.Context
+	// elsewhere is the host of the page, where it is not the gateway's.
+	elsewhere string
 
 	mu       sync.Mutex
 	problems []string
@@ -138,7 +140,7 @@ func (b *tab) hear(event any) {
 			problem = fmt.Sprintf("log: %s (%s)", e.Entry.Text, e.Entry.URL)
 		}
 	case *network.EventRequestWillBeSent:
-		if to, err := url.Parse(e.Request.URL); err != nil || to.Host != b.g.address && to.Scheme != "data" {
+		if to, err := url.Parse(e.Request.URL); err != nil || to.Host != b.g.address && to.Host != b.elsewhere && to.Scheme != "data" {
 			problem = "request: " + e.Request.URL
 		}
 	}
