@@ -115,7 +115,7 @@ func TestMessagesOfACaddyfile(t *testing.T) {
 		{"limit x {\nby endpoint\nby workspace\nrequests 1/1m\n}", "limit x: by is configured twice: make two limits of it, at Caddyfile:5"},
 		{"limit x {\nrequests 1/1m\nroutes prompt\n}", `limit x: unrecognized route "prompt", did you mean "prompts"?, at Caddyfile:5`},
 		{"limit x {\nrequests 1/1m\nroutes\n}", "limit x: routes takes the names of routes: prompts, endpoints, chat, responses, messages, count_tokens, embeddings, remoteconfigs, decisions, metrics, evaluate, models, at Caddyfile:5"},
-		{"limit x {\ntokens 1/1m\nroutes prompts models\n}", "limit x: tokens can't be used by the routes prompts, models, which call no model: add endpoints, chat, responses or messages, or leave routes out, at Caddyfile:3"},
+		{"limit x {\ntokens 1/1m\nroutes prompts models\n}", "limit x: tokens can't be used by the routes prompts, models, which call no model: add endpoints, chat, responses, messages or embeddings, or leave routes out, at Caddyfile:3"},
 		{"limit x {\nby endpoint\nrequests 1/1m\nroutes prompts chat\n}", "limit x: by endpoint can't count the route prompts, whose requests name none: leave it out of routes, at Caddyfile:3"},
 		{"limit x {\nby metadata.a\nrequests 1/1m\nroutes models\n}", "limit x: by metadata.a can't count the route models, whose requests have no metadata: leave it out of routes, at Caddyfile:3"},
 		{"limit x {\nby metadata.a\nrequests 1/1m\nroutes evaluate\n}", "limit x: by metadata.a can't count the route evaluate, whose requests have no metadata: leave it out of routes, at Caddyfile:3"},

@@ -50,7 +50,7 @@ func ValidateLimit(l *limit.Limit) error {
 	calls := slices.ContainsFunc(routes, func(r route) bool { return r.calls && all.has(&r) })
 	for _, c := range l.Ceilings {
 		if limit.Measures[c.Measure].Metered && !calls {
-			return fmt.Errorf("%s can't be used by the routes %s, which call no model: add endpoints, chat, responses or messages, or leave routes out",
+			return fmt.Errorf("%s can't be used by the routes %s, which call no model: add endpoints, chat, responses, messages or embeddings, or leave routes out",
 				c.Measure, strings.Join(l.Routes, ", "))
 		}
 	}
