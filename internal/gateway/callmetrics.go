@@ -88,7 +88,7 @@ func (in *incoming) asksKeys(lists ...keyList) (found bool) {
 	for _, a := range lists {
 		n += len(a.keys)
 		for i := 0; i < len(a.keys) && d == nil; i++ {
-			d = in.named(a.kind, a.keys[i])
+			d = in.snapshot.Named(a.kind, a.keys[i])
 		}
 	}
 	if n == 1 && d != nil {

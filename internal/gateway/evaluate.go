@@ -68,7 +68,7 @@ type picked struct {
 // the request has keys of several kinds. pick can fail for prompts only.
 func (e *evaluation) pick(k *kind.Kind, keys []string, several bool) (size, recorded int, err *wire.Error) {
 	for _, key := range keys {
-		d := e.named(k, key)
+		d := e.snapshot.Named(k, key)
 		if d == nil {
 			missing := wire.MissingKey{Key: key}
 			if several {

@@ -20,14 +20,6 @@ const maxFlags = 1000
 // allFlags stands for all remote configurations in the trace of an answer with them.
 var allFlags = &definition.Definition{Kind: kind.RemoteConfig, Key: trace.AllFlags, Log: definition.LogNone}
 
-// named returns the definition of a kind that answers the caller under a name, or nil.
-func (in *incoming) named(k *kind.Kind, name string) *definition.Definition {
-	return in.snapshot.Named(k, name)
-}
-
-// readable returns the definitions of a kind that the caller may read, by key.
-func (in *incoming) readable(k *kind.Kind) []*definition.Definition { return in.snapshot.Of(k) }
-
 // flag answers OpenFeature's request for one flag, which is a remote configuration. The
 // key is in the path.
 func (c *call) flag() *wire.Error {
@@ -73,7 +65,7 @@ func (c *call) flags() *wire.Error {
 	if err != nil {
 		return err
 	}
-	all := c.readable(kind.RemoteConfig)
+	all := c.snapshot.Of(kind.RemoteConfig)
 	if len(all) > maxFlags {
 		return wire.Errorf(wire.InvalidRequest, "", "There are %d configurations, and an answer with all of them has at most %d. Ask for each flag by its key.", len(all), maxFlags)
 	}
