@@ -211,29 +211,21 @@ func (g *Gateway) EndCalls() { g.cancelExit(errShutdown) }
 // startTimeout is how long a request waits for Start.
 const startTimeout = 5 * time.Second
 
-// waitStarted waits until the gateway has started, for at most startTimeout, and
-// reports whether it has.
-func (g *Gateway) waitStarted(ctx context.Context) bool {
+// notStarted waits until the gateway has started, for at most startTimeout, and returns an
+// error if it has not.
+func (g *Gateway) notStarted(ctx context.Context) *wire.Error {
 	select {
 	case <-g.started:
-		return true
+		return nil
 	default:
 	}
 	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
 	select {
 	case <-g.started:
-		return true
+		return nil
 	case <-ctx.Done():
 	case <-timer.C:
-	}
-	return false
-}
-
-// notStarted waits until the gateway has started, and returns an error if it has not.
-func (g *Gateway) notStarted(ctx context.Context) *wire.Error {
-	if g.waitStarted(ctx) {
-		return nil
 	}
 	err := wire.Errorf(wire.Overloaded, "", "The gateway is starting. Try again.")
 	err.RetryAfter = startTimeout

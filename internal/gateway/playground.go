@@ -100,8 +100,8 @@ func (w *Workspace) Play(ctx context.Context, out http.ResponseWriter, by string
 			played.Code, played.Error, err = err.Name, err.Message, nil
 		}
 	}()
-	if !g.waitStarted(ctx) {
-		return played, wire.Errorf(wire.Overloaded, "", "The gateway is starting. Try again.")
+	if err := g.notStarted(ctx); err != nil {
+		return played, err
 	}
 	snapshot := w.Source.Snapshot()
 	endpoint, err := w.played(snapshot, p)
