@@ -67,3 +67,14 @@ func BenchmarkFindRoute(b *testing.B) {
 		})
 	}
 }
+
+// TestRoutesFitASet checks that each route has a bit in a routeSet: limits would not count
+// the requests of one without.
+func TestRoutesFitASet(t *testing.T) {
+	t.Parallel()
+	for i := range routes {
+		if set := routeSet(1) << routes[i].index; !set.has(&routes[i]) {
+			t.Errorf("%s has no bit", routes[i].path)
+		}
+	}
+}
