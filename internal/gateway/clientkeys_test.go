@@ -173,6 +173,10 @@ func TestClientKeysReadFlags(t *testing.T) {
 		t.Errorf("not signed: %d %s", a.status, a.body)
 	}
 
+	if a := g.flags("/shown", signed, bearer(testKey)); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), `"param":"context.signed_context"`) {
+		t.Errorf("signed, for a key that does not sign: %d %s", a.status, a.body)
+	}
+
 	// The address of the events names what the answer is of, though the key sees a part of it.
 	for _, key := range []string{clientKey, testKey} {
 		member := g.flags("", plain, bearer(key)).json(t)["eventStreams"].([]any)[0].(map[string]any)

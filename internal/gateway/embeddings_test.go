@@ -350,6 +350,9 @@ func TestEmbeddingLimits(t *testing.T) {
 	g.holdUses("two tokens", l, "test", 40_000_000, 2)
 	a := g.post("/v1/embeddings", `{"model":"docs","input":"`+strings.Repeat("7", 2000)+`"}`)
 	checkError(t, a, "rate_limited", "")
+	if message := a.json(t)["error"].(map[string]any)["message"].(string); !strings.Contains(message, "inputs") || strings.Contains(message, "max_tokens") {
+		t.Errorf("what to do: %s", message)
+	}
 }
 
 func TestEmbeddingRequestsThatAreWrong(t *testing.T) {

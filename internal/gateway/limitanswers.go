@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect/embeddings"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
@@ -78,6 +79,10 @@ func (h *holdings) limited(r limit.Refusal, need int64) *wire.Error {
 	}
 	seconds := int64(math.Ceil(r.RetryAfter.Seconds()))
 	again := fmt.Sprintf("There is room again in %d s, at %s.", seconds, h.began.Add(r.RetryAfter).UTC().Format(time.RFC3339))
+	less, fewer := "Shorten it, or lower its max_tokens.", "max_tokens"
+	if h.route.dialect == embeddings.Dialect {
+		less, fewer = "Send fewer inputs at a time.", "inputs"
+	}
 	var message string
 	switch {
 	case measure == limit.InFlight:
@@ -85,13 +90,13 @@ func (h *holdings) limited(r limit.Refusal, need int64) *wire.Error {
 	case !limit.Measures[measure].Metered:
 		message = name + " is used up. " + again
 	case r.Never:
-		message = fmt.Sprintf("%s never has room for this call, which may use %s. Shorten it, or lower its max_tokens.", name, use)
+		message = fmt.Sprintf("%s never has room for this call, which may use %s. %s", name, use, less)
 	case r.RetryAfter == retryLimited:
 		message = fmt.Sprintf("%s has no room for what this call may use, %s, as long as others are under way. Send the request again when one of them has ended.", name, use)
 	case m.full(&r):
 		message = name + " is used up. " + again
 	default:
-		message = fmt.Sprintf("%s has no room left for what this call may use, %s. %s A call with fewer max_tokens may fit.", name, use, again)
+		message = fmt.Sprintf("%s has no room left for what this call may use, %s. %s A call with fewer %s may fit.", name, use, again, fewer)
 	}
 	switch {
 	case r.Subject != "":

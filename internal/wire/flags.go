@@ -39,16 +39,21 @@ func (r *Request) Flags() (Facts, *Error) {
 		}
 		return Facts{}, err
 	}
-	if r.contextSecret == nil {
-		return r.facts(body, false)
-	}
 	// Providers send members of the context alone.
+	const param = "context.signed_context"
+	if r.contextSecret == nil {
+		f, err := r.facts(body, false)
+		if err == nil && f.Context.Exists("signed_context") {
+			err = Errorf(InvalidRequest, param, "The contexts of this API key are plain. Send the fields, or add signed_context to the key.")
+		}
+		return f, err
+	}
 	context, err := ObjectMember(body, "context")
 	if err != nil {
 		return Facts{}, err
 	}
 	var f Facts
-	if f.Context, err = r.openContext("context.signed_context", context.Get("signed_context")); err == nil {
+	if f.Context, err = r.openContext(param, context.Get("signed_context")); err == nil {
 		f.Metadata, err = r.MetadataMember(body)
 	}
 	return f, err

@@ -98,7 +98,7 @@ func (p *parser) input(v *fastjson.Value) *wire.Error {
 			return dialect.Wrong(e.Param(i), "must be a text or a list of tokens, not %s.", wire.Describe(item))
 		}
 		if in.Text == "" && in.Count == 0 {
-			return dialect.Wrong(e.Param(i), "is empty: nothing has no vector. Leave it out.")
+			return dialect.Wrong(e.Param(i), "is empty, and can have no vector.")
 		}
 	}
 	return nil
