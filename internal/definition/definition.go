@@ -211,9 +211,10 @@ func (s *Snapshot) forClients() *Snapshot {
 	view := *s
 	shown := maps.Clone(s.names[kind.RemoteConfig])
 	maps.DeleteFunc(shown, func(_ string, d *Definition) bool { return !d.client })
-	view.names = map[*kind.Kind]map[string]*Definition{kind.RemoteConfig: shown}
+	view.names = make(map[*kind.Kind]map[string]*Definition)
+	view.ofKind = make(map[*kind.Kind][]*Definition)
 	view.Definitions = slices.DeleteFunc(slices.Clone(s.Definitions), func(d *Definition) bool { return !d.client })
-	view.ofKind = map[*kind.Kind][]*Definition{kind.RemoteConfig: view.Definitions}
+	view.names[kind.RemoteConfig], view.ofKind[kind.RemoteConfig] = shown, view.Definitions
 	view.patterns, view.whole = nil, s
 	return &view
 }
