@@ -35,11 +35,7 @@ func (c *call) flag() *wire.Error {
 	a, stale := e.begin(len(e.picked)), e.workspace.Source.Stale()
 	for i := range a.picked {
 		p := &a.picked[i]
-		record := a.newRecord(p.definition, p.definition.Table(), p.decision)
-		if a.logs(p.definition) == definition.LogContent {
-			record.Response = append(record.Response[:0], p.definition.Answer(p.decision)...)
-		}
-		a.noteAlias(record, p.definition, p.name)
+		record := a.recordValue(p)
 		flag := flagOf(p, stale)
 		flag.TraceID = record.ID
 		c.out = wire.AppendFlag(c.out, &flag)

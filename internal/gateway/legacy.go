@@ -85,19 +85,13 @@ func domain(s *definition.Snapshot, name string) (keys []string) {
 func (a *answers) appendValues(out []byte) []byte {
 	out = append(out, '{')
 	for i := range a.picked {
-		name, d, decision := a.picked[i].name, a.picked[i].definition, a.picked[i].decision
+		p := &a.picked[i]
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(jsontext.AppendString(out, name), ':')
-		value := d.Answer(decision)
-		out = appendBare(out, value)
-		record := a.newRecord(d, d.Table(), decision)
-		if a.logs(d) == definition.LogContent {
-			record.Response = append(record.Response[:0], value...)
-		}
-		a.noteAlias(record, d, name)
-		a.keep(record, d)
+		out = append(jsontext.AppendString(out, p.name), ':')
+		out = appendBare(out, p.definition.Answer(p.decision))
+		a.keep(a.recordValue(p), p.definition)
 	}
 	return append(out, '}')
 }

@@ -29,6 +29,16 @@ func (a *answers) newRecord(d *definition.Definition, table *rules.Table, decisi
 	return record
 }
 
+// recordValue begins the trace of the value of a remote configuration that was picked.
+func (a *answers) recordValue(p *picked) *trace.Record {
+	record := a.newRecord(p.definition, p.definition.Table(), p.decision)
+	if a.logs(p.definition) == definition.LogContent {
+		record.Response = append(record.Response[:0], p.definition.Answer(p.decision)...)
+	}
+	a.noteAlias(record, p.definition, p.name)
+	return record
+}
+
 // logs returns the log policy of a definition's answers: the definition's policy, or else
 // the workspace's, lowered to the policy that the caller allows.
 func (in *incoming) logs(d *definition.Definition) definition.LogPolicy {
