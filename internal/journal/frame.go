@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"slices"
 
@@ -57,6 +58,10 @@ func readHead(file *os.File, mark [4]byte) (head, error) {
 		seed: binary.LittleEndian.Uint64(text[16:]),
 	}, nil
 }
+
+// newSeed returns the seed of a new file. No frame begins with a zero, so that one which is
+// cut after its first byte is damage, and no cleared record.
+func newSeed() uint64 { return rand.Uint64() | 1 }
 
 // appendFrame appends the frame of a record.
 func appendFrame(dst, record []byte, seed uint64) []byte {

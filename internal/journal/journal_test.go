@@ -242,6 +242,22 @@ func TestEveryCutAndEveryByte(t *testing.T) {
 	}
 }
 
+// TestNoSeedHidesACut: a record that is cut after its first byte is damaged in each file,
+// as no seed begins with the zero of a cleared record.
+func TestNoSeedHidesACut(t *testing.T) {
+	dir := t.TempDir()
+	for n := range 1200 {
+		path := filepath.Join(dir, fmt.Sprint(n))
+		k := opened(path, new(journaltest.Disk).Options())
+		k.set("a", "1")
+		k.Wait(nil)
+		mustClose(t, k)
+		if text := read(t, path); text[len(text)-len("a=1")-16] == 0 {
+			t.Fatalf("file %d: a frame begins with a zero", n)
+		}
+	}
+}
+
 // TestContentIsNoRecord: content that looks like a record is none, also if the record
 // around it is damaged: its writer does not know the seed.
 func TestContentIsNoRecord(t *testing.T) {

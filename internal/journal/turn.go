@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"math/rand/v2"
-
 	"github.com/cadenza-gateway/cadenza/internal/private"
 )
 
@@ -72,7 +70,7 @@ func (j *Journal) begin() (rewrites int, err error) {
 	}
 	generation, seed, end := j.generation, j.seed, max(info.Size(), j.end)
 	if fresh || end < headSize || end > largestFile/2 {
-		generation, seed, end = generation+1, rand.Uint64(), headSize
+		generation, seed, end = generation+1, newSeed(), headSize
 		if err := j.Disk.Truncate(file, 0); err != nil {
 			return 0, err
 		}
