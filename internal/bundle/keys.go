@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"strings"
 )
 
 // minRSABits is how many bits an RSA key has at least.
@@ -31,9 +30,6 @@ type PublicKey struct {
 // ID returns the key's id, which depends on the key alone. It is the kid of signatures.
 func (k PublicKey) ID() string { return k.id }
 
-// Algorithm returns EdDSA, RS256 or ES256.
-func (k PublicKey) Algorithm() string { return k.algorithm }
-
 // SigningKey makes signatures.
 type SigningKey struct {
 	signer crypto.Signer
@@ -43,73 +39,46 @@ type SigningKey struct {
 // Public returns the key that verifies the signatures.
 func (k SigningKey) Public() PublicKey { return k.public }
 
-// ParsePublicKey reads a public key in PEM: Ed25519, ECDSA over P-256, or RSA.
+// ParsePublicKey reads a public key in PEM (PKIX): Ed25519, ECDSA over P-256, or RSA.
 func ParsePublicKey(text []byte) (PublicKey, error) {
-	block, err := onlyBlock(text, "a public key")
+	key, err := parse(text, "PUBLIC KEY", x509.ParsePKIXPublicKey)
 	if err != nil {
 		return PublicKey{}, err
-	}
-	var key any
-	switch {
-	case block.Type == "PUBLIC KEY":
-		key, err = x509.ParsePKIXPublicKey(block.Bytes)
-	case block.Type == "RSA PUBLIC KEY":
-		key, err = x509.ParsePKCS1PublicKey(block.Bytes)
-	case strings.HasSuffix(block.Type, "PRIVATE KEY"):
-		return PublicKey{}, errors.New("the key is a private one, which only signs: give the public key of the pair, and keep the private one from gateways that only read")
-	default:
-		return PublicKey{}, fmt.Errorf("the key is a PEM block %q: give one that is called PUBLIC KEY, as caddy cadenza bundle keys and openssl pkey -pubout write it", block.Type)
-	}
-	if err != nil {
-		return PublicKey{}, fmt.Errorf("the public key can't be read: %w", err)
 	}
 	return publicKey(key)
 }
 
-// ParseSigningKey reads a private key in PEM: Ed25519, ECDSA over P-256, or RSA.
+// ParseSigningKey reads a private key in PEM (PKCS #8): Ed25519, ECDSA over P-256, or RSA.
 func ParseSigningKey(text []byte) (SigningKey, error) {
-	block, err := onlyBlock(text, "a private key")
+	key, err := parse(text, "PRIVATE KEY", x509.ParsePKCS8PrivateKey)
 	if err != nil {
 		return SigningKey{}, err
 	}
-	var key any
-	switch block.Type {
-	case "PRIVATE KEY":
-		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
-	case "RSA PRIVATE KEY":
-		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-	case "EC PRIVATE KEY":
-		key, err = x509.ParseECPrivateKey(block.Bytes)
-	case "ENCRYPTED PRIVATE KEY":
-		return SigningKey{}, errors.New("the private key is encrypted: give it without a passphrase (openssl pkey -in KEY writes it so)")
-	default:
-		return SigningKey{}, fmt.Errorf("the key is a PEM block %q: a signature needs one that is called PRIVATE KEY, as caddy cadenza bundle keys writes it", block.Type)
-	}
-	if err != nil {
-		return SigningKey{}, fmt.Errorf("the private key can't be read: %w", err)
-	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return SigningKey{}, fmt.Errorf("the private key is of the kind %T, which signs nothing: take Ed25519, RSA or P-256", key)
+		return SigningKey{}, fmt.Errorf("the key is of the kind %T: take Ed25519, RSA or P-256", key)
 	}
 	public, err := publicKey(signer.Public())
 	return SigningKey{signer, public}, err
 }
 
-// onlyBlock returns the one PEM block of a key. OpenSSL writes the parameters of a curve
-// before a key.
-func onlyBlock(text []byte, what string) (*pem.Block, error) {
+// parse returns what the one PEM block of a text has, which is of a type.
+func parse(text []byte, want string, der func([]byte) (any, error)) (any, error) {
 	block, rest := pem.Decode(text)
-	if block != nil && block.Type == "EC PARAMETERS" {
-		block, rest = pem.Decode(rest)
-	}
 	if block == nil {
-		return nil, fmt.Errorf("there is no PEM block with %s: caddy cadenza bundle keys makes a pair", what)
+		return nil, fmt.Errorf("there is no PEM block %q: caddy cadenza bundle keys makes a pair of keys", want)
 	}
 	if second, _ := pem.Decode(rest); second != nil {
-		return nil, fmt.Errorf("there is more than one PEM block: %s has a file of its own", what)
+		return nil, errors.New("there is more than one PEM block: each key has a file of its own, in PKCS #8 or PKIX as openssl pkey writes it")
 	}
-	return block, nil
+	if block.Type != want {
+		return nil, fmt.Errorf("the key is a PEM block %.100q, and not %q: give the other key of the pair, or write it so, without a passphrase (openssl pkey -in OLD -out NEW, and -pubout for a public key)", block.Type, want)
+	}
+	key, err := der(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("the key can't be read: %w", err)
+	}
+	return key, nil
 }
 
 // publicKey returns a key with the one algorithm that its kind has.

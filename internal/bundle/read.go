@@ -31,7 +31,6 @@ const (
 // signaturesFile is the content of .signatures.json.
 type signaturesFile struct {
 	Signatures []string `json:"signatures"`
-	Plugin     string   `json:"plugin,omitempty"`
 }
 
 // payload is what the token signs.
@@ -55,15 +54,10 @@ func Read(packed []byte, keys []PublicKey, scope string) (*Bundle, error) {
 		return nil, errors.New("there is no public key to verify the bundle with: name the file of one")
 	}
 	b, err := read(packed, keys)
-	switch {
-	case err != nil:
-		return nil, err
-	case b.Scope != scope && scope == "":
-		return nil, fmt.Errorf("the bundle is for the scope %.100q, and this reader names none: name it, if the bundle is meant for this one", b.Scope)
-	case b.Scope != scope:
-		return nil, fmt.Errorf("the bundle is for the scope %.100q, and this reader is of %.100q: fetch the bundle of that scope, or build one with it", b.Scope, scope)
+	if err == nil && b.Scope != scope {
+		return nil, fmt.Errorf("the bundle is for the scope %.100q, and %.100q is asked for: fetch the one of that scope, or build one for it", b.Scope, scope)
 	}
-	return b, nil
+	return b, err
 }
 
 // Inspect returns what is in a bundle, whoever signed it: that it fits its list of files
@@ -89,7 +83,6 @@ func read(packed []byte, keys []PublicKey) (*Bundle, error) {
 		return nil, err
 	}
 	b := &Bundle{KeyID: id, Packed: packed, tag: tagOf(packed)}
-	hasManifest := false
 	err = walk(packed, func(name string, content func() ([]byte, error)) error {
 		if name == signaturesName {
 			return nil
@@ -104,7 +97,6 @@ func read(packed []byte, keys []PublicKey) (*Bundle, error) {
 			return err
 		}
 		if name == manifestName {
-			hasManifest = true
 			if text, err = b.Manifest.decode(text); err != nil {
 				return err
 			}
@@ -124,7 +116,7 @@ func read(packed []byte, keys []PublicKey) (*Bundle, error) {
 	if len(hashes) > 0 {
 		return nil, fmt.Errorf("the bundle lacks the file %.100q, which its signature lists: fetch the bundle again, or build and sign it again", slices.Min(slices.Collect(maps.Keys(hashes))))
 	}
-	if !hasManifest {
+	if b.Serial == 0 {
 		return nil, errors.New("the bundle has no .manifest: build it with caddy cadenza bundle build, or add one with a serial in its metadata")
 	}
 	if signed.Scope != "" && b.Scope != "" && signed.Scope != b.Scope {
@@ -158,8 +150,6 @@ func findToken(packed []byte) (string, error) {
 		return "", err
 	case file == nil:
 		return "", errors.New("the bundle is not signed, it has no .signatures.json: build it with caddy cadenza bundle build --sign KEY, or sign it with opa sign")
-	case file.Plugin != "":
-		return "", fmt.Errorf("the bundle was signed by a plugin %.100q of Open Policy Agent: sign it with a key alone", file.Plugin)
 	case len(file.Signatures) != 1:
 		return "", fmt.Errorf("the bundle has %d signatures: give it exactly one, and readers two public keys while keys rotate", len(file.Signatures))
 	}
@@ -172,26 +162,19 @@ func verify(token string, keys []PublicKey) (body []byte, id string, err error) 
 	parts := strings.Split(token, ".")
 	decoded := make([][]byte, len(parts))
 	for i, part := range parts {
-		// The decoder skips the ends of lines, which no token has.
-		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
-			return nil, "", errors.New("the bundle's signature is no JSON Web Token, which is three parts in base64: build and sign the bundle again")
+		if decoded[i], err = base64.RawURLEncoding.DecodeString(part); err != nil {
+			break
 		}
 	}
-	var header struct {
-		Alg  string          `json:"alg"`
-		Kid  string          `json:"kid"`
-		Crit json.RawMessage `json:"crit"`
-	}
-	if len(parts) != 3 || json.Unmarshal(decoded[0], &header) != nil {
-		return nil, "", errors.New("the bundle's signature is no JSON Web Token with a header, a payload and a signature: build and sign the bundle again")
+	var header struct{ Alg, Kid string }
+	if err != nil || len(parts) != 3 || json.Unmarshal(decoded[0], &header) != nil {
+		return nil, "", errors.New("the bundle's signature is no JSON Web Token, which is a header, a payload and a signature in base64: build and sign the bundle again")
 	}
 	switch {
 	case header.Alg == "" || strings.EqualFold(header.Alg, "none"):
 		return nil, "", errors.New(`the bundle's signature says "alg": "none", so that anybody can have made it: sign the bundle with an Ed25519, RSA or P-256 key`)
 	case strings.HasPrefix(strings.ToUpper(header.Alg), "HS"):
 		return nil, "", fmt.Errorf("the bundle's signature is by a shared secret (%s), with which each of its readers can sign: sign the bundle with an Ed25519, RSA or P-256 key", header.Alg)
-	case header.Crit != nil:
-		return nil, "", errors.New(`the bundle's signature has the header "crit", which asks for what is not known here: sign the bundle again without it`)
 	case keys == nil:
 		return decoded[1], header.Kid, nil
 	}
@@ -359,10 +342,8 @@ func entryName(header *tar.Header) (string, error) {
 	}
 	base := path.Base(name)
 	switch {
-	case !fs.ValidPath(name) || strings.ContainsAny(name, "\x00\\"):
+	case !fs.ValidPath(name) || strings.ContainsAny(name, "\x00\\") || name == "." && header.Typeflag == tar.TypeReg:
 		return "", fmt.Errorf("the bundle has a file with the name %.100q: names are relative to the workspace, without .., with slashes", header.Name)
-	case name == "." && header.Typeflag == tar.TypeReg:
-		return "", fmt.Errorf("the bundle has a file with the name %.100q: build it again", header.Name)
 	case slices.Contains([]string{"data.json", "data.yaml", "data.yml", "patch.json"}, base),
 		base != name && base == signaturesName, name != manifestName && strings.HasSuffix(base, manifestName):
 		return "", fmt.Errorf("the bundle has the file %.100q, a name that means something else to Open Policy Agent: call the file otherwise", name)
