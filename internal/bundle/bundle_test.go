@@ -20,6 +20,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -506,5 +507,30 @@ func TestKeys(t *testing.T) {
 	p, s := must(ParsePublicKey(public)), must(ParseSigningKey(private))
 	if p.ID() != s.Public().ID() || len(p.ID()) != 16 {
 		t.Errorf("%s and %s", p.ID(), s.Public().ID())
+	}
+}
+
+// TestManual holds that the sentences of docs/bundles.md are those of the code.
+func TestManual(t *testing.T) {
+	page := string(must(os.ReadFile("../../docs/bundles.md")))
+	var code string
+	for _, name := range []string{"bundle.go", "read.go"} {
+		code += string(must(os.ReadFile(name)))
+	}
+	_, table, _ := strings.Cut(page, "\n## What is refused\n")
+	rows := 0
+	for line := range strings.SplitSeq(table, "\n") {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		rows++
+		for i, part := range strings.Split(strings.Split(line, "|")[1], "`") {
+			if i%2 == 1 && !strings.Contains(code, part) {
+				t.Errorf("no sentence has %q", part)
+			}
+		}
+	}
+	if rows < 20 {
+		t.Errorf("%d rows", rows)
 	}
 }

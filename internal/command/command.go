@@ -39,23 +39,32 @@ A command that fails says why on the standard error and exits with status 1.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			own = cmd
 			cmd.AddCommand(
-				checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand(),
+				checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand(), bundleCommand(),
 				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), refusedCommand(), auditCommand(), costsCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), proveCommand(),
 			)
-			for _, sub := range cmd.Commands() {
-				run := sub.RunE
-				sub.RunE = func(cmd *cobra.Command, args []string) error { return visible.Error(run(cmd, args)) }
-				sub.Args = func(cmd *cobra.Command, args []string) error { return visible.Error(checkArguments(cmd, args)) }
-				addCompletions(sub)
-			}
+			finish(cmd)
 			cmd.SetHelpTemplate(cmd.HelpTemplate() + helpFooter)
-			cmd.Args = noCommand
 			cmd.SetFlagErrorFunc(suggestFlag)
-			cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-				return errors.Join(cmd.Help(), errors.New("a command is needed"))
-			}
 		},
 	})
+}
+
+// finish gives each command below one what all have.
+func finish(cmd *cobra.Command) {
+	cmd.Args = noCommand
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return errors.Join(cmd.Help(), errors.New("a command is needed"))
+	}
+	for _, sub := range cmd.Commands() {
+		if sub.HasSubCommands() {
+			finish(sub)
+			continue
+		}
+		run := sub.RunE
+		sub.RunE = func(cmd *cobra.Command, args []string) error { return visible.Error(run(cmd, args)) }
+		sub.Args = func(cmd *cobra.Command, args []string) error { return visible.Error(checkArguments(cmd, args)) }
+		addCompletions(sub)
+	}
 }
 
 // noCommand refuses an argument where a command is expected.

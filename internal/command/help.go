@@ -20,7 +20,7 @@ import (
 // Cadenza's commands.
 const helpFooter = `
 Full documentation is available at:
-https://github.com/cadenza-gateway/cadenza/blob/main/docs/tools.md{{if not .HasSubCommands}}#{{.Name}}{{end}}
+https://github.com/cadenza-gateway/cadenza/blob/main/docs/tools.md{{if not .HasSubCommands}}#{{if eq .Parent.Name "bundle"}}bundle{{else}}{{.Name}}{{end}}{{end}}
 `
 
 // flagsInUse matches the flags in a line of use, such as [-w | --diff].
