@@ -41,7 +41,7 @@ func Build(files []trace.File, m Manifest, key SigningKey) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	signatures, err := canonical(signaturesFile{Signatures: []string{token}})
+	signatures, err := canonical(map[string][]string{"signatures": {token}})
 	if err != nil {
 		return nil, err
 	}

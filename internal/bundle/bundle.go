@@ -56,7 +56,7 @@ type Bundle struct {
 	// Packed is the bundle as it came. It must not be changed.
 	Packed []byte
 
-	tag string
+	tag string // what Tag returns, or empty
 }
 
 // Tag returns a strong entity tag of the packed bytes, in quotes.
@@ -64,11 +64,7 @@ func (b *Bundle) Tag() string {
 	if b.tag != "" {
 		return b.tag
 	}
-	return tagOf(b.Packed)
-}
-
-func tagOf(packed []byte) string {
-	sum := sha256.Sum256(packed)
+	sum := sha256.Sum256(b.Packed)
 	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 

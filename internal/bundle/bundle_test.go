@@ -293,7 +293,7 @@ func TestRefusals(t *testing.T) {
 		{"two scopes", func(d *draft) { d.payload.Scope = "office" }, `signature is for the scope "office", and its manifest for "shop"`},
 		{"MD5", func(d *draft) { d.payload.Files[2].Algorithm = "MD5" }, `has a hash "MD5"`},
 		{"no algorithm of a hash", func(d *draft) { d.payload.Files[2].Algorithm = "" }, `has a hash ""`},
-		{"half a hash", func(d *draft) { d.payload.Files[2].Hash = d.payload.Files[2].Hash[:32] }, "has no SHA-256 in hexadecimal digits"},
+		{"half a hash", func(d *draft) { d.payload.Files[2].Hash = d.payload.Files[2].Hash[:32] }, `has a hash "SHA-256" of the file`},
 		{"a name twice in the list", func(d *draft) { d.payload.Files = append(d.payload.Files, d.payload.Files[2]) }, `lists the file "context.yaml" twice`},
 		{"a payload that is none", func(d *draft) { d.payload = payload{} }, `".manifest", which its signature does not list`},
 		{"a file twice", func(d *draft) { d.addEntry(tar.Header{Name: "context.yaml"}, d.contents[2]) }, `the file "context.yaml" twice`},

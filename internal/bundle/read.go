@@ -28,11 +28,6 @@ const (
 	hashAlgorithm  = "SHA-256"
 )
 
-// signaturesFile is the content of .signatures.json.
-type signaturesFile struct {
-	Signatures []string `json:"signatures"`
-}
-
 // payload is what the token signs.
 type payload struct {
 	Files []listed `json:"files"`
@@ -82,7 +77,8 @@ func read(packed []byte, keys []PublicKey) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bundle{KeyID: id, Packed: packed, tag: tagOf(packed)}
+	b := &Bundle{KeyID: id, Packed: packed}
+	b.tag = b.Tag()
 	err = walk(packed, func(name string, content func() ([]byte, error)) error {
 		if name == signaturesName {
 			return nil
@@ -130,7 +126,7 @@ func read(packed []byte, keys []PublicKey) (*Bundle, error) {
 // findToken returns the only token in a bundle, as far as the archive was read: it stops
 // at the first file of that name. Another such file is found later.
 func findToken(packed []byte) (string, error) {
-	var file *signaturesFile
+	var file *struct{ Signatures []string }
 	found := errors.New("found")
 	err := walk(packed, func(name string, content func() ([]byte, error)) error {
 		if name != signaturesName {
@@ -205,10 +201,8 @@ func (p payload) hashes() (map[string]string, error) {
 		switch {
 		case hashes[name] != "":
 			return nil, fmt.Errorf("the bundle's signature lists the file %.100q twice: sign the bundle again", name)
-		case f.Algorithm != hashAlgorithm:
-			return nil, fmt.Errorf("the bundle's signature has a hash %.100q of the file %.100q: sign the bundle with SHA-256", f.Algorithm, name)
-		case err != nil || len(sum) != sha256.Size:
-			return nil, fmt.Errorf("the bundle's signature has no SHA-256 in hexadecimal digits for the file %.100q: sign the bundle again", name)
+		case f.Algorithm != hashAlgorithm || err != nil || len(sum) != sha256.Size:
+			return nil, fmt.Errorf("the bundle's signature has a hash %.100q of the file %.100q: sign the bundle with SHA-256, in hexadecimal digits", f.Algorithm, name)
 		}
 		hashes[name] = hex.EncodeToString(sum)
 	}

@@ -142,6 +142,7 @@ bundle. Its definitions are not loaded: bundle build has done that.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&keyFiles, "key", nil, "The file of a public key (PEM); twice while keys rotate")
+	_ = cmd.RegisterFlagCompletionFunc("key", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)) // the flag exists
 	cmd.Flags().StringVar(&scope, "scope", "", "The scope that the bundle must have; default: none")
 	cmd.Flags().StringVar(&against, "against", "", "An earlier bundle, whose serial must not be newer")
 	return cmd

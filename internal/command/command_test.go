@@ -419,6 +419,7 @@ func TestCommandCompletion(t *testing.T) {
 		files:       {"fmt", "a", ""},
 		files + " ": {"check", ""},
 		dirs + " ":  {"bundle", "build", ""},
+		" " + files: {"bundle", "verify", "--key", ""},
 		"prompt endpoint remoteconfig " + noFiles:          {"traces", "--kind", ""},
 		"context prompt endpoint remoteconfig " + noFiles:  {"schema", "--kind", ""},
 		"started ended interrupted " + noFiles:             {"export", "--state", ""},
