@@ -23,7 +23,8 @@ const (
 	MaxPacked = 64 << 20
 	// maxUnpacked is how many bytes its tarball, and its files, may have.
 	maxUnpacked = 256 << 20
-	// maxFiles is how many files it may have besides the manifest and the signature.
+	// maxFiles is how many files and folders it may have besides the manifest and the
+	// signature.
 	maxFiles = 20_000
 	// maxFile is how many bytes one of them, or the signature, may have. The signature
 	// is read before anything is known to be signed.

@@ -142,7 +142,7 @@ func findToken(packed []byte) (string, error) {
 		return found
 	})
 	switch {
-	case err != nil && err != found: //nolint:errorlint // it is this very value
+	case err != nil && err != found:
 		return "", err
 	case file == nil:
 		return "", errors.New("the bundle is not signed, it has no .signatures.json: build it with caddy cadenza bundle build --sign KEY, or sign it with opa sign")
@@ -222,7 +222,7 @@ func (m *Manifest) decode(text []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	err := decoder.Decode(&value)
-	if _, end := decoder.Token(); err == nil && end != io.EOF { //nolint:errorlint // never wrapped
+	if _, end := decoder.Token(); err == nil && end != io.EOF {
 		err = errors.New("something stands behind its JSON")
 	}
 	signed, marshalErr := canonical(value)
@@ -265,7 +265,7 @@ func walk(packed []byte, visit func(name string, content func() ([]byte, error))
 	seen := make(map[string]bool)
 	left := int64(maxUnpacked) // for files, which may be larger than what stands for them
 	var buffer []byte
-	for {
+	for entries := 0; ; entries++ {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -276,6 +276,9 @@ func walk(packed []byte, visit func(name string, content func() ([]byte, error))
 		name, err := entryName(header)
 		if err != nil {
 			return err
+		}
+		if entries == maxFiles+2 {
+			return fmt.Errorf("the bundle has more than %d files and folders: split the workspace", maxFiles)
 		}
 		if header.Typeflag == tar.TypeDir {
 			continue
@@ -292,8 +295,6 @@ func walk(packed []byte, visit func(name string, content func() ([]byte, error))
 			return large
 		case header.Size > most:
 			return fmt.Errorf("the file %.100q of the bundle has more than %d KiB: put less into it", name, most>>10)
-		case len(seen) == maxFiles+2:
-			return fmt.Errorf("the bundle has more than %d files: split the workspace", maxFiles)
 		}
 		seen[name] = true
 		err = visit(name, func() ([]byte, error) {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -182,7 +183,7 @@ good.`,
 				return err
 			}
 			var text bytes.Buffer
-			fmt.Fprintf(&text, "serial    %d\nrevision  %s\nscope     %s\nkey       %s (not verified)\n", b.Serial, visible.Line(b.Revision), visible.Line(b.Scope), visible.Line(b.KeyID))
+			fmt.Fprintf(&text, "serial    %d\nrevision  %s\nscope     %s\nkey       %s (not verified)\n", b.Serial, visible.Line(b.Revision), visible.Line(b.Scope), visible.Line(cmp.Or(b.KeyID, "without a name")))
 			for _, f := range b.Files {
 				fmt.Fprintf(&text, "%s %9d  %s\n", f.Hash[:12], len(f.Content), visible.Line(f.Path))
 			}
