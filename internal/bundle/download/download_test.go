@@ -1,0 +1,555 @@
+package download
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/bundle"
+)
+
+func TestABundleIsServedAndFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		one.set(pack(t, key, 1, "a"), `"1"`)
+		g := follow(t, key, one, nil)
+		g.restored(t) // there is no file
+		defer g.run(t)()
+		g.serves(t, "a")
+		began := time.Now()
+		if s := g.Status(); s.URL != address || s.Revision != "r1" || s.Serial != 1 || !s.Activated.Equal(began) || !s.Confirmed.Equal(began) || s.Error+s.Refused+s.FileError != "" {
+			t.Errorf("%+v", s)
+		}
+		if b, _ := g.Latest().Get(); b == nil || b.Serial != 1 {
+			t.Errorf("the latest is %+v", b)
+		}
+		time.Sleep(10 * time.Minute)
+		g.serves(t, "a")
+		s := g.Status()
+		if age := time.Since(s.Confirmed); age > 30*time.Second || !s.Activated.Equal(began) {
+			t.Errorf("age %s, activated %s", age, s.Activated)
+		}
+		if n := one.count(); n < 20 || n > 61 || one.bodies() != 1 {
+			t.Errorf("%d requests in 10 minutes, %d answered with a body", n, one.bodies())
+		}
+		if r := one.last(); r.header.Get("If-None-Match") != `"1"` || r.header.Get("Accept-Encoding") != "identity" || r.header.Get("Prefer") != "" {
+			t.Errorf("asked with %v", r.header)
+		}
+		one.set(pack(t, key, 2, "b"), `"2"`)
+		time.Sleep(30 * time.Second)
+		g.serves(t, "a", "b")
+		if s := g.Status(); s.Serial != 2 || s.Activated.Equal(began) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A 304 may come without the tag, which stays (Google's storage and Azure's answer so).
+func TestA304WithoutATagKeepsTheTag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), &site{bare304: true}
+		one.set(pack(t, key, 1, "a"), `"1"`)
+		g := follow(t, key, one, nil)
+		defer g.run(t)()
+		time.Sleep(10 * time.Minute)
+		if one.bodies() != 1 || one.last().header.Get("If-None-Match") != `"1"` || time.Since(g.Status().Confirmed) > 30*time.Second {
+			t.Errorf("%d bodies, last asked with %v", one.bodies(), one.last().header)
+		}
+	})
+}
+
+// A 304 to a request without a tag says nothing.
+func TestA304WithoutAQuestionIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := &site{answer: func(*http.Request) *http.Response { return reply(http.StatusNotModified, nil) }}
+		g := follow(t, signer(t), one, nil)
+		if _, err := g.Pull(t.Context()); err == nil || !strings.Contains(err.Error(), "304") {
+			t.Error(err)
+		}
+	})
+}
+
+// What a compiler refuses is not fetched again while its tag stays; a good one that comes
+// after is.
+func TestARefusedBundleIsNotFetchedAgain(t *testing.T) {
+	for _, tags := range []bool{true, false} {
+		t.Run(fmt.Sprint(tags), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tag := func(s string) string {
+					if !tags {
+						return ""
+					}
+					return s
+				}
+				key, one := signer(t), new(site)
+				one.set(pack(t, key, 1, "a"), tag(`"1"`))
+				g := follow(t, key, one, nil)
+				defer g.run(t)()
+				g.serves(t, "a")
+				g.refusing = errors.New("prompts/a.yaml: no such model")
+				one.set(pack(t, key, 2, "b"), tag(`"2"`))
+				time.Sleep(time.Hour)
+				g.serves(t, "a")
+				if tags && one.bodies() != 2 {
+					t.Errorf("%d bodies were sent", one.bodies())
+				}
+				if n := strings.Count(g.logs.String(), "a bundle is refused"); n != 1 {
+					t.Errorf("%d refusals in the log:\n%s", n, g.logs)
+				}
+				s := g.Status()
+				if !strings.Contains(s.Refused, "no such model") || !strings.Contains(s.Refused, "has again") || s.RefusedTag != tag(`"2"`) || s.Serial != 1 {
+					t.Errorf("%+v", s)
+				}
+				// The source has something else than what is served.
+				if age := time.Since(s.Confirmed); age < 59*time.Minute {
+					t.Errorf("what is served is confirmed, age %s", age)
+				}
+				g.refusing = nil
+				time.Sleep(time.Hour)
+				g.serves(t, "a")
+				// A tag that repeats after another one is known still.
+				one.set(pack(t, key, 1, "a"), tag(`"1"`))
+				time.Sleep(time.Minute)
+				if s := g.Status(); s.Refused+s.RefusedTag != "" || time.Since(s.Confirmed) > time.Minute {
+					t.Errorf("%+v", s)
+				}
+				one.set(pack(t, key, 2, "b"), tag(`"2"`))
+				time.Sleep(time.Minute)
+				g.serves(t, "a")
+				if s := g.Status(); s.Refused == "" {
+					t.Errorf("%+v", s)
+				}
+				o := g.pulled(t, Fresh)
+				if s := g.Status(); o.Serial != 2 || o.URL != address || s.Refused != "" {
+					t.Errorf("%+v, %+v", o, s)
+				}
+				g.serves(t, "a", "b")
+				time.Sleep(time.Minute) // and it is confirmed from now on
+				if s := g.Status(); s.Refused != "" || time.Since(s.Confirmed) > time.Minute {
+					t.Errorf("%+v", s)
+				}
+				one.set(pack(t, key, 3, "c"), tag(`"3"`))
+				time.Sleep(time.Minute)
+				g.serves(t, "a", "b", "c")
+			})
+		})
+	}
+}
+
+// A source that goes back to what is served is believed, also where the refused one's tag was
+// sent.
+func TestTheGoodOneComesBackAfterARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		good := pack(t, key, 1, "a")
+		one.set(good, `"1"`)
+		g := follow(t, key, one, nil)
+		defer g.run(t)()
+		synctest.Wait()
+		one.set(pack(t, signer(t), 2, "b"), `"2"`)
+		time.Sleep(time.Minute)
+		if s := g.Status(); !strings.Contains(s.Refused, "another key") {
+			t.Errorf("%+v", s)
+		}
+		one.set(good, `"1"`)
+		time.Sleep(time.Minute)
+		g.serves(t, "a")
+		if s := g.Status(); s.Refused != "" || time.Since(s.Confirmed) > 30*time.Second {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Each reason to refuse has its own sentence, and nothing of it is served.
+func TestWhatIsRefused(t *testing.T) {
+	key, other := signer(t), signer(t)
+	good := pack(t, key, 5, "a")
+	for _, test := range []struct {
+		name, want string
+		packed     []byte
+	}{
+		{"another key", "another key", pack(t, other, 6, "b")},
+		{"an older serial", "older than 5", pack(t, key, 4, "b")},
+		{"the same serial", "the serial 5", pack(t, key, 5, "b")},
+		{"another scope", "for the scope", packFor(t, key, bundle.Manifest{Serial: 6, Scope: "bank"}, "b")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				one := new(site)
+				one.set(good, `"5"`)
+				g := follow(t, key, one, nil)
+				g.pulled(t, Fresh)
+				one.set(test.packed, `"6"`)
+				o := g.pulled(t, Refused)
+				if s := g.Status(); !strings.Contains(o.Reason, test.want) || s.Refused != o.Reason || s.Serial != 5 || o.Serial != 5 {
+					t.Errorf("%+v, %+v", o, s)
+				}
+				g.serves(t, "a")
+			})
+		})
+	}
+}
+
+func TestARollbackThatIsAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		one.set(pack(t, key, 5, "a"), `"5"`)
+		g := follow(t, key, one, nil, func(c *Config) { c.AllowRollback = true })
+		g.pulled(t, Fresh)
+		one.set(pack(t, key, 4, "b"), `"4"`)
+		g.pulled(t, Fresh)
+		g.serves(t, "a", "b")
+	})
+}
+
+// Bytes that a connection cut are fetched again though they had the tag of the good ones. The
+// same damaged bytes twice are refused.
+func TestDamagedBytesAreFetchedOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		good := pack(t, key, 1, "a")
+		one.set(good[:len(good)/2], `"1"`)
+		g := follow(t, key, one, nil)
+		defer g.run(t)()
+		synctest.Wait()
+		if s := g.Status(); s.Error == "" || s.Refused != "" {
+			t.Errorf("%+v", s)
+		}
+		one.set(good, `"1"`)
+		time.Sleep(30 * time.Second)
+		g.serves(t, "a")
+
+		one.set(good[:len(good)/3], `"2"`)
+		time.Sleep(10 * time.Minute)
+		if s := g.Status(); s.Refused == "" || s.RefusedTag != `"2"` || s.Error != "" || one.bodies() != 4 {
+			t.Errorf("%+v, %d bodies", s, one.bodies())
+		}
+		one.set(pack(t, key, 3, "c"), `"3"`)
+		time.Sleep(time.Minute)
+		g.serves(t, "a", "c")
+	})
+}
+
+// The same files, packed or signed once more, or with other words about them, are not
+// activated, and the time of activation stays.
+func TestTheSameFilesAreNotActivated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, next, one := signer(t), signer(t), new(site)
+		one.set(pack(t, key, 1, "a"), `"1"`)
+		g := follow(t, key, one, nil, func(c *Config) { c.Keys = append(c.Keys, next.Public()) })
+		g.pulled(t, Fresh)
+		was := g.Status()
+		time.Sleep(time.Minute)
+		one.set(pack(t, key, 1, "a"), `"same bytes"`)
+		g.pulled(t, Unchanged)
+		for serial, by := range map[int64]bundle.SigningKey{1: next, 2: next} {
+			packed := pack(t, by, serial, "a")
+			one.set(packed, fmt.Sprint(serial, by.Public().ID()))
+			if o, err := g.Pull(t.Context()); err != nil || o.Result == Refused {
+				t.Errorf("%+v, %v", o, err)
+			}
+		}
+		g.serves(t, "a")
+		if s := g.Status(); s.Activated != was.Activated || s.Serial != 2 || time.Since(s.Confirmed) != 0 {
+			t.Errorf("%+v, was %+v", s, was)
+		}
+		if b, _ := g.Latest().Get(); b.KeyID != next.Public().ID() {
+			t.Error("what is relayed and kept is by the old key")
+		}
+	})
+}
+
+// Thirty days without any source change no answer, and the status says the age.
+func TestThirtyDaysWithoutASource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const month = 30 * 24 * time.Hour
+		key, one, two := signer(t), new(site), &site{down: errDown}
+		one.set(pack(t, key, 1, "a"), `"1"`)
+		g := follow(t, key, one, two)
+		defer g.run(t)()
+		synctest.Wait()
+		began := time.Now()
+		one.change(func() { one.down = errDown })
+		time.Sleep(month)
+		g.serves(t, "a")
+		s := g.Status()
+		if s.Serial != 1 || !s.Confirmed.Equal(began) || !s.Activated.Equal(began) || strings.Count(s.Error, "connection refused") != 2 {
+			t.Errorf("%+v", s)
+		}
+		if b, _ := g.Latest().Get(); b == nil || b.Serial != 1 {
+			t.Error("nothing is served")
+		}
+		// 30 to 60 s apart.
+		if n := one.count(); n < int(month/time.Minute) || n > int(month/(30*time.Second)) {
+			t.Errorf("%d requests in 30 days", n)
+		}
+		if lines := strings.Count(g.logs.String(), "\n"); lines > 4 {
+			t.Errorf("%d lines of log:\n%s", lines, g.logs)
+		}
+		one.change(func() { one.down = nil })
+		time.Sleep(time.Minute)
+		if s := g.Status(); time.Since(s.Confirmed) > time.Minute || strings.Contains(s.Error, address) || !s.Activated.Equal(began) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A start from disk without a source says the age as well.
+func TestAStartWithoutASource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		one.set(pack(t, key, 1, "a"), `"1"`)
+		g := follow(t, key, one, nil)
+		stop := g.run(t)
+		synctest.Wait()
+		activated := time.Now()
+		time.Sleep(24 * time.Hour)
+		stop()
+		confirmed := g.Status().Confirmed
+		one.change(func() { one.down = errDown })
+		time.Sleep(time.Hour)
+		g.start()
+		g.restored(t)
+		defer g.run(t)()
+		time.Sleep(time.Hour)
+		g.serves(t, "a", "a")
+		if s := g.Status(); !s.Confirmed.Equal(confirmed) || !s.Activated.Equal(activated) || s.Serial != 1 {
+			t.Errorf("%+v, want %s and %s", s, confirmed, activated)
+		}
+		if age := time.Since(confirmed); age < 2*time.Hour || age > 2*time.Hour+30*time.Second {
+			t.Errorf("age %s", age)
+		}
+		// The tag outlives the restart, so a fleet that restarts fetches nothing.
+		one.change(func() { one.down = nil })
+		time.Sleep(2 * time.Minute)
+		if one.bodies() != 1 || time.Since(g.Status().Confirmed) > 30*time.Second {
+			t.Errorf("%d bodies, %+v", one.bodies(), g.Status())
+		}
+	})
+}
+
+func TestRefusedCredentialsBackOffAndNeverStop(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		synctest.Test(t, func(t *testing.T) {
+			key, one := signer(t), new(site)
+			one.answer = func(*http.Request) *http.Response { return reply(status, []byte("who?")) }
+			g := follow(t, key, one, nil)
+			defer g.run(t)()
+			time.Sleep(24 * time.Hour)
+			if s := g.Status(); !strings.Contains(s.Error, fmt.Sprint(status)) || !strings.Contains(s.Error, "credentials") {
+				t.Errorf("%+v", s)
+			}
+			if n := one.count(); n < 24*4 || n > 24*9 {
+				t.Errorf("%d requests in a day", n)
+			}
+			one.change(func() { one.answer = nil })
+			one.set(pack(t, key, 1, "a"), `"1"`)
+			time.Sleep(16 * time.Minute)
+			g.serves(t, "a")
+			if s := g.Status(); s.Error != "" {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+func TestRetryAfterCountsWithinBounds(t *testing.T) {
+	for text, bounds := range map[string][2]time.Duration{
+		"120": {120 * time.Second, 150 * time.Second}, "0": {0, time.Second}, "86400000": {time.Hour, 75 * time.Minute}, "soon": {0, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			one := &site{answer: func(*http.Request) *http.Response {
+				response := reply(http.StatusServiceUnavailable, nil)
+				response.Header.Set("Retry-After", text)
+				return response
+			}}
+			g := follow(t, signer(t), one, nil)
+			defer g.run(t)()
+			began := time.Now()
+			for one.count() < 2 {
+				time.Sleep(100 * time.Millisecond)
+			}
+			if took := one.last().at.Sub(began); took < bounds[0] || took > bounds[1] {
+				t.Errorf("Retry-After: %s: asked again after %s", text, took)
+			}
+		})
+	}
+}
+
+// The source is asked first each time, and each one is left alone after it failed.
+func TestTheMirrorIsTriedNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one, two := signer(t), &site{down: errDown}, new(site)
+		two.set(pack(t, key, 1, "a"), `"1"`)
+		g := follow(t, key, one, two)
+		defer g.run(t)()
+		g.serves(t, "a")
+		time.Sleep(10 * time.Minute)
+		s := g.Status()
+		if time.Since(s.Confirmed) > 30*time.Second || !strings.HasPrefix(s.Error, address+": ") || strings.Contains(s.Error, "two.example") {
+			t.Errorf("%+v", s)
+		}
+		if n := two.count(); n < 15 || n > 61 {
+			t.Errorf("the mirror was asked %d times", n)
+		}
+		// The tag of the mirror is not the source's, though they look alike.
+		one.set(pack(t, key, 2, "b"), `"1"`)
+		one.change(func() { one.down = nil })
+		asked := two.count()
+		time.Sleep(2 * time.Minute)
+		g.serves(t, "a", "b")
+		if n := two.count(); n > asked+5 {
+			t.Errorf("the mirror was asked %d times though the source answers", n-asked)
+		}
+		// A mirror that lags behind confirms nothing, by a 304 to its own tag either.
+		one.change(func() { one.down = errDown })
+		was := g.Status().Confirmed
+		time.Sleep(time.Hour)
+		g.serves(t, "a", "b")
+		if s := g.Status(); s.Confirmed.Sub(was) > time.Minute || !strings.Contains(s.Refused, "older") {
+			t.Errorf("%+v", s)
+		}
+		if two.bodies() != 2 {
+			t.Errorf("the mirror sent %d bodies", two.bodies())
+		}
+		two.set(pack(t, key, 3, "c"), `"3"`)
+		time.Sleep(time.Minute)
+		g.serves(t, "a", "b", "c")
+	})
+}
+
+// A source that comes and goes: each bundle is served once, and all is well in the end.
+func TestASourceThatFlaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		one.set(pack(t, key, 1, "1"), `"1"`)
+		g := follow(t, key, one, nil)
+		defer g.run(t)()
+		want := []string{"1"}
+		g.serves(t, want...)
+		for i := range 50 {
+			switch i % 3 {
+			case 0:
+				one.change(func() { one.down = errDown })
+			case 1:
+				one.change(func() {
+					one.down = nil
+					one.answer = func(*http.Request) *http.Response { return reply(http.StatusBadGateway, []byte("<html>")) }
+				})
+			case 2:
+				one.change(func() { one.answer = nil })
+				one.set(pack(t, key, int64(i), fmt.Sprint(i)), fmt.Sprintf(`"%d"`, i))
+				want = append(want, fmt.Sprint(i))
+			}
+			time.Sleep(2 * time.Minute)
+			g.serves(t, want...)
+		}
+		one.change(func() { one.answer, one.down = nil, nil })
+		time.Sleep(2 * time.Minute)
+		if s := g.Status(); s.Error != "" || time.Since(s.Confirmed) > 30*time.Second {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Replicas behind one name that have different tags, and bundles, are polled and not asked
+// all the time.
+func TestReplicasThatDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one, n := signer(t), new(site), 0
+		packed := [][]byte{pack(t, key, 1, "a"), pack(t, key, 2, "b")}
+		one.answer = func(*http.Request) *http.Response {
+			n++
+			response := reply(http.StatusOK, packed[n%2])
+			response.Header.Set("ETag", fmt.Sprintf(`"%d"`, n%2))
+			response.Header.Set("Content-Type", bundle.MediaType)
+			return response
+		}
+		g := follow(t, key, one, nil)
+		defer g.run(t)()
+		time.Sleep(time.Hour)
+		g.serves(t, "b")
+		if one.count() > 370 {
+			t.Errorf("%d requests in an hour", one.count())
+		}
+		if lines := strings.Count(g.logs.String(), "a bundle is refused"); lines != 1 {
+			t.Errorf("%d refusals in the log", lines)
+		}
+	})
+}
+
+func TestPullReportsWhatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := &site{down: errDown}, &site{down: errDown}
+		g := follow(t, signer(t), one, two)
+		_, err := g.Pull(t.Context())
+		if err == nil || strings.Count(err.Error(), "connection refused") != 2 || !strings.Contains(err.Error(), "two.example") {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := g.Pull(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// With nothing served, a mirror is asked also where the source's bundle is refused.
+func TestAMirrorHelpsAFirstStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one, two := signer(t), new(site), new(site)
+		one.set(pack(t, signer(t), 1, "bad"), `"1"`)
+		two.set(pack(t, key, 1, "a"), `"1"`)
+		g := follow(t, key, one, two)
+		defer g.run(t)()
+		g.serves(t, "a")
+		time.Sleep(time.Minute)
+		asked := two.count()
+		time.Sleep(time.Hour)
+		if two.count() != asked {
+			t.Error("the mirror is asked though the source answers")
+		}
+	})
+}
+
+// What a cache answers is as old as it says.
+func TestTheAgeOfACacheCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := signer(t)
+		one := &site{answer: func(*http.Request) *http.Response {
+			response := reply(http.StatusOK, pack(t, key, 1, "a"))
+			response.Header.Set("Age", "7200")
+			return response
+		}}
+		g := follow(t, key, one, nil)
+		g.pulled(t, Fresh)
+		if age := time.Since(g.Status().Confirmed); age != 2*time.Hour {
+			t.Errorf("age %s", age)
+		}
+	})
+}
+
+// The requests of a fleet that starts at once are spread evenly, each time anew.
+func TestAFleetIsSpreadEvenly(t *testing.T) {
+	const nodes, slots = 10_000, 20
+	var all [4][slots]int
+	for n := range nodes {
+		d := New(Config{Node: fmt.Sprintf("gateway-%d.eu.example", n)})
+		for i := range all {
+			all[i][d.draw(slots)]++
+		}
+	}
+	for i, counts := range all {
+		for slot, n := range counts {
+			// Five deviations of the 500 that are expected.
+			if n < 390 || n > 610 {
+				t.Errorf("draw %d: %d nodes in slot %d", i, n, slot)
+			}
+		}
+	}
+}
