@@ -58,7 +58,8 @@ type Config struct {
 	// CheckRedirect have no effect. A ResponseHeaderTimeout would end long polls.
 	Client *http.Client
 	// File keeps the last good bundle; empty: none is kept.
-	File   string
+	File string
+	// Logger gets what changes; nil: nothing does.
 	Logger *slog.Logger
 	// Activate compiles and serves a bundle. Its error refuses the bundle. It is not called
 	// for one with the files that are served already.
@@ -122,6 +123,7 @@ const (
 func New(config Config) *Downloader {
 	config.PollMin = cmp.Or(config.PollMin, 10*time.Second)
 	config.PollMax = max(config.PollMin, cmp.Or(config.PollMax, 30*time.Second))
+	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	if config.Authorize == nil {
 		config.Authorize = func(*http.Request) error { return nil }
 	}
