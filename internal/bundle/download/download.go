@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -78,7 +77,7 @@ type Downloader struct {
 
 	mu      sync.Mutex // held while an answer is dealt with, for all below and for sources
 	served  *bundle.Bundle
-	from    *source // of what is served, nil if it is from File
+	from    *source // where what is served was fetched
 	unsaved bool    // File lacks what is served
 	status  Status
 }
@@ -132,7 +131,7 @@ func New(config Config) *Downloader {
 		d.client = *config.Client
 	}
 	d.client.Timeout, d.client.CheckRedirect = 0, d.redirect
-	d.status.URL = d.sources[0].shown
+	d.from, d.status.URL = d.sources[0], d.sources[0].shown
 	if config.Mirror != "" {
 		d.sources = append(d.sources, newSource(config.Mirror))
 		d.status.Mirror = d.sources[1].shown
@@ -149,13 +148,11 @@ func (d *Downloader) Status() Status { return *d.shown.Load() }
 
 func (d *Downloader) show() {
 	s := d.status
-	var failures []string
 	for _, source := range d.sources {
 		if source.failure != nil {
-			failures = append(failures, fmt.Sprintf("%s: %v", source.shown, source.failure))
+			s.Error = strings.TrimPrefix(s.Error+"; "+source.failure.Error(), "; ")
 		}
 	}
-	s.Error = strings.Join(failures, "; ")
 	d.shown.Store(&s)
 }
 
@@ -176,41 +173,34 @@ func (d *Downloader) Run(ctx context.Context) {
 // Pull fetches now, also what was refused, and says what came of it. Run goes on as if nothing
 // had been asked.
 func (d *Downloader) Pull(ctx context.Context) (Outcome, error) {
-	var last Outcome
 	var failures []error
 	for _, s := range d.sources {
-		if o, err := d.ask(ctx, s, 0, true); err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", s.shown, err))
-		} else if last = o; o.ends() {
+		o, err := d.ask(ctx, s, 0, true)
+		if err == nil {
 			return o, nil
 		}
+		failures = append(failures, err)
 	}
-	if last.Result != "" {
-		return last, nil
-	}
-	return last, errors.Join(failures...)
+	return Outcome{}, errors.Join(failures...)
 }
-
-// ends reports whether nothing is left to ask of a mirror.
-func (o Outcome) ends() bool { return o.Result != Refused || o.Serial > 0 }
 
 // round asks the source, or the mirror where it fails, and returns the time until the next
 // round. One that failed is left alone for a while: a round asks those whose time has come.
 func (d *Downloader) round(ctx context.Context) time.Duration {
 	var next time.Time
 	for _, s := range d.sources {
-		done := time.Until(s.notBefore) <= 0 && d.visit(ctx, s)
+		good := time.Until(s.notBefore) <= 0 && d.visit(ctx, s)
 		if next.IsZero() || s.notBefore.Before(next) {
 			next = s.notBefore
 		}
-		if done || ctx.Err() != nil {
+		if good || ctx.Err() != nil {
 			break
 		}
 	}
-	return max(0, time.Until(next))
+	return time.Until(next)
 }
 
-// visit asks a source, sets the time of the next visit, and reports whether the round is done.
+// visit asks a source, sets the time of the next visit, and reports whether it answered.
 func (d *Downloader) visit(ctx context.Context, s *source) bool {
 	var wait time.Duration
 	if s.mayWait {
@@ -222,6 +212,7 @@ func (d *Downloader) visit(ctx context.Context, s *source) bool {
 	if err != nil {
 		s.failures++
 		s.notBefore = time.Now().Add(d.backoff(s.failures, err))
+		d.client.CloseIdleConnections() // HTTP/2 would go on with one that is dead
 		return false
 	}
 	// A source that came back is polled once, so that a proxy which cuts long polls is not
@@ -233,7 +224,7 @@ func (d *Downloader) visit(ctx context.Context, s *source) bool {
 		s.notBefore = time.Now().Add(d.config.PollMin + d.draw(d.config.PollMax-d.config.PollMin))
 	}
 	s.failures = 0
-	return outcome.ends()
+	return true
 }
 
 // backoff returns how long a source is left alone after so many failures in a row: from a

@@ -499,24 +499,6 @@ func TestPullReportsWhatFails(t *testing.T) {
 	})
 }
 
-// With nothing served, a mirror is asked also where the source's bundle is refused.
-func TestAMirrorHelpsAFirstStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		key, one, two := signer(t), new(site), new(site)
-		one.set(pack(t, signer(t), 1, "bad"), `"1"`)
-		two.set(pack(t, key, 1, "a"), `"1"`)
-		g := follow(t, key, one, two)
-		defer g.run(t)()
-		g.serves(t, "a")
-		time.Sleep(time.Minute)
-		asked := two.count()
-		time.Sleep(time.Hour)
-		if two.count() != asked {
-			t.Error("the mirror is asked though the source answers")
-		}
-	})
-}
-
 // What a cache answers is as old as it says.
 func TestTheAgeOfACacheCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

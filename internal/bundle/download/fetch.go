@@ -1,6 +1,8 @@
 package download
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -89,11 +91,10 @@ type badAnswer struct {
 func (e *badAnswer) refused() bool { return e.status == 401 || e.status == 403 }
 
 func (e *badAnswer) Error() string {
-	text := fmt.Sprintf("the source answers %d %s", e.status, http.StatusText(e.status))
 	if e.refused() {
-		text += ": it refuses the credentials, or a bucket lacks the file"
+		return fmt.Sprintf("the source answers %d: it refuses the credentials, or a bucket lacks the file", e.status)
 	}
-	return text
+	return fmt.Sprintf("the source answers %d %s", e.status, http.StatusText(e.status))
 }
 
 // redirect sends credentials on to the same scheme, host and port alone. No host learns the
@@ -154,7 +155,10 @@ func (d *Downloader) fetch(ctx context.Context, s *source, tag, skip string, wai
 	defer response.Body.Close()
 	seconds, _ := strconv.ParseUint(response.Header.Get("Age"), 10, 31)
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	a.age, a.waits, a.tag = time.Duration(seconds)*time.Second, media == bundle.MediaType, response.Header.Get("ETag")
+	a.age, a.waits = time.Duration(seconds)*time.Second, media == bundle.MediaType
+	if t := response.Header.Get("ETag"); upstream.ValidHeaderValue(t) {
+		a.tag = t // another one would fail the next request
+	}
 	switch a.unchanged = response.StatusCode == http.StatusNotModified; {
 	case a.unchanged && tag != "":
 		return a, nil
@@ -168,4 +172,128 @@ func (d *Downloader) fetch(ctx context.Context, s *source, tag, skip string, wai
 	timer.Reset(maxFetch)
 	a.packed, err = io.ReadAll(io.LimitReader(response.Body, bundle.MaxPacked+1))
 	return a, err
+}
+
+// ask asks a source, which may wait so long, and deals with its answer.
+func (d *Downloader) ask(ctx context.Context, s *source, wait time.Duration, pull bool) (o Outcome, err error) {
+	d.mu.Lock()
+	sent, skip := s.sends(d.served), s.refused.tag
+	d.mu.Unlock()
+	if pull {
+		if sent == skip {
+			sent = ""
+		}
+		skip = ""
+	}
+	a, err := d.fetch(ctx, s, sent, skip, wait)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ctx.Err() != nil {
+		return o, context.Cause(ctx) // another Downloader may have taken over
+	}
+	if err == nil {
+		o, err = d.take(s, a, sent, pull)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.shown, err)
+	}
+	switch {
+	case err != nil && s.failure == nil:
+		d.config.Logger.Warn("a source of the bundle fails, and what is served stays", "error", err)
+	case err == nil && s.failure != nil:
+		d.config.Logger.Info("a source of the bundle answers again", "url", s.shown)
+	}
+	s.failure = err
+	d.save()
+	d.show()
+	o.URL, o.Revision, o.Serial = s.shown, d.status.Revision, d.status.Serial
+	o.waits = err == nil && s.waits && s.sends(d.served) != ""
+	return o, err
+}
+
+// take deals with an answer to a request that sent a tag.
+func (d *Downloader) take(s *source, a answer, sent string, pull bool) (Outcome, error) {
+	switch {
+	case a.unchanged && sent == s.refused.tag:
+		return d.again(s), nil
+	case a.unchanged && sent == s.tag && d.served != nil && s.holds == d.served.Tag():
+		return d.has(s, a, Unchanged), nil
+	case a.unchanged: // another request has brought another bundle meanwhile
+		return Outcome{Result: Unchanged}, nil
+	}
+	s.tag, s.waits = a.tag, a.waits
+	came := (&bundle.Bundle{Packed: a.packed}).Tag()
+	switch {
+	case a.repeated, !pull && came == s.refused.holds:
+		s.refused.tag, s.holds = a.tag, s.refused.holds
+		return d.again(s), nil
+	case d.served != nil && came == d.served.Tag():
+		return d.has(s, a, Unchanged), nil
+	}
+	b, err := bundle.Read(a.packed, d.config.Keys, d.config.Scope)
+	if err != nil && came != s.damaged && !intact(a.packed) {
+		// A connection has cut it, or the file is being written: the tag may be that of a
+		// good one. The same bytes come twice only from a file.
+		s.tag, s.damaged = "", came
+		return Outcome{}, err
+	}
+	changed := true
+	if err == nil && d.served != nil {
+		err = b.Check(d.served, d.config.AllowRollback)
+		changed = b.Contents() != d.served.Contents()
+	}
+	if err == nil && changed {
+		err = d.config.Activate(b)
+	}
+	if err != nil {
+		d.config.Logger.Error("a bundle is refused, and what is served stays", "url", s.shown, "tag", a.tag, "error", err)
+		s.holds, s.refused = came, refusal{a.tag, came, err}
+		return d.refuse(s, err.Error()), nil
+	}
+	if changed {
+		d.status.Activated = time.Now()
+	}
+	d.serve(b)
+	d.from, d.unsaved, d.status.Confirmed = s, true, time.Time{}
+	d.config.Logger.Info("a new bundle is served", "url", s.shown, "revision", b.Revision, "serial", b.Serial)
+	return d.has(s, a, Fresh), nil
+}
+
+func (d *Downloader) serve(b *bundle.Bundle) {
+	d.served, d.status.Revision, d.status.Serial = b, b.Revision, b.Serial
+	d.latest.Set(b)
+}
+
+// has notes that the tag of a source stands for what is served, as it says now. What a cache
+// answers is as old as it says.
+func (d *Downloader) has(s *source, a answer, result string) Outcome {
+	s.holds = d.served.Tag()
+	if s.holds == s.refused.holds || s.tag != "" && s.tag == s.refused.tag {
+		s.refused = refusal{} // a pull found it good
+	}
+	if at := time.Now().Add(-a.age); at.After(d.status.Confirmed) {
+		d.status.Confirmed = at
+	}
+	d.status.Refused, d.status.RefusedTag = "", ""
+	return Outcome{Result: result}
+}
+
+// again notes that a source has, again or still, what was refused last.
+func (d *Downloader) again(s *source) Outcome {
+	return d.refuse(s, "the source has again what was refused, which is fetched when it has another one or pull asks: "+s.refused.reason.Error())
+}
+
+func (d *Downloader) refuse(s *source, reason string) Outcome {
+	d.status.Refused, d.status.RefusedTag = reason, s.refused.tag
+	return Outcome{Result: Refused, Reason: reason}
+}
+
+// intact reports whether bytes are gzip that is whole by its checksum, or too large for it to
+// matter.
+func intact(packed []byte) bool {
+	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
+	if err == nil {
+		_, err = io.CopyN(io.Discard, unzipped, 4*bundle.MaxPacked)
+	}
+	return err == nil || err == io.EOF || len(packed) > bundle.MaxPacked
 }

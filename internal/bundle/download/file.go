@@ -8,13 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/bundle"
 	"github.com/cadenza-gateway/cadenza/internal/private"
 	"github.com/cadenza-gateway/cadenza/internal/regular"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // header is the first line of Config.File, as JSON. The bundle follows as it came. The time of
@@ -60,11 +59,11 @@ func (d *Downloader) Restore() error {
 }
 
 func (d *Downloader) restore() error {
-	info, err := os.Stat(d.config.File)
+	file, err := regular.ReadFile(d.config.File, bundle.MaxPacked+64<<10)
 	if err != nil {
 		return err
 	}
-	file, err := regular.ReadFile(d.config.File, bundle.MaxPacked+64<<10)
+	info, err := os.Stat(d.config.File)
 	if err != nil {
 		return err
 	}
@@ -74,13 +73,13 @@ func (d *Downloader) restore() error {
 		return fmt.Errorf("its first line is damaged: %w", err)
 	}
 	b, err := bundle.Read(packed, d.config.Keys, d.config.Scope)
-	if err == nil && b.Serial != h.Serial {
-		err = fmt.Errorf("its first line has the serial %d, and the bundle %d", h.Serial, b.Serial)
-	}
-	if err == nil {
-		err = d.config.Activate(b)
-	}
 	if err != nil {
+		return err
+	}
+	if b.Serial != h.Serial {
+		return fmt.Errorf("its first line has the serial %d, and the bundle %d", h.Serial, b.Serial)
+	}
+	if err := d.config.Activate(b); err != nil {
 		return err
 	}
 	d.serve(b)
@@ -89,7 +88,7 @@ func (d *Downloader) restore() error {
 		d.status.Confirmed = now
 	}
 	for _, s := range d.sources {
-		if s.id == h.Source {
+		if s.id == h.Source && upstream.ValidHeaderValue(h.Tag) {
 			s.tag, s.holds, s.waits = h.Tag, b.Tag(), h.Waits
 		}
 	}
@@ -102,32 +101,32 @@ func (d *Downloader) save() {
 		return
 	}
 	if d.unsaved {
-		h := header{d.from.id, "", d.from.waits, d.served.Serial, d.status.Activated}
-		if d.from.holds == d.served.Tag() {
-			h.Tag = d.from.tag
-		}
-		line, err := json.Marshal(h)
-		if err == nil {
-			err = d.write(slices.Concat(line, []byte("\n"), d.served.Packed))
-		}
-		if err != nil {
+		if err := d.write(); err != nil {
 			if d.status.FileError == "" {
 				d.config.Logger.Error("the bundle that is served can't be kept, and a restart has an older one", "file", d.config.File, "error", err)
 			}
 			d.status.FileError = fmt.Sprintf("the bundle that is served can't be kept: %v", err)
 			return
 		}
-		d.unsaved, d.status.FileError = false, ""
+		d.status.FileError = ""
 	}
-	// If this fails, the age is larger after a restart.
-	_ = os.Chtimes(d.config.File, time.Time{}, d.status.Confirmed)
+	err := os.Chtimes(d.config.File, time.Time{}, d.status.Confirmed)
+	d.unsaved = errors.Is(err, fs.ErrNotExist) // somebody has removed it
 }
 
 // pattern has the names of files that become File.
 func (d *Downloader) pattern() string { return "." + filepath.Base(d.config.File) + ".*" }
 
 // write writes File by one rename.
-func (d *Downloader) write(content []byte) error {
+func (d *Downloader) write() error {
+	h := header{d.from.id, "", d.from.waits, d.served.Serial, d.status.Activated}
+	if d.from.holds == d.served.Tag() {
+		h.Tag = d.from.tag // else it is that of what was refused since
+	}
+	line, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
 	dir := filepath.Dir(d.config.File)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -137,7 +136,10 @@ func (d *Downloader) write(content []byte) error {
 		return err
 	}
 	private.RestrictFile(f)
-	if _, err = d.disk.write(f, content); err == nil {
+	if _, err = d.disk.write(f, append(line, '\n')); err == nil {
+		_, err = d.disk.write(f, d.served.Packed)
+	}
+	if err == nil {
 		err = d.disk.sync(f)
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
@@ -146,12 +148,5 @@ func (d *Downloader) write(content []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	if runtime.GOOS == "windows" {
-		return nil // folders can't be synced there
-	}
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.disk.sync(folder), folder.Close())
+	return nil
 }
