@@ -13,6 +13,34 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/bundle"
 )
 
+func TestNewShowsWhatItWillFollow(t *testing.T) {
+	s := New(Config{URL: "https://ops:geheim@one.example/b?x=1", Mirror: "http://two.example:81/m#x"}).Status()
+	if want := (Status{URL: "https://one.example/b", Mirror: "http://two.example:81/m"}); s != want {
+		t.Errorf("%+v, want %+v", s, want)
+	}
+}
+
+// Requests are 10 to 30 s apart, or as the configuration says.
+func TestPolls(t *testing.T) {
+	for _, bounds := range [][4]time.Duration{{0, 0, 10 * time.Second, 30 * time.Second}, {time.Minute, 0, time.Minute, time.Minute}, {0, 12 * time.Second, 10 * time.Second, 12 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			key, one := signer(t), new(site)
+			one.set(pack(t, key, 1, "a"), `"1"`)
+			g := follow(t, key, one, nil, func(c *Config) { c.PollMin, c.PollMax = bounds[0], bounds[1] })
+			defer g.run(t)()
+			time.Sleep(2 * time.Hour)
+			least, most := time.Hour, time.Duration(0)
+			for i, r := range one.requests[1:] {
+				least, most = min(least, r.at.Sub(one.requests[i].at)), max(most, r.at.Sub(one.requests[i].at))
+			}
+			edge := (bounds[3] - bounds[2]) / 10
+			if least < bounds[2] || least > bounds[2]+edge || most > bounds[3] || most < bounds[3]-edge {
+				t.Errorf("%s to %s apart, want %s to %s", least, most, bounds[2], bounds[3])
+			}
+		})
+	}
+}
+
 func TestABundleIsServedAndFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key, one := signer(t), new(site)
@@ -396,6 +424,9 @@ func TestTheMirrorIsTriedNext(t *testing.T) {
 		}
 		if n := two.count(); n < 15 || n > 61 {
 			t.Errorf("the mirror was asked %d times", n)
+		}
+		if n := one.count(); n < 10 || n > 30 {
+			t.Errorf("the source was asked %d times", n)
 		}
 		// The tag of the mirror is not the source's, though they look alike.
 		one.set(pack(t, key, 2, "b"), `"1"`)

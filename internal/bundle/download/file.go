@@ -89,7 +89,7 @@ func (d *Downloader) restore() error {
 	}
 	for _, s := range d.sources {
 		if s.id == h.Source && upstream.ValidHeaderValue(h.Tag) {
-			s.tag, s.holds, s.waits = h.Tag, b.Tag(), h.Waits
+			d.from, s.tag, s.holds, s.waits = s, h.Tag, b.Tag(), h.Waits
 		}
 	}
 	return nil

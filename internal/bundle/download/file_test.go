@@ -225,6 +225,60 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 	})
 }
 
+// Somebody removes the file, and it is written again. What the mirror sent is asked of the
+// mirror again.
+func TestAFileThatIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one, two := signer(t), &site{down: errDown}, new(site)
+		two.set(pack(t, key, 1, "a"), `"1"`)
+		g := follow(t, key, one, two)
+		for range 2 {
+			stop := g.run(t)
+			synctest.Wait()
+			if err := os.Remove(g.config.File); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute + time.Second)
+			stop()
+			g.start()
+			g.restored(t)
+		}
+		g.serves(t, "a", "a", "a")
+		g.pulled(t, Unchanged)
+		if two.bodies() != 1 {
+			t.Errorf("%d bodies", two.bodies())
+		}
+	})
+}
+
+// A tag that no request can carry, by damage or by a source, would fail each request after.
+func TestATagThatCannotBeSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		one.set(pack(t, key, 1, "a"), "\"\x01\"")
+		g := follow(t, key, one, nil)
+		g.pulled(t, Fresh)
+		g.pulled(t, Unchanged)
+		one.set(pack(t, key, 2, "b"), `"bcd"`)
+		g.pulled(t, Fresh)
+		file, err := os.ReadFile(g.config.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := bytes.Replace(file, []byte(`\"bcd`), []byte(`\bbcd`), 1)
+		if bytes.Equal(damaged, file) {
+			t.Fatalf("%.100q", file)
+		}
+		if err := os.WriteFile(g.config.File, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g.start()
+		g.restored(t)
+		g.pulled(t, Unchanged)
+		g.serves(t, "a", "b", "b")
+	})
+}
+
 // A time of the file that is to come would hide the age.
 func TestATimeToCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
