@@ -218,7 +218,7 @@ func (d *Downloader) visit(ctx context.Context, s *source) bool {
 	// A source that came back is polled once, so that a proxy which cuts long polls is not
 	// asked all the time. One that answers at once though it was asked to wait can't wait, or
 	// its nodes have different bundles.
-	hasty := wait > 0 && time.Since(begun) < wait/2 && outcome.Result != Fresh
+	hasty := time.Since(begun) < wait/2 && outcome.Result != Fresh
 	s.notBefore = begun.Add(pace)
 	if hasty || s.failures > 0 || !s.mayWait {
 		s.notBefore = time.Now().Add(d.config.PollMin + d.draw(d.config.PollMax-d.config.PollMin))

@@ -263,6 +263,25 @@ func TestDamagedBytesAreFetchedOnceMore(t *testing.T) {
 	})
 }
 
+// What is refused and then damaged, with nothing served, leaves a source that is asked.
+func TestDamageAfterARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		one.set(pack(t, signer(t), 1, "a"), `"1"`)
+		g := follow(t, key, one, nil)
+		defer g.run(t)()
+		synctest.Wait()
+		good := pack(t, key, 2, "b")
+		one.set(good[:99], `"2"`)
+		for one.bodies() < 2 {
+			time.Sleep(time.Second)
+		}
+		one.set(good, `"2"`)
+		time.Sleep(time.Minute)
+		g.serves(t, "b")
+	})
+}
+
 // The same files, packed or signed once more, or with other words about them, are not
 // activated, and the time of activation stays.
 func TestTheSameFilesAreNotActivated(t *testing.T) {
@@ -514,6 +533,25 @@ func TestReplicasThatDiffer(t *testing.T) {
 	})
 }
 
+// A Downloader whose context ends while it fetches serves nothing any more.
+func TestWhatIsFetchedTooLateIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		one.set(pack(t, key, 1, "a"), `"1"`)
+		ctx, cancel := context.WithCancel(t.Context())
+		g := follow(t, key, roundTripper(func(r *http.Request) (*http.Response, error) {
+			response, err := one.RoundTrip(r)
+			cancel()
+			return response, err
+		}), nil)
+		g.Run(ctx)
+		g.serves(t)
+		if s := g.Status(); s.Serial != 0 || s.Error != "" || g.logs.Len() > 0 {
+			t.Errorf("%+v\n%s", s, g.logs)
+		}
+	})
+}
+
 func TestPullReportsWhatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := &site{down: errDown}, &site{down: errDown}
@@ -553,9 +591,12 @@ func TestAFleetIsSpreadEvenly(t *testing.T) {
 	var all [4][slots]int
 	for n := range nodes {
 		d := New(Config{Node: fmt.Sprintf("gateway-%d.eu.example", n)})
-		for i := range all {
+		for i := range len(all) - 1 {
 			all[i][d.draw(slots)]++
 		}
+		// After an outage, from 30 s to a minute.
+		wait := d.backoff(9, errDown) - 30*time.Second
+		all[len(all)-1][wait*slots/(30*time.Second)]++
 	}
 	for i, counts := range all {
 		for slot, n := range counts {

@@ -121,6 +121,43 @@ func TestLongPollsThatAreCut(t *testing.T) {
 	})
 }
 
+// After an outage the source is asked to wait again, the backoff starts anew, and no
+// connection of before is used.
+func TestLongPollsAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), &closing{site: &site{media: bundle.MediaType}}
+		one.set(pack(t, key, 1, "a"), `"1"`)
+		g := follow(t, key, nil, nil, func(c *Config) { c.Client = &http.Client{Transport: one} })
+		defer g.run(t)()
+		for range 3 {
+			time.Sleep(time.Minute)
+			if one.last().header.Get("Prefer") == "" {
+				t.Error("it is polled")
+			}
+			one.change(func() { one.down = errDown })
+			failed := time.Now()
+			synctest.Wait()
+			time.Sleep(5 * time.Second)
+			if n := one.count(); one.requests[n-1].at.Sub(failed) < time.Second || one.requests[n-3].at.Sub(failed) > 5*time.Second {
+				t.Errorf("%d requests, the last after %s", n, one.last().at.Sub(failed))
+			}
+			one.change(func() { one.down = nil })
+			time.Sleep(time.Minute)
+		}
+		if one.closed < 3 {
+			t.Errorf("idle connections were closed %d times", one.closed)
+		}
+	})
+}
+
+// closing counts how often idle connections are closed.
+type closing struct {
+	*site
+	closed int
+}
+
+func (c *closing) CloseIdleConnections() { c.closed++ }
+
 // What was refused can be waited with, and Pull doesn't wait for that.
 func TestALongPollWithWhatWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -289,6 +326,7 @@ func TestRedirects(t *testing.T) {
 		{"upgrade", "http://one.example/a", "https://one.example/b", false, ""},
 		{"downgrade", "https://one.example/a", "http://one.example/b", false, "from https to http"},
 		{"loop", "https://one.example/a?token=geheim-2", "/a", true, "more than 5"},
+		{"user of the same host", "https://ops:geheim-3@one.example/a", "https://one.example/b", true, ""},
 		{"no http", "https://one.example/a", "file:///etc/passwd", false, "from https to file"},
 		{"user", "https://ops:geheim-3@one.example/a", "https://two.example/b", false, ""},
 	} {
@@ -319,6 +357,9 @@ func TestRedirects(t *testing.T) {
 				if got := last.Header.Get("Authorization") == token && last.Header.Get("X-Api-Key") == token; err == nil && got != test.authorized {
 					t.Errorf("sent %v", last.Header)
 				}
+				if from, _, _ := strings.Cut(test.from, "@"); err == nil && test.authorized && strings.HasPrefix(test.name, "user") && !strings.HasPrefix(last.URL.String(), from+"@") {
+					t.Errorf("asked %s", last.URL)
+				}
 				if sent := last.Header.Get("Authorization") + last.Header.Get("X-Api-Key") + last.Header.Get("Referer"); err == nil && !test.authorized && sent != "" {
 					t.Errorf("sent %s", sent)
 				}
@@ -331,6 +372,23 @@ func TestRedirects(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestFiveRedirects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, left := signer(t), 5
+		packed := pack(t, key, 1, "a")
+		g := follow(t, key, roundTripper(func(*http.Request) (*http.Response, error) {
+			if left == 0 {
+				return reply(http.StatusOK, packed), nil
+			}
+			left--
+			response := reply(http.StatusTemporaryRedirect, nil)
+			response.Header.Set("Location", "/next")
+			return response, nil
+		}), nil)
+		g.pulled(t, Fresh)
+	})
 }
 
 // Neither errors nor the log have what a URL hides.
