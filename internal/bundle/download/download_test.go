@@ -28,7 +28,7 @@ func TestPolls(t *testing.T) {
 			one.set(pack(t, key, 1, "a"), `"1"`)
 			g := follow(t, key, one, nil, func(c *Config) { c.PollMin, c.PollMax = bounds[0], bounds[1] })
 			defer g.run(t)()
-			time.Sleep(2 * time.Hour)
+			elapse(2 * time.Hour)
 			least, most := time.Hour, time.Duration(0)
 			for i, r := range one.requests[1:] {
 				least, most = min(least, r.at.Sub(one.requests[i].at)), max(most, r.at.Sub(one.requests[i].at))
@@ -56,7 +56,7 @@ func TestABundleIsServedAndFollowed(t *testing.T) {
 		if b, _ := g.Latest().Get(); b == nil || b.Serial != 1 {
 			t.Errorf("the latest is %+v", b)
 		}
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		g.serves(t, "a")
 		s := g.Status()
 		if age := time.Since(s.Confirmed); age > 30*time.Second || !s.Activated.Equal(began) {
@@ -69,7 +69,7 @@ func TestABundleIsServedAndFollowed(t *testing.T) {
 			t.Errorf("asked with %v", r.header)
 		}
 		one.set(pack(t, key, 2, "b"), `"2"`)
-		time.Sleep(30 * time.Second)
+		elapse(30 * time.Second)
 		g.serves(t, "a", "b")
 		if s := g.Status(); s.Serial != 2 || s.Activated.Equal(began) {
 			t.Errorf("%+v", s)
@@ -84,7 +84,7 @@ func TestA304WithoutATagKeepsTheTag(t *testing.T) {
 		one.set(pack(t, key, 1, "a"), `"1"`)
 		g := follow(t, key, one, nil)
 		defer g.run(t)()
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		if one.bodies() != 1 || one.last().header.Get("If-None-Match") != `"1"` || time.Since(g.Status().Confirmed) > 30*time.Second {
 			t.Errorf("%d bodies, last asked with %v", one.bodies(), one.last().header)
 		}
@@ -121,7 +121,7 @@ func TestARefusedBundleIsNotFetchedAgain(t *testing.T) {
 				g.serves(t, "a")
 				g.refusing = errors.New("prompts/a.yaml: no such model")
 				one.set(pack(t, key, 2, "b"), tag(`"2"`))
-				time.Sleep(time.Hour)
+				elapse(time.Hour)
 				g.serves(t, "a")
 				if tags && one.bodies() != 2 {
 					t.Errorf("%d bodies were sent", one.bodies())
@@ -138,16 +138,16 @@ func TestARefusedBundleIsNotFetchedAgain(t *testing.T) {
 					t.Errorf("what is served is confirmed, age %s", age)
 				}
 				g.refusing = nil
-				time.Sleep(time.Hour)
+				elapse(time.Hour)
 				g.serves(t, "a")
 				// A tag that repeats after another one is known still.
 				one.set(pack(t, key, 1, "a"), tag(`"1"`))
-				time.Sleep(time.Minute)
+				elapse(time.Minute)
 				if s := g.Status(); s.Refused+s.RefusedTag != "" || time.Since(s.Confirmed) > time.Minute {
 					t.Errorf("%+v", s)
 				}
 				one.set(pack(t, key, 2, "b"), tag(`"2"`))
-				time.Sleep(time.Minute)
+				elapse(time.Minute)
 				g.serves(t, "a")
 				if s := g.Status(); s.Refused == "" {
 					t.Errorf("%+v", s)
@@ -157,16 +157,54 @@ func TestARefusedBundleIsNotFetchedAgain(t *testing.T) {
 					t.Errorf("%+v, %+v", o, s)
 				}
 				g.serves(t, "a", "b")
-				time.Sleep(time.Minute) // and it is confirmed from now on
+				elapse(time.Minute) // and it is confirmed from now on
 				if s := g.Status(); s.Refused != "" || time.Since(s.Confirmed) > time.Minute {
 					t.Errorf("%+v", s)
 				}
 				one.set(pack(t, key, 3, "c"), tag(`"3"`))
-				time.Sleep(time.Minute)
+				elapse(time.Minute)
 				g.serves(t, "a", "b", "c")
 			})
 		})
 	}
+}
+
+// What was refused is known by its bytes where it gets another tag, and by that tag from then
+// on.
+func TestWhatWasRefusedGetsAnotherTag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		bad := pack(t, signer(t), 1, "a")
+		one.set(bad, `"1"`)
+		g := follow(t, key, one, nil)
+		defer g.run(t)()
+		synctest.Wait()
+		one.set(bad, `"2"`)
+		elapse(time.Hour)
+		if s := g.Status(); one.bodies() != 2 || s.RefusedTag != `"2"` || strings.Count(g.logs.String(), "refused") != 1 {
+			t.Errorf("%d bodies, %+v\n%s", one.bodies(), s, g.logs)
+		}
+	})
+}
+
+// A pull finds other bytes under the tag of what was refused, and that tag is a good one's from
+// then on.
+func TestATagThatIsGoodByNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one := signer(t), new(site)
+		one.set(pack(t, signer(t), 1, "a"), `"1"`)
+		g := follow(t, key, one, nil)
+		defer g.run(t)()
+		synctest.Wait()
+		one.set(pack(t, key, 1, "a"), `"1"`)
+		elapse(time.Minute)
+		g.serves(t)
+		g.pulled(t, Fresh)
+		elapse(time.Minute)
+		if s := g.Status(); s.Refused+s.RefusedTag != "" || time.Since(s.Confirmed) > 30*time.Second || one.bodies() != 2 {
+			t.Errorf("%+v, %d bodies", s, one.bodies())
+		}
+	})
 }
 
 // A source that goes back to what is served is believed, also where the refused one's tag was
@@ -180,12 +218,12 @@ func TestTheGoodOneComesBackAfterARefusal(t *testing.T) {
 		defer g.run(t)()
 		synctest.Wait()
 		one.set(pack(t, signer(t), 2, "b"), `"2"`)
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		if s := g.Status(); !strings.Contains(s.Refused, "another key") {
 			t.Errorf("%+v", s)
 		}
 		one.set(good, `"1"`)
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		g.serves(t, "a")
 		if s := g.Status(); s.Refused != "" || time.Since(s.Confirmed) > 30*time.Second {
 			t.Errorf("%+v", s)
@@ -249,16 +287,16 @@ func TestDamagedBytesAreFetchedOnceMore(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		one.set(good, `"1"`)
-		time.Sleep(30 * time.Second)
+		elapse(30 * time.Second)
 		g.serves(t, "a")
 
 		one.set(good[:len(good)/3], `"2"`)
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		if s := g.Status(); s.Refused == "" || s.RefusedTag != `"2"` || s.Error != "" || one.bodies() != 4 {
 			t.Errorf("%+v, %d bodies", s, one.bodies())
 		}
 		one.set(pack(t, key, 3, "c"), `"3"`)
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		g.serves(t, "a", "c")
 	})
 }
@@ -274,10 +312,10 @@ func TestDamageAfterARefusal(t *testing.T) {
 		good := pack(t, key, 2, "b")
 		one.set(good[:99], `"2"`)
 		for one.bodies() < 2 {
-			time.Sleep(time.Second)
+			elapse(time.Second)
 		}
 		one.set(good, `"2"`)
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		g.serves(t, "b")
 	})
 }
@@ -291,7 +329,7 @@ func TestTheSameFilesAreNotActivated(t *testing.T) {
 		g := follow(t, key, one, nil, func(c *Config) { c.Keys = append(c.Keys, next.Public()) })
 		g.pulled(t, Fresh)
 		was := g.Status()
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		one.set(pack(t, key, 1, "a"), `"same bytes"`)
 		g.pulled(t, Unchanged)
 		for serial := range int64(2) {
@@ -319,7 +357,7 @@ func TestThirtyDaysWithoutASource(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		one.change(func() { one.down = errDown })
-		time.Sleep(month)
+		elapse(month)
 		g.serves(t, "a")
 		s := g.Status()
 		if s.Serial != 1 || !s.Confirmed.Equal(began) || !s.Activated.Equal(began) || strings.Count(s.Error, "connection refused") != 2 {
@@ -336,7 +374,7 @@ func TestThirtyDaysWithoutASource(t *testing.T) {
 			t.Errorf("%d lines of log:\n%s", lines, g.logs)
 		}
 		one.change(func() { one.down = nil })
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		if s := g.Status(); time.Since(s.Confirmed) > time.Minute || strings.Contains(s.Error, address) || !s.Activated.Equal(began) {
 			t.Errorf("%+v", s)
 		}
@@ -352,15 +390,15 @@ func TestAStartWithoutASource(t *testing.T) {
 		stop := g.run(t)
 		synctest.Wait()
 		activated := time.Now()
-		time.Sleep(24 * time.Hour)
+		elapse(24 * time.Hour)
 		stop()
 		confirmed := g.Status().Confirmed
 		one.change(func() { one.down = errDown })
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		g.start()
 		g.restored(t)
 		defer g.run(t)()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		g.serves(t, "a", "a")
 		if s := g.Status(); !s.Confirmed.Equal(confirmed) || !s.Activated.Equal(activated) || s.Serial != 1 {
 			t.Errorf("%+v, want %s and %s", s, confirmed, activated)
@@ -370,7 +408,7 @@ func TestAStartWithoutASource(t *testing.T) {
 		}
 		// The tag outlives the restart, so a fleet that restarts fetches nothing.
 		one.change(func() { one.down = nil })
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		if one.bodies() != 1 || time.Since(g.Status().Confirmed) > 30*time.Second {
 			t.Errorf("%d bodies, %+v", one.bodies(), g.Status())
 		}
@@ -384,7 +422,7 @@ func TestRefusedCredentialsBackOffAndNeverStop(t *testing.T) {
 			one.answer = func(*http.Request) *http.Response { return reply(status, []byte("who?")) }
 			g := follow(t, key, one, nil)
 			defer g.run(t)()
-			time.Sleep(24 * time.Hour)
+			elapse(24 * time.Hour)
 			if s := g.Status(); !strings.Contains(s.Error, fmt.Sprint(status)) || !strings.Contains(s.Error, "credentials") {
 				t.Errorf("%+v", s)
 			}
@@ -393,7 +431,7 @@ func TestRefusedCredentialsBackOffAndNeverStop(t *testing.T) {
 			}
 			one.change(func() { one.answer = nil })
 			one.set(pack(t, key, 1, "a"), `"1"`)
-			time.Sleep(16 * time.Minute)
+			elapse(16 * time.Minute)
 			g.serves(t, "a")
 			if s := g.Status(); s.Error != "" {
 				t.Errorf("%+v", s)
@@ -416,7 +454,7 @@ func TestRetryAfterCountsWithinBounds(t *testing.T) {
 			defer g.run(t)()
 			began := time.Now()
 			for one.count() < 2 {
-				time.Sleep(100 * time.Millisecond)
+				elapse(100 * time.Millisecond)
 			}
 			if took := one.last().at.Sub(began); took < bounds[0] || took > bounds[1] {
 				t.Errorf("Retry-After: %s: asked again after %s", text, took)
@@ -433,7 +471,7 @@ func TestTheMirrorIsTriedNext(t *testing.T) {
 		g := follow(t, key, one, two)
 		defer g.run(t)()
 		g.serves(t, "a")
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		s := g.Status()
 		if time.Since(s.Confirmed) > 30*time.Second || !strings.HasPrefix(s.Error, address+": ") || strings.Contains(s.Error, "two.example") {
 			t.Errorf("%+v", s)
@@ -448,7 +486,7 @@ func TestTheMirrorIsTriedNext(t *testing.T) {
 		one.set(pack(t, key, 2, "b"), `"1"`)
 		one.change(func() { one.down = nil })
 		asked := two.count()
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		g.serves(t, "a", "b")
 		if n := two.count(); n > asked+5 {
 			t.Errorf("the mirror was asked %d times though the source answers", n-asked)
@@ -456,7 +494,7 @@ func TestTheMirrorIsTriedNext(t *testing.T) {
 		// A mirror that lags behind confirms nothing, by a 304 to its own tag either.
 		one.change(func() { one.down = errDown })
 		was := g.Status().Confirmed
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		g.serves(t, "a", "b")
 		if s := g.Status(); s.Confirmed.Sub(was) > time.Minute || !strings.Contains(s.Refused, "older") {
 			t.Errorf("%+v", s)
@@ -465,7 +503,7 @@ func TestTheMirrorIsTriedNext(t *testing.T) {
 			t.Errorf("the mirror sent %d bodies", two.bodies())
 		}
 		two.set(pack(t, key, 3, "c"), `"3"`)
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		g.serves(t, "a", "b", "c")
 	})
 }
@@ -493,13 +531,18 @@ func TestASourceThatFlaps(t *testing.T) {
 				one.set(pack(t, key, int64(i), fmt.Sprint(i)), fmt.Sprintf(`"%d"`, i))
 				want = append(want, fmt.Sprint(i))
 			}
-			time.Sleep(2 * time.Minute)
+			elapse(2 * time.Minute)
 			g.serves(t, want...)
 		}
 		one.change(func() { one.answer, one.down = nil, nil })
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		if s := g.Status(); s.Error != "" || time.Since(s.Confirmed) > 30*time.Second {
 			t.Errorf("%+v", s)
+		}
+		for text, want := range map[string]int{"a source of the bundle fails": 17, "answers again": 17, "a new bundle is served": len(want), "level=": 34 + len(want)} {
+			if n := strings.Count(g.logs.String(), text); n != want {
+				t.Errorf("%d lines of the log have %q, want %d:\n%s", n, text, want, g.logs)
+			}
 		}
 	})
 }
@@ -519,7 +562,7 @@ func TestReplicasThatDiffer(t *testing.T) {
 		}
 		g := follow(t, key, one, nil)
 		defer g.run(t)()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		g.serves(t, "b")
 		if one.count() > 370 {
 			t.Errorf("%d requests in an hour", one.count())

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,7 @@ func TestLongPolls(t *testing.T) {
 		if one.last().header.Get("Prefer") != "" {
 			t.Error("the first request waits")
 		}
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		// Each wait is 30 to 45 s.
 		if n := one.count(); n < 13 || n > 22 {
 			t.Errorf("%d requests in 10 minutes", n)
@@ -43,7 +44,7 @@ func TestLongPolls(t *testing.T) {
 			if s := g.Status(); s.Serial != 2+serial || !s.Activated.Equal(edit) {
 				t.Errorf("%+v", s)
 			}
-			time.Sleep(2 * time.Second)
+			elapse(2 * time.Second)
 		}
 		// A restart asks once without a wait, which confirms what is on disk, and then waits.
 		stop()
@@ -55,7 +56,7 @@ func TestLongPolls(t *testing.T) {
 		if one.last().header.Get("Prefer") != "" || !g.Status().Confirmed.Equal(time.Now()) {
 			t.Errorf("%v", one.last().header)
 		}
-		time.Sleep(2 * time.Second)
+		elapse(2 * time.Second)
 		wait, err := strconv.Atoi(strings.TrimPrefix(one.last().header.Get("Prefer"), "wait="))
 		if one.count() != asked+2 || one.bodies() != bodies || err != nil || wait < 30 || wait > 45 {
 			t.Errorf("%d requests, the last has %v", one.count()-asked, one.last().header)
@@ -79,7 +80,7 @@ func TestASourceThatDoesNotWait(t *testing.T) {
 		}
 		g := follow(t, key, one, nil)
 		defer g.run(t)()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		if n := one.count(); n < 120 || n > 370 {
 			t.Errorf("%d requests in an hour", n)
 		}
@@ -93,7 +94,7 @@ func TestASourceWithoutTagsIsPolled(t *testing.T) {
 		one.set(pack(t, key, 1, "a"), "")
 		g := follow(t, key, one, nil)
 		defer g.run(t)()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		g.serves(t, "a")
 		if n := one.count(); n < 120 || n > 370 || one.last().header.Get("Prefer") != "" {
 			t.Errorf("%d requests in an hour, the last with %v", n, one.last().header)
@@ -114,7 +115,7 @@ func TestLongPollsThatAreCut(t *testing.T) {
 		})
 		g := follow(t, key, cut, nil)
 		defer g.run(t)()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		if n := one.count(); n < 60 || n > 370 || time.Since(g.Status().Confirmed) > time.Minute {
 			t.Errorf("%d requests in an hour, %+v", n, g.Status())
 		}
@@ -130,19 +131,19 @@ func TestLongPollsAfterAnOutage(t *testing.T) {
 		g := follow(t, key, nil, nil, func(c *Config) { c.Client = &http.Client{Transport: one} })
 		defer g.run(t)()
 		for range 3 {
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 			if one.last().header.Get("Prefer") == "" {
 				t.Error("it is polled")
 			}
 			one.change(func() { one.down = errDown })
 			failed := time.Now()
 			synctest.Wait()
-			time.Sleep(5 * time.Second)
+			elapse(5 * time.Second)
 			if n := one.count(); one.requests[n-1].at.Sub(failed) < time.Second || one.requests[n-3].at.Sub(failed) > 5*time.Second {
 				t.Errorf("%d requests, the last after %s", n, one.last().at.Sub(failed))
 			}
 			one.change(func() { one.down = nil })
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 		}
 		if one.closed < 3 {
 			t.Errorf("idle connections were closed %d times", one.closed)
@@ -167,7 +168,7 @@ func TestALongPollWithWhatWasRefused(t *testing.T) {
 		defer g.run(t)()
 		synctest.Wait()
 		one.set(pack(t, signer(t), 2, "b"), `"2"`)
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		if n := one.bodies(); n != 2 {
 			t.Errorf("%d bodies", n)
 		}
@@ -191,7 +192,7 @@ func TestAPullDuringALongPoll(t *testing.T) {
 		one.set(pack(t, key, 1, "a"), `"1"`)
 		g := follow(t, key, one, nil)
 		defer g.run(t)()
-		time.Sleep(5 * time.Second)
+		elapse(5 * time.Second)
 		asked := one.count()
 		g.pulled(t, Unchanged)
 		if one.count() != asked+1 || one.last().header.Get("Prefer") != "" {
@@ -202,7 +203,7 @@ func TestAPullDuringALongPoll(t *testing.T) {
 		one.packed, one.tag = pack(t, key, 2, "b"), `"2"`
 		one.mu.Unlock()
 		g.pulled(t, Fresh)
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		g.serves(t, "a", "b")
 		if s := g.Status(); s.Refused != "" || time.Since(s.Confirmed) > 46*time.Second {
 			t.Errorf("%+v", s)
@@ -216,24 +217,51 @@ func TestA304ThatIsLateConfirmsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key, one := signer(t), &site{media: bundle.MediaType}
 		one.set(pack(t, key, 1, "a"), `"1"`)
-		var late time.Duration
+		var late atomic.Int64
 		g := follow(t, key, roundTripper(func(r *http.Request) (*http.Response, error) {
-			if late > 0 && r.Header.Get("Prefer") != "" {
-				time.Sleep(late)
-				late = 0
+			if wait := time.Duration(late.Load()); wait > 0 && r.Header.Get("Prefer") != "" {
+				time.Sleep(wait)
+				late.Store(0)
 				return reply(http.StatusNotModified, nil), nil
 			}
 			return one.RoundTrip(r)
 		}), nil)
-		late = 20 * time.Second
+		late.Store(int64(20 * time.Second))
 		defer g.run(t)()
-		time.Sleep(5 * time.Second)
+		elapse(5 * time.Second)
 		one.set(pack(t, key, 2, "b"), `"2"`)
 		g.pulled(t, Fresh)
 		was := g.Status().Confirmed
-		time.Sleep(17 * time.Second)
-		if s := g.Status(); late != 0 || !s.Confirmed.Equal(was) {
-			t.Errorf("%+v, want %s", s, was)
+		elapse(17 * time.Second)
+		if s := g.Status(); late.Load() != 0 || !s.Confirmed.Equal(was) || strings.Contains(g.logs.String(), "fails") {
+			t.Errorf("%+v, want %s\n%s", s, was, g.logs)
+		}
+	})
+}
+
+// Neither does it confirm what a pull brought from the mirror meanwhile.
+func TestA304OfASourceThatIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, one, two := signer(t), &site{media: bundle.MediaType}, new(site)
+		one.set(pack(t, key, 1, "a"), `"1"`)
+		var down atomic.Bool
+		g := follow(t, key, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if down.Load() && r.Header.Get("Prefer") == "" {
+				return nil, errDown
+			}
+			return one.RoundTrip(r)
+		}), two)
+		defer g.run(t)()
+		elapse(5 * time.Second) // the long poll waits
+		down.Store(true)
+		two.set(pack(t, key, 2, "b"), `"2"`)
+		g.pulled(t, Fresh)
+		was := g.Status().Confirmed
+		asked := one.count()
+		elapse(45 * time.Second)
+		g.serves(t, "a", "b")
+		if s := g.Status(); one.count() > asked || s.Confirmed.Sub(was) > 0 && two.count() == 1 {
+			t.Errorf("%+v, want %s; %d and %d requests", s, was, one.count()-asked, two.count())
 		}
 	})
 }
@@ -257,7 +285,7 @@ func TestSilence(t *testing.T) {
 				two.set(pack(t, key, 1, "a"), `"1"`)
 				g := follow(t, key, roundTripper(quiet), two)
 				defer g.run(t)()
-				time.Sleep(6 * time.Minute)
+				elapse(6 * time.Minute)
 				g.serves(t, "a")
 				if s := g.Status(); !strings.Contains(s.Error, "too long") {
 					t.Errorf("%+v", s)
@@ -295,7 +323,7 @@ func TestABundleThatIsTooLarge(t *testing.T) {
 		}
 		g := follow(t, key, one, nil)
 		defer g.run(t)()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		if s := g.Status(); !strings.Contains(s.Refused, "64 MiB") || s.RefusedTag != `"huge"` || read > bundle.MaxPacked+1<<20 || one.bodies() != 1 {
 			t.Errorf("%+v, %d bytes read", s, read)
 		}
@@ -440,13 +468,13 @@ func TestABodyThatBreaksOff(t *testing.T) {
 		}
 		g := follow(t, key, one, nil)
 		defer g.run(t)()
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		if s := g.Status(); s.Refused != "" || !strings.Contains(s.Error, "unexpected EOF") {
 			t.Errorf("%+v", s)
 		}
 		one.change(func() { one.answer = nil })
 		one.set(packed, `"1"`)
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		g.serves(t, "a")
 	})
 }

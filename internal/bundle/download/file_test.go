@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,16 +188,17 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 		key, one := signer(t), new(site)
 		one.set(pack(t, key, 1, "a"), `"1"`)
 		g := follow(t, key, one, nil)
-		full := errors.New("no space left on device")
+		var full atomic.Bool
+		full.Store(true)
 		g.disk.write = func(f *os.File, content []byte) (int, error) {
-			if full != nil {
-				return 0, full
+			if full.Load() {
+				return 0, errors.New("no space left on device")
 			}
 			return f.Write(content)
 		}
 		defer g.run(t)()
 		g.serves(t, "a")
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		if s := g.Status(); s.Serial != 1 || !strings.Contains(s.FileError, "no space left") {
 			t.Errorf("%+v", s)
 		}
@@ -207,9 +209,9 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 			t.Errorf("%v is left", left)
 		}
 		one.set(pack(t, signer(t), 2, "b"), `"2"`)
-		time.Sleep(time.Minute)
-		full = nil
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
+		full.Store(false)
+		elapse(time.Minute)
 		if s := g.Status(); s.FileError != "" || s.Refused == "" {
 			t.Errorf("%+v", s)
 		}
@@ -238,7 +240,7 @@ func TestAFileThatIsRemoved(t *testing.T) {
 			if err := os.Remove(g.config.File); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Minute + time.Second)
+			elapse(time.Minute + time.Second)
 			stop()
 			g.start()
 			g.restored(t)

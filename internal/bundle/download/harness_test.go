@@ -261,4 +261,10 @@ func (g *gateway) restored(t testing.TB) {
 	}
 }
 
+// elapse lets time go by, until all that is due then has been done.
+func elapse(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 var errDown = errors.New("connection refused")
