@@ -41,7 +41,7 @@ type Config struct {
 	Timeout   time.Duration // of a value or a prompt, 1 s where it is 0
 	Spool     string        // the file in which reports wait, of this client alone; in memory where it is empty
 	SpoolSize int           // bytes of reports that may wait, 16 MiB where it is 0
-	OnError   func(error)   // hears of every error, covered or not, maybe of several at once; nil logs them
+	OnError   func(error)   // hears of every error, covered or not, maybe of several at once, and may call the client; nil logs them
 	Transport http.RoundTripper
 }
 
@@ -56,7 +56,8 @@ type Client struct {
 	pausedUntil time.Time       // not zero while the gateway is away
 
 	sending  sync.Mutex
-	failed   int // reports in a row
+	failed   int       // reports in a row
+	retryAt  time.Time // after them
 	lost     atomic.Int64
 	spooling sync.Mutex
 	queue    []string // each is its Idempotency-Key, a space, and what is sent: a line of the spool
@@ -138,7 +139,7 @@ func ask[A any](ctx context.Context, c *Client, timeout time.Duration, path stri
 	if e.Status == http.StatusNotModified && valid(answer) {
 		found, next, err = answer, last, nil
 	}
-	c.tell(err)
+	defer c.tell(err) // last: the app may ask again then
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {

@@ -50,13 +50,21 @@ func (c *Client) Lost() int { return int(c.lost.Load()) }
 
 // Close flushes, and ends all that runs. Reports that are left stay in the spool.
 func (c *Client) Close(ctx context.Context) (left int) {
-	c.end()
+	if c.closing.Err() == nil {
+		c.end()
+		c.sending.Lock()
+		c.retryAt = time.Time{} // there is no later
+		c.sending.Unlock()
+	}
 	return c.Flush(ctx)
 }
 
-// Flush sends what is queued, and returns how many reports are left.
+// Flush sends what is queued, where the wait after a failure is over, and returns how many
+// reports are left.
 func (c *Client) Flush(ctx context.Context) (left int) {
-	c.send(ctx)
+	for _, err := range c.send(ctx) {
+		c.tell(err)
+	}
 	c.spooling.Lock()
 	defer c.spooling.Unlock()
 	return len(c.queue)
@@ -79,21 +87,25 @@ func (c *Client) open() error {
 		return fmt.Errorf("cadenza: %w", err)
 	}
 	go func() {
-		for wait := collect; sleep(c.closing, wait); {
-			wait = c.send(c.closing)
+		for sleep(c.closing, collect) {
+			c.Flush(c.closing)
 		}
 	}()
 	return nil
 }
 
-// send sends what waits until one is not taken, which goes behind the others, and returns how long to wait.
-func (c *Client) send(ctx context.Context) time.Duration {
+// send sends what waits until one is not taken, which goes behind the others. It returns
+// its errors, because the app may flush when it hears of them.
+func (c *Client) send(ctx context.Context) (errs []error) {
 	type taken struct {
 		OK      bool
 		Ignored []string
 	}
 	c.sending.Lock()
 	defer c.sending.Unlock()
+	if time.Now().Before(c.retryAt) {
+		return nil
+	}
 	c.spooling.Lock()
 	batch := c.queue
 	c.spooling.Unlock()
@@ -105,21 +117,19 @@ func (c *Client) send(ctx context.Context) time.Duration {
 		case e.refused():
 			c.lost.Add(1)
 			err = fmt.Errorf("%w: %w: %s", err, ErrLost, body)
+		case err != nil && ctx.Err() != nil: // its caller left
+			return append(errs, c.settle(sent, 0))
 		case err != nil:
 			c.failed++
-			if ctx.Err() != nil { // its caller left
-				err = nil
-			}
-			c.tell(errors.Join(err, c.settle(sent, 1)))
-			return max(e.RetryAfter, backoff(c.failed))
+			c.retryAt = time.Now().Add(max(e.RetryAfter, backoff(c.failed)))
+			return append(errs, err, c.settle(sent, 1))
 		case answer.Ignored != nil:
 			err = fmt.Errorf("cadenza: a report has what its trace does not take, %v: %s", answer.Ignored, body)
 		}
 		c.failed = 0
-		c.tell(err)
+		errs = append(errs, err)
 	}
-	c.tell(c.settle(len(batch), 0))
-	return collect
+	return append(errs, c.settle(len(batch), 0))
 }
 
 // settle takes what was sent out of the queue, and has what comes again wait behind the others.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,44 +113,91 @@ func TestReportsAreKept(t *testing.T) {
 }
 
 func TestPoisonBlocksNothing(t *testing.T) {
-	f := new(fake)
-	f.answer = func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		switch string(body) {
-		case `{"score":0,"trace_id":"t1"}`:
-			says(400, `{"error":{"code":"invalid_request"}}`)(w, r)
-		case `{"score":1,"trace_id":"t1"}`:
-			says(404, `{"error":{"code":"unknown_trace"}}`)(w, r)
-		case `{"score":2,"trace_id":"t1"}`:
-			says(413, "<html>")(w, r)
-		case `{"score":3,"trace_id":"t1"}`:
-			says(500, "")(w, r)
-		case `{"score":4,"trace_id":"t1"}`:
-			says(200, `{"ok":true,"ignored":["latency"]}`)(w, r)
-		default:
-			taken(w, r)
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fake)
+		f.answer = func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			switch string(body) {
+			case `{"score":0,"trace_id":"t1"}`:
+				says(400, `{"error":{"code":"invalid_request"}}`)(w, r)
+			case `{"score":1,"trace_id":"t1"}`:
+				says(404, `{"error":{"code":"unknown_trace"}}`)(w, r)
+			case `{"score":2,"trace_id":"t1"}`:
+				says(413, "<html>")(w, r)
+			case `{"score":3,"trace_id":"t1"}`:
+				says(500, "")(w, r)
+			case `{"score":4,"trace_id":"t1"}`:
+				says(200, `{"ok":true,"ignored":["latency"]}`)(w, r)
+			default:
+				taken(w, r)
+			}
 		}
-	}
-	c := connect(t, f, Config{})
-	for score := range 10 {
-		if err := c.Report("t1", Object{"score": score}); err != nil {
-			t.Error(err)
+		c := connect(t, f, Config{})
+		for score := range 10 {
+			if err := c.Report("t1", Object{"score": score}); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	if left := c.Flush(t.Context()); left != 7 {
-		t.Errorf("%d are left when one fails", left)
-	}
-	if left := c.Flush(t.Context()); left != 1 || len(c.queue) != 1 {
-		t.Errorf("%d are left beside it", left)
-	}
-	errs := f.errors()
-	if len(errs) != 6 || c.Lost() != 3 || !errors.Is(errs[0], ErrLost) || !strings.Contains(errs[4].Error(), "latency") {
-		t.Error(errs)
-	}
-	f.set(taken)
-	if left := c.Flush(t.Context()); left != 0 || c.size != 0 {
-		t.Errorf("%d are left", left)
-	}
+		if left := c.Flush(t.Context()); left != 7 {
+			t.Errorf("%d are left when one fails", left)
+		}
+		time.Sleep(time.Second) // the wait after it
+		synctest.Wait()
+		if left := c.Flush(t.Context()); left != 1 || len(c.queue) != 1 {
+			t.Errorf("%d are left beside it", left)
+		}
+		errs := f.errors()
+		if len(errs) != 6 || c.Lost() != 3 || !errors.Is(errs[0], ErrLost) || !strings.Contains(errs[4].Error(), "latency") {
+			t.Error(errs)
+		}
+		f.set(taken)
+		time.Sleep(time.Minute)
+		if left := c.Flush(t.Context()); left != 0 || c.size != 0 {
+			t.Errorf("%d are left", left)
+		}
+	})
+}
+
+// TestErrorsMayFlush has an app call the client when it hears of an error.
+func TestErrorsMayFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fake)
+		c := connect(t, f, Config{})
+		var told atomic.Int64
+		c.OnError = func(error) {
+			if told.Add(1) > 100 {
+				return // else it would never end
+			}
+			Evaluate(t.Context(), c, "a", "", nil)
+			c.Flush(t.Context())
+			if told.Load() > 3 {
+				c.Close(t.Context())
+			}
+		}
+		report := func(left int, errors int64) {
+			t.Helper()
+			if err := c.Report("t1", Object{"score": 1}); err != nil {
+				t.Error(err)
+			}
+			if found := c.Flush(t.Context()); found != left || told.Load() != errors {
+				t.Errorf("%d are left, it hears of %d errors", found, told.Load())
+			}
+		}
+		f.set(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/metrics" {
+				says(400, "")(w, r)
+			} else {
+				flagged("x")(w, r)
+			}
+		})
+		report(0, 1)
+		f.set(nil)
+		report(1, 3) // of the report, and of the value
+		time.Sleep(time.Hour)
+		if left := c.Flush(t.Context()); left != 1 || c.closing.Err() == nil || told.Load() > 10 {
+			t.Errorf("%d are left, it has heard of %d errors", left, told.Load())
+		}
+	})
 }
 
 // TestReportsSurvive has a process report and be killed, which then has half a line.
@@ -241,54 +289,58 @@ func TestReportsSurvive(t *testing.T) {
 }
 
 func TestSpoolIsBounded(t *testing.T) {
-	spool := filepath.Join(t.TempDir(), "spool")
-	f := &fake{answer: says(503, "")}
-	c := connect(t, f, Config{Spool: spool, SpoolSize: 1240})
-	lost := 0
-	for range 20 {
-		if err := c.Report("t1", Object{"metadata": strings.Repeat("x", 65)}); errors.Is(err, ErrLost) {
-			lost++
-		} else if err != nil {
-			t.Error(err)
-		}
-	}
-	if lost != 10 || c.Lost() != 10 {
-		t.Errorf("%d are lost, %d counted", lost, c.Lost())
-	}
-	if info, err := os.Stat(spool); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info, err)
-	}
-	// One out, one in: the queue is never empty, and the file does not grow for ever.
-	for i := range 100 {
-		n := 0
-		f.set(func(w http.ResponseWriter, r *http.Request) {
-			if n++; n == 1 {
-				taken(w, r)
-			} else {
-				says(503, "")(w, r)
+	synctest.Test(t, func(t *testing.T) {
+		spool := filepath.Join(t.TempDir(), "spool")
+		f := &fake{answer: says(503, "")}
+		c := connect(t, f, Config{Spool: spool, SpoolSize: 1240})
+		lost := 0
+		for range 20 {
+			if err := c.Report("t1", Object{"metadata": strings.Repeat("x", 65)}); errors.Is(err, ErrLost) {
+				lost++
+			} else if err != nil {
+				t.Error(err)
 			}
-		})
-		if left := c.Flush(t.Context()); left != 9 {
-			t.Fatalf("%d are left", left)
 		}
-		if err := c.Report("t1", Object{"metadata": fmt.Sprintf("%065d", i)}); err != nil {
-			t.Fatal(err)
+		if lost != 10 || c.Lost() != 10 {
+			t.Errorf("%d are lost, %d counted", lost, c.Lost())
 		}
-	}
-	if info, err := os.Stat(spool); err != nil || info.Size() > 4000 {
-		t.Errorf("%d bytes, %v", info.Size(), err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if left := c.Close(ctx); left != 10 {
-		t.Errorf("%d are left", left)
-	}
-	f.take()
-	f.set(taken)
-	if left := connect(t, f, Config{Spool: spool}).Close(t.Context()); left != 0 {
-		t.Errorf("%d are left", left)
-	}
-	if all := bodies(f.take()); !strings.Contains(all[len(all)-1], "99") && !strings.Contains(all[0], "99") {
-		t.Errorf("the last one is not there: %v", all)
-	}
+		if info, err := os.Stat(spool); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v %v", info, err)
+		}
+		// One out, one in: the queue is never empty, and the file does not grow for ever.
+		for i := range 100 {
+			n := 0
+			f.set(func(w http.ResponseWriter, r *http.Request) {
+				if n++; n == 1 {
+					taken(w, r)
+				} else {
+					says(503, "")(w, r)
+				}
+			})
+			time.Sleep(2 * time.Minute) // longer than any wait
+			synctest.Wait()
+			if left := c.Flush(t.Context()); left != 9 {
+				t.Fatalf("%d are left", left)
+			}
+			if err := c.Report("t1", Object{"metadata": fmt.Sprintf("%065d", i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if info, err := os.Stat(spool); err != nil || info.Size() > 4000 {
+			t.Errorf("%d bytes, %v", info.Size(), err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if left := c.Close(ctx); left != 10 {
+			t.Errorf("%d are left", left)
+		}
+		f.take()
+		f.set(taken)
+		if left := connect(t, f, Config{Spool: spool}).Close(t.Context()); left != 0 {
+			t.Errorf("%d are left", left)
+		}
+		if all := bodies(f.take()); !strings.Contains(all[len(all)-1], "99") && !strings.Contains(all[0], "99") {
+			t.Errorf("the last one is not there: %v", all)
+		}
+	})
 }
