@@ -149,7 +149,7 @@ var maxLines = map[string]int{
 	"internal/store/sqlite":        9860,
 	"internal/visible":             160,
 	"internal/wire":                2930,
-	"providers":                    1420,
+	"providers":                    1430,
 	"providers/anthropic":          1020,
 	"providers/azure":              140,
 	"providers/bedrock":            1490,

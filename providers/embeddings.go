@@ -68,6 +68,9 @@ type Embeddings struct {
 	// of numbers, or a string with the base64 of numbers of 32 bits, little-endian. They
 	// may be views of one buffer, which nothing changes afterwards.
 	Vectors []json.RawMessage
+	// Buffer is memory that the vectors may be views of, and nothing else: further
+	// answers are read into it once these vectors are written. It may be nil.
+	Buffer []byte
 	// Usage has the tokens of the inputs in PromptTokens and TotalTokens; zero if the
 	// provider does not count.
 	Usage Usage

@@ -36,6 +36,7 @@ type Held struct {
 	mu       sync.Mutex
 	bytes    int
 	released bool
+	lent     [][]byte
 }
 
 // Take takes further bytes; it is called before they are allocated. A negative
@@ -73,6 +74,19 @@ func (h *Held) Release() {
 	defer h.mu.Unlock()
 	held.Add(-counted(h.bytes))
 	h.bytes, h.released = 0, true
+	for _, b := range h.lent {
+		buffers.Put(b)
+	}
+	h.lent = nil
+}
+
+// Lend has Release give a buffer back to package buffers. After Release it does nothing.
+func (h *Held) Lend(buffer []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.released {
+		h.lent = append(h.lent, buffer)
+	}
 }
 
 func counted(bytes int) int64 { return int64(max(bytes-freeHeld, 0)) }

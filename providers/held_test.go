@@ -91,6 +91,29 @@ func TestHeldIsGivenBack(t *testing.T) {
 	checkNothingHeld(t)
 }
 
+// TestLend holds that a buffer is given back at the release, once.
+func TestLend(t *testing.T) {
+	kept := func() bool { return buffers.Kept(buffers.Largest) != nil }
+	// The pool may drop one: it is the garbage collector's.
+	given := false
+	for range 20 {
+		var h Held
+		h.Lend(buffers.Get(buffers.Largest))
+		if kept() {
+			t.Fatal("the buffer is given back before the release")
+		}
+		h.Release()
+		h.Release()
+		given = kept() || given
+		if h.Lend(make([]byte, buffers.Largest)); kept() {
+			t.Fatal("the buffer is given back twice, or after the release")
+		}
+	}
+	if !given {
+		t.Error("the buffer is never given back")
+	}
+}
+
 // TestGrowingAnswersAreCollected has answers make more memory than is collected at a time.
 func TestGrowingAnswersAreCollected(t *testing.T) {
 	collections := func() uint32 {

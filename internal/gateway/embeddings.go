@@ -150,6 +150,7 @@ func (a *embeddingAttempt) embed() error {
 			}
 		}
 		a.Vectors = append(a.Vectors, vectors...)
+		a.Memory.Lend(answer.Buffer)
 		addUsage(&a.usage, &answer.Usage)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -198,6 +199,28 @@ func TestEmbeddings(t *testing.T) {
 	if a := g.do("GET", "/v1/models", "", http.Header{"Authorization": {"Bearer " + testKey}}); !strings.Contains(string(a.body), `"id":"docs"`) {
 		t.Error(a.body)
 	}
+}
+
+// TestEmbeddingsShareNoMemory has callers get vectors whose memory others had before. With
+// the race detector that is overwritten in between.
+func TestEmbeddingsShareNoMemory(t *testing.T) {
+	t.Parallel()
+	v := newVectors(t)
+	g := startGateway(t, embeds(""), atVectors(v, v))
+	var wait sync.WaitGroup
+	for caller := range 8 {
+		wait.Go(func() {
+			for n := range 20 {
+				input, length := strconv.Itoa(caller), 2+n
+				e, a := g.embed(t, fmt.Sprintf(`{"model":"docs","input":["%s","%[1]s"],"dimensions":%d}`, input, length))
+				want := "[" + input + ".0" + strings.Repeat(",1", length-1) + "]"
+				if len(e.Data) != 2 || string(e.Data[0].Embedding) != want || string(e.Data[1].Embedding) != want {
+					t.Errorf("want %s twice: %s", want, a.body)
+				}
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // TestEmbeddingForms has a provider that has numbers alone, which clients of OpenAI's that

@@ -98,7 +98,7 @@ func readEmbeddings(k upstream.Call, body io.Reader, header http.Header, inputs 
 	default:
 		list = all.GetArray()
 	}
-	answer := new(providers.Embeddings)
+	answer := &providers.Embeddings{Buffer: vectors.Buffer}
 	if answer.Vectors, err = vectors.OfEach(k, list, inputs); err != nil {
 		return nil, err
 	}

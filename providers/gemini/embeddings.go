@@ -156,7 +156,7 @@ func (m *vectorMethod) read(k upstream.Call, body io.Reader, inputs int) (*provi
 	if m.list != "" {
 		list = v.GetArray(m.list)
 	}
-	answer := new(providers.Embeddings)
+	answer := &providers.Embeddings{Buffer: vectors.Buffer}
 	if answer.Vectors, err = vectors.OfEach(k, list, inputs, m.values...); err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ func readEmbeddings(k *upstream.Call, body io.Reader, inputs int) (*providers.Em
 	if len(list) != inputs {
 		return nil, k.Invalid("the answer has " + strconv.Itoa(len(list)) + " vectors for " + strconv.Itoa(inputs) + " inputs")
 	}
-	answer := &providers.Embeddings{Model: string(m[1].GetStringBytes()), Vectors: make([]json.RawMessage, inputs)}
+	answer := &providers.Embeddings{Model: string(m[1].GetStringBytes()), Vectors: make([]json.RawMessage, inputs), Buffer: vectors.Buffer}
 	for i, item := range list {
 		at := i
 		if index := item.Get("index"); index != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
@@ -17,22 +18,28 @@ type Vectors struct {
 	// JSON is the answer, with a short string in place of each vector.
 	JSON []byte
 
+	// Buffer is memory that the vectors may be views of, for providers.Embeddings.
+	Buffer []byte
+
 	cut []json.RawMessage
 }
 
-// oneVector is the memory for the first bytes of an answer: that with one vector of 1,536
-// numbers is read without being joined of pieces.
-const oneVector = 24 << 10
+// firstBytes is the memory for the first bytes of an answer: that with a few vectors of
+// 1,536 numbers is read without being joined of pieces. Fresh memory for each answer would
+// be half of all that a call allocates.
+const firstBytes = buffers.Smallest
 
 // ReadVectors reads a whole answer with vectors. The error is ErrTooLarge beyond MaxBody,
 // or where the rest of it has more than maxValues, providers.ErrNoRoom where there is no
 // memory for it, or the reader's own.
 func ReadVectors(body io.Reader) (*Vectors, error) {
-	data, err := readWhole(make([]byte, 0, oneVector), body)
+	first := buffers.Get(firstBytes)
+	data, err := readWhole(first, body)
 	if err != nil {
 		return nil, err
 	}
 	v := cutVectors(bytes.TrimPrefix(data, byteOrderMark))
+	v.Buffer = first
 	values := valuesOf(v.JSON)
 	if values > maxValues {
 		return nil, ErrTooLarge
