@@ -192,6 +192,7 @@ func TestOpenFeatureInPage(t *testing.T) {
 		provider string
 		cached   bool // a page that is loaded again has a stream though its flags have not changed
 	}{
+		// npm has no 0.4.2.
 		{"ofrep-web-provider-0.4.1", false},
 		{"ofrep-web-provider-0.4.3", true},
 	} {
