@@ -379,3 +379,27 @@ func TestConsolePages(t *testing.T) {
 		}
 	}
 }
+
+// TestConsoleSaysWhatATraceIs opens the traces of all flags and of vectors.
+func TestConsoleSaysWhatATraceIs(t *testing.T) {
+	g := startConsoleSite(t, map[string]string{
+		"definitions/endpoints/docs.yaml": "task: embedding\ntargets: [ { provider: canned, model: c, space: s } ]\n",
+	})
+	session := g.signIn("our_editor")
+	for _, test := range []struct{ path, body, says string }{
+		{"/ofrep/v1/evaluate/flags", `{"context":{"plan":"pro"}}`, "The values of all flags"},
+		{"/v1/embeddings", `{"model":"docs","input":"Where?","context":{"plan":"pro"}}`, "Where?"},
+	} {
+		id := g.post(test.path, test.body).ok(t).header.Get("Cadenza-Trace-Id")
+		stored(g, id)
+		page := string(g.do("GET", "/console/traces/"+id, "", session).ok(t).body)
+		if !strings.Contains(page, test.says) {
+			t.Errorf("%s: it does not say %s: %s", test.path, test.says, page)
+		}
+		for _, text := range []string{"<b>default</b>", "No content was recorded", "Open in the playground"} {
+			if strings.Contains(page, text) {
+				t.Errorf("%s: it says %s: %s", test.path, text, page)
+			}
+		}
+	}
+}

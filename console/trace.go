@@ -108,8 +108,15 @@ func buildTrace(v *visit) (any, error) {
 		p.Table = tableOf(d.Content, r.Row)
 	}
 	p.Attempts = waterfalls(r)
-	p.Playable = v.visitor.Role.Covers(gateway.RoleEditor) && (r.Kind == trace.KindEndpoint || r.Kind == trace.KindPrompt) && len(r.Messages)+len(r.Context)+len(r.Variables) > 0
+	p.Playable = v.visitor.Role.Covers(gateway.RoleEditor) && (r.Kind == trace.KindEndpoint || r.Kind == trace.KindPrompt) && !makesVectors(p.Definition) && len(r.Messages)+len(r.Context)+len(r.Variables) > 0
 	return p, nil
+}
+
+// makesVectors reports whether a definition is an endpoint that makes vectors, which the
+// playground does not ask.
+func makesVectors(d *adminapi.TracedVersion) bool {
+	var endpoint struct{ Task string }
+	return d != nil && json.Unmarshal(d.Content, &endpoint) == nil && endpoint.Task == "embedding"
 }
 
 // waterfalls places the attempts of a call in time.
