@@ -98,14 +98,14 @@ func (g *Gateway) streamFlagEvents(w http.ResponseWriter, r *http.Request, began
 	query := r.URL.Query()
 	token := query.Get("token")
 	if token == "" {
-		return outcome{wire.Unauthorized(false), unread}
+		return outcome{wire.UnauthorizedStream(false), unread}
 	}
 	if err := g.notStarted(r.Context()); err != nil {
 		return outcome{err, unread}
 	}
 	key, ends := g.unseal(token, began, (*sealKeys).ofTokens)
 	if key == nil {
-		return outcome{wire.Unauthorized(true), unread}
+		return outcome{wire.UnauthorizedStream(true), unread}
 	}
 	if err := key.opens(flagEventsRoute, r.Header["Origin"]); err != nil {
 		return outcome{err, unread}

@@ -57,7 +57,16 @@ func Unauthorized(tokenSent bool) *Error {
 	return &Error{Code: InvalidAPIKey, Message: unauthorizedMessage, TokenSent: tokenSent}
 }
 
-const unauthorizedMessage = "The API key is missing, unknown or no longer valid. Send a valid key as `Authorization: Bearer <key>`."
+// UnauthorizedStream is Unauthorized for the stream of changes of flags, which reads a token
+// in its address in place of a key.
+func UnauthorizedStream(tokenSent bool) *Error {
+	return &Error{Code: InvalidAPIKey, Message: unauthorizedStreamMessage, TokenSent: tokenSent}
+}
+
+const (
+	unauthorizedMessage       = "The API key is missing, unknown or no longer valid. Send a valid key as `Authorization: Bearer <key>`."
+	unauthorizedStreamMessage = "The address has no token, or one that is unknown or no longer valid. Take the address in `eventStreams` of an answer with all flags."
+)
 
 // The challenges of a 401 (RFC 6750 section 3): without credentials there is
 // no error attribute.
@@ -74,7 +83,11 @@ func (e *Error) Error() string { return e.Name + ": " + e.Message }
 // the older clients of this API read.
 func (e *Error) AppendJSON(dst []byte) []byte {
 	if e.Code == InvalidAPIKey {
-		e = &Error{Code: InvalidAPIKey, Message: unauthorizedMessage, OFREP: e.OFREP, FlagKey: e.FlagKey}
+		message := unauthorizedMessage
+		if e.Message == unauthorizedStreamMessage {
+			message = e.Message
+		}
+		e = &Error{Code: InvalidAPIKey, Message: message, OFREP: e.OFREP, FlagKey: e.FlagKey}
 	}
 	dst = append(dst, `{"error":`...)
 	dst = e.AppendObject(dst)

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,18 @@ func TestWriteErrorGolden(t *testing.T) {
 			status: 401,
 			header: map[string]string{"WWW-Authenticate": `Bearer realm="cadenza", error="invalid_token"`},
 			body:   unauthorizedBody,
+		},
+		"no token of a stream": {
+			err:    UnauthorizedStream(false),
+			status: 401,
+			header: map[string]string{"WWW-Authenticate": `Bearer realm="cadenza"`},
+			body:   strings.ReplaceAll(unauthorizedBody, unauthorizedMessage, unauthorizedStreamMessage),
+		},
+		"a bad token of a stream": {
+			err:    UnauthorizedStream(true),
+			status: 401,
+			header: map[string]string{"WWW-Authenticate": `Bearer realm="cadenza", error="invalid_token"`},
+			body:   strings.ReplaceAll(unauthorizedBody, unauthorizedMessage, unauthorizedStreamMessage),
 		},
 		"a 401 tells nothing of its cause": {
 			err:    &Error{Code: InvalidAPIKey, Message: "expired yesterday", Param: "x", TraceID: "t", TokenSent: true},
