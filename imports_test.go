@@ -148,7 +148,7 @@ var maxLines = map[string]int{
 	"internal/store/histogram":     480,
 	"internal/store/sqlite":        9860,
 	"internal/visible":             160,
-	"internal/wire":                2930,
+	"internal/wire":                2950,
 	"providers":                    1430,
 	"providers/anthropic":          1020,
 	"providers/azure":              140,
