@@ -79,7 +79,10 @@ type Snapshot struct {
 	// Revision identifies the content of the workspace: 12 hexadecimal digits,
 	// the same on every node that serves the same definitions.
 	Revision string
-	Model    *rules.Model
+	// Awaited reports whether there are no definitions yet: the snapshot stands for those
+	// that Source.Serve will have given, and has none and no revision.
+	Awaited bool
+	Model   *rules.Model
 	// DataModel is the data model as its file has it, nil without one. It must not be
 	// changed.
 	DataModel     *document.Node

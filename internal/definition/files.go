@@ -51,6 +51,7 @@ type source struct {
 type directory struct {
 	dir      string
 	root     *os.Root
+	texts    map[string]string // of the files that Serve gives, in the place of root
 	context  *source
 	files    []*source
 	tables   []*source // CSV files next to definitions
@@ -112,8 +113,7 @@ func readOnce(dir string, errs *document.Errors) (d *directory, settled bool) {
 // top handles an entry of the directory itself.
 func (d *directory) top(name string, errs *document.Errors) {
 	if name == allowEmpty {
-		d.emptying = true
-		d.warn("allow-empty", name, "edits that remove definitions are not refused as long as this file exists: delete it after the removal")
+		d.allowEmpty()
 	}
 	if hidden(name) {
 		return
@@ -131,8 +131,19 @@ func (d *directory) top(name string, errs *document.Errors) {
 		d.lost = append(d.lost, name)
 		return
 	}
+	d.other(name, info.IsDir(), errs)
+}
+
+// allowEmpty notes that the file of this name is there.
+func (d *directory) allowEmpty() {
+	d.emptying = true
+	d.warn("allow-empty", allowEmpty, "edits that remove definitions are not refused as long as this file exists: delete it after the removal")
+}
+
+// other handles what is in the directory itself and no folder of definitions.
+func (d *directory) other(name string, folder bool, errs *document.Errors) {
 	base, ok := definitionName(name)
-	if ok && base == "context" && !info.IsDir() {
+	if ok && base == "context" && !folder {
 		if d.context != nil {
 			errs.AddAt(d.position(name), "there are two data models, and %s is the other: join them in one file", d.context.path)
 			d.lost = append(d.lost, name)
@@ -143,7 +154,7 @@ func (d *directory) top(name string, errs *document.Errors) {
 		}
 		return
 	}
-	if info.IsDir() || ok {
+	if folder || ok {
 		hint := ""
 		if near := document.Nearest(base, append([]string{"context"}, kind.Folders()...)); near != "" {
 			if near == "context" {
@@ -248,6 +259,10 @@ func (d *directory) open(name string, here *os.Root) (*os.File, error) {
 // read reads one file, in its folder where that is given.
 func (d *directory) read(k *kind.Kind, name, key string, here *os.Root, errs *document.Errors) *source {
 	s := &source{path: name, kind: k, key: key, plain: here != nil}
+	if text, given := d.texts[name]; given {
+		s.data, s.size = []byte(text), int64(len(text))
+		return s
+	}
 	f, err := d.open(name, here)
 	if err != nil {
 		if !gone(err) {
@@ -350,6 +365,9 @@ func (d *directory) position(name string) document.Position {
 }
 
 func (d *directory) file(name string) string {
+	if strings.Contains(d.dir, "://") && name != "." { // no absolute path has that
+		return d.dir + "/" + name
+	}
 	return filepath.Join(d.dir, filepath.FromSlash(name))
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Source is a workspace that is kept up to date with its directory. Its
@@ -26,7 +27,9 @@ type Source struct {
 
 	loading sync.Mutex // held while a set is loaded and its news is spread, and by Hold
 	settled bool       // Settle has decided the served set
-	memory  memory     // of the last loading
+	awaits  bool       // Serve gives the files: there is no directory
+	given   []trace.File
+	memory  memory // of the last loading
 	read    func(ctx context.Context, dir string, m *memory, known ...Configuration) (*Snapshot, error)
 	// ctx ends with Close. A loading under way ends with it.
 	ctx    context.Context
@@ -68,11 +71,7 @@ func Open(dir string, known ...Configuration) (*Source, error) {
 // OpenAnyway is Open of a workspace that may be invalid: then LastError says why, and
 // there is no snapshot before Settle.
 func OpenAnyway(dir string, known ...Configuration) *Source {
-	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]subscriber)}
-	for i := range known {
-		s.known = append(s.known, &known[i])
-	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s := newSource(dir, known)
 	before := allocated()
 	defer giveBack(before)
 	snapshot, err := s.load()
@@ -81,6 +80,15 @@ func OpenAnyway(dir string, known ...Configuration) *Source {
 		return s
 	}
 	s.current.Store(snapshot)
+	return s
+}
+
+func newSource(dir string, known []Configuration) *Source {
+	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]subscriber)}
+	for i := range known {
+		s.known = append(s.known, &known[i])
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
@@ -103,6 +111,7 @@ func (s *Source) Settle(servedLast func() *Past, strict bool) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	if s.settled {
+		serving.Store(true)
 		return nil
 	}
 	last := servedLast()
@@ -287,10 +296,18 @@ func (s *Source) Subscribe(changed func(*Snapshot, error), files func(*Snapshot)
 
 // Reload loads the directory now and serves it if it is valid, and removes no more
 // of the served set than an edit may. Otherwise the served set stays, and the error is
-// that of LastError.
+// that of LastError. Of a source of Await it loads the files again that it serves.
 func (s *Source) Reload() error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
+	if s.awaits && s.given == nil {
+		return nil
+	}
+	return s.reload()
+}
+
+// reload is Reload under the lock.
+func (s *Source) reload() error {
 	before := allocated()
 	defer giveBack(before)
 	ended := s.reportSlow()
@@ -363,11 +380,11 @@ func (s *Source) inOrder() []subscriber {
 }
 
 // Watch reloads the directory whenever it changes, until Close. Further calls do
-// nothing.
+// nothing, and neither does one of a source of Await.
 func (s *Source) Watch() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watcher != nil || s.closed {
+	if s.watcher != nil || s.closed || s.awaits {
 		return nil
 	}
 	w, err := newWatcher(s.dir, recheck, func() { _ = s.Reload() }, func() bool { return s.LastError() != nil })
