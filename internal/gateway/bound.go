@@ -63,14 +63,27 @@ func readBound(n *document.Node, errs *document.Errors) *bound {
 	return b
 }
 
+// model returns the served data model, or nil as long as there is none.
+func (w *Workspace) model() *rules.Model {
+	if w.Source == nil {
+		return nil
+	}
+	s := w.Source.Snapshot()
+	if s == nil || s.Awaited {
+		return nil
+	}
+	return s.Model
+}
+
 // checkBound returns an error if the served data model lacks a field of the bound, or
 // refuses its value.
 func (w *Workspace) checkBound(b *bound) error {
-	if b == nil || w.Source == nil || w.Source.Snapshot() == nil {
+	model := w.model()
+	if b == nil || model == nil {
 		return nil
 	}
 	for _, f := range b.fields {
-		if err := new(rules.Held).Hold(w.Source.Snapshot().Model, f.name, f.value); err != nil {
+		if err := new(rules.Held).Hold(model, f.name, f.value); err != nil {
 			return err
 		}
 	}
@@ -79,7 +92,8 @@ func (w *Workspace) checkBound(b *bound) error {
 
 // checkListed is checkBound for the keys of the keys file, with their places.
 func (w *Workspace) checkListed(listed []fileKey) error {
-	if w.Source == nil || w.Source.Snapshot() == nil {
+	model := w.model()
+	if model == nil {
 		return nil
 	}
 	var errs document.Errors
@@ -88,7 +102,7 @@ func (w *Workspace) checkListed(listed []fileKey) error {
 			continue
 		}
 		for _, f := range key.bound.fields {
-			if err := new(rules.Held).Hold(w.Source.Snapshot().Model, f.name, f.value); err != nil {
+			if err := new(rules.Held).Hold(model, f.name, f.value); err != nil {
 				at := f.at
 				at.File = w.KeysFile
 				errs.AddAt(at, "the key %q: %v", key.name, err)

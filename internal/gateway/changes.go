@@ -19,7 +19,7 @@ const maxChanges = 20
 // definition by its kind and key, such as "prompt shop/hello". last is nil at a start, and
 // then there are no fields.
 func changes(last, next *definition.Snapshot) []zap.Field {
-	if last == nil || last.Revision == next.Revision {
+	if last == nil || last.Awaited || last.Revision == next.Revision {
 		return nil
 	}
 	type name struct {

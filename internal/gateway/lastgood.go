@@ -63,6 +63,9 @@ func (s *Store) servedLast(ctx context.Context, workspace, directory string) (*r
 // recordServed stores the content of each served definition, so that a trace leads to
 // exactly the definition that answered, and the files of the set.
 func (w *Workspace) recordServed(snapshot *definition.Snapshot) {
+	if snapshot.Awaited {
+		return
+	}
 	var versions []trace.Version
 	for _, d := range snapshot.Definitions {
 		versions = append(versions, trace.Version{

@@ -65,6 +65,12 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 			zap.String("revision", snapshot.Revision), zap.String("loading_since", timestamp(slow.Since)))
 		return
 	}
+	if snapshot.Awaited && err == nil {
+		m.valid.WithLabelValues(w.Name).Set(0)
+		w.Logger.Warn("there are no definitions yet: requests are refused until the source has given some", zap.String("source", w.Source.Dir()))
+		w.serves(snapshot)
+		return
+	}
 	w.emitDefinitions(snapshot, err)
 	if err != nil {
 		m.reloads.WithLabelValues(w.Name, "error").Inc()

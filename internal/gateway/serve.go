@@ -170,13 +170,25 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 		}
 	}
 	c.body.SetMetadataLimit(c.workspace.MaxMetadataSize)
-	c.snapshot = c.workspace.Source.Snapshot()
+	if c.snapshot = c.workspace.Source.Snapshot(); c.snapshot.Awaited {
+		return refused(noDefinitions())
+	}
 	if key.Kind == KindClient {
 		c.snapshot = c.snapshot.ForClients()
 		c.body.SetContextSecret(key.contextSecret, began)
 	}
 
 	return to.serve(c)
+}
+
+// awaitedRetry is when a request may come again that found no definitions yet.
+const awaitedRetry = 5 * time.Second
+
+// noDefinitions returns the error of a workspace whose source has given no definitions yet.
+func noDefinitions() *wire.Error {
+	err := wire.Errorf(wire.Overloaded, "", "The gateway waits for its definitions. Try again.")
+	err.RetryAfter = awaitedRetry
+	return err
 }
 
 // asksWebSocket reports whether a request asks for a WebSocket, as agents do before their
