@@ -63,6 +63,9 @@ type Config struct {
 	// Activate compiles and serves a bundle. Its error refuses the bundle. It is not called
 	// for one with the files that are served already.
 	Activate func(*bundle.Bundle) error
+	// Answered is called with the new status after each answer that was dealt with, one at a
+	// time; nil: nobody is told.
+	Answered func(Status)
 }
 
 // Downloader follows a bundle. It is safe for concurrent use.

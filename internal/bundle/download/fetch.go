@@ -206,6 +206,9 @@ func (d *Downloader) ask(ctx context.Context, s *source, wait time.Duration, pul
 	s.failure = err
 	d.save()
 	d.show()
+	if d.config.Answered != nil {
+		d.config.Answered(d.Status())
+	}
 	o.URL, o.Revision, o.Serial = s.shown, d.status.Revision, d.status.Serial
 	o.waits = err == nil && s.waits && s.sends(d.served) != ""
 	return o, err
