@@ -45,6 +45,24 @@ func (s *Source) Serve(files []trace.File) error {
 	return err
 }
 
+// Refuse says why the newest files are not served: an error that Serve returned, or why they
+// were not given to it. nil says that what is served is the newest. The source is one of
+// Await.
+func (s *Source) Refuse(err error) {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	last := s.LastError()
+	switch {
+	case err == nil && last == nil, err != nil && last != nil && strings.Contains(err.Error(), last.Error()):
+		return
+	case err == nil:
+		s.failure.Store(nil)
+	default:
+		s.fail(err)
+	}
+	s.publish(s.Snapshot(), err)
+}
+
 // directoryOf returns the files as if they were in dir. What a directory would be warned of,
 // they are.
 func directoryOf(dir string, files []trace.File, errs *document.Errors) *directory {

@@ -1,6 +1,8 @@
 package definition
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -96,6 +98,27 @@ func TestServe(t *testing.T) {
 	must(t, s.Reload())
 	if s.Snapshot().Awaited {
 		t.Error("a set without files is awaited")
+	}
+
+	// What is refused before it is given is a failure as well, and said once.
+	served, got = s.Snapshot(), nil
+	for range 2 {
+		s.Refuse(errors.New("it is signed by nobody"))
+	}
+	if len(got) != 1 || !s.Stale() || s.LastError().Error() != "it is signed by nobody" || got[0].snapshot != served {
+		t.Errorf("%+v", got)
+	}
+	must(t, s.Serve(nil))
+	err = s.Serve(filesOf(broken))
+	s.Refuse(fmt.Errorf("it is refused: %w", err))
+	if s.LastError() != err {
+		t.Error(s.LastError())
+	}
+	for range 2 {
+		s.Refuse(nil)
+	}
+	if len(got) != 4 || got[3].err != nil || s.Stale() {
+		t.Errorf("%+v", got)
 	}
 	must(t, s.Close())
 }
