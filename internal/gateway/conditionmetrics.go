@@ -8,7 +8,7 @@ type workspaceCollector struct {
 	names *seriesNames // knows which workspaces run
 
 	described
-	degraded, definitions, down, state, shutdown *prometheus.Desc
+	degraded, definitions, age, down, state, shutdown *prometheus.Desc
 }
 
 func newWorkspaceCollector(names *seriesNames) *workspaceCollector {
@@ -16,6 +16,8 @@ func newWorkspaceCollector(names *seriesNames) *workspaceCollector {
 	c.degraded = c.describe("cadenza_degraded",
 		"What is degraded, by the number of its subjects, such as targets that are down.", "workspace", "condition")
 	c.definitions = c.describe("cadenza_definitions", "Definitions that are served.", "workspace", "kind")
+	c.age = c.describe("cadenza_definitions_source_age_seconds",
+		"Time since the source of bundles last had the definitions that are served.", "workspace")
 	c.down = c.describe("cadenza_target_down",
 		"1 where a target of the definitions is left alone, or was and has not answered since, or failed five times in a row.", "workspace", "provider", "model")
 	c.state = c.describe("cadenza_target_state",
@@ -39,6 +41,7 @@ func (c *workspaceCollector) Collect(out chan<- prometheus.Metric) {
 		for kind, count := range w.Source.Snapshot().Counts() {
 			gauge(out, c.definitions, float64(count), name, kind.String())
 		}
+		w.collectAge(out, c.age)
 		for _, t := range w.Targets() {
 			gauge(out, c.down, oneIf(t.Down), name, t.Provider, t.Model)
 			if !t.Shutdown.IsZero() {

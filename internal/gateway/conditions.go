@@ -24,6 +24,16 @@ const (
 	// DefinitionsRestored: the gateway started from the last good definitions that
 	// the store holds.
 	DefinitionsRestored = "definitions_restored"
+	// DefinitionsAwaited: the source of bundles has given no definitions yet, and requests
+	// are refused.
+	DefinitionsAwaited = "definitions_awaited"
+	// DefinitionsStale: the source of bundles has not confirmed the definitions for longer
+	// than max_age.
+	DefinitionsStale = "definitions_stale"
+	// DefinitionsUnsaved: the file of the last good bundle can't be read or written.
+	DefinitionsUnsaved = "definitions_unsaved"
+	// SourceFailing: the source of bundles gives no answer, or none of use.
+	SourceFailing = "source_failing"
 	// KeysInvalid: the keys file, or an entry of it, can't be used.
 	KeysInvalid = "keys_invalid"
 	// SecretStale: a provider's key file can't be used, and its last key stays.
@@ -45,7 +55,7 @@ const (
 
 // conditionCodes lists all codes.
 var conditionCodes = []string{
-	DefinitionsInvalid, DefinitionsRestored, KeysInvalid, SecretStale, StoreDown, LimitsUnsaved, LimitsUnshared, SinkFailing, ProviderUnavailable, TargetDown,
+	DefinitionsInvalid, DefinitionsRestored, DefinitionsAwaited, DefinitionsStale, DefinitionsUnsaved, SourceFailing, KeysInvalid, SecretStale, StoreDown, LimitsUnsaved, LimitsUnshared, SinkFailing, ProviderUnavailable, TargetDown,
 }
 
 // Condition is a reason why a workspace is degraded: it answers, but not in every way
@@ -77,6 +87,7 @@ func (w *Workspace) Conditions() []Condition {
 		list = append(list, Condition{DefinitionsRestored, "definitions", definitions.Since,
 			"the gateway started from the definitions that were served since " + definitions.Restored.UTC().Format(time.RFC3339)})
 	}
+	list = append(list, w.bundleConditions()...)
 	if c := w.Memory.badKeys.Load(); c != nil {
 		list = append(list, *c)
 	}

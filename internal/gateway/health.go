@@ -15,7 +15,7 @@ import (
 // the configuration, but no messages and no names of workspaces, which may be customers'
 // names.
 type readiness struct {
-	Status   string        `json:"status"` // ok, degraded, starting or stopping
+	Status   string        `json:"status"` // ok, degraded, unready, starting or stopping
 	Since    time.Time     `json:"since,omitzero"`
 	Degraded []degradation `json:"degraded,omitempty"`
 	// Limits are the limits that are used up, or nearly. They do not make the gateway
@@ -42,7 +42,7 @@ const maxSubjects = 20
 
 // ServeHealth answers /healthz and /readyz, and reports whether the path was one of
 // them. /readyz is 200 from Start until stopping, when the caller knows that the
-// server or the process is about to stop.
+// server or the process is about to stop, unless a workspace is unready.
 func (g *Gateway) ServeHealth(w http.ResponseWriter, r *http.Request, stopping bool) bool {
 	var body readiness
 	switch r.URL.Path {
@@ -64,7 +64,7 @@ func (g *Gateway) ServeHealth(w http.ResponseWriter, r *http.Request, stopping b
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	header.Set("Cache-Control", "no-store")
-	if body.Status == "starting" || body.Status == "stopping" {
+	if slices.Contains([]string{"starting", "stopping", "unready"}, body.Status) {
 		header.Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
@@ -110,6 +110,11 @@ func (g *Gateway) readiness(stopping bool) readiness {
 			if body.Since.IsZero() || d.Since.Before(body.Since) {
 				body.Since = d.Since
 			}
+		}
+	}
+	for _, w := range g.workspaces {
+		if w.unready() {
+			body.Status = "unready"
 		}
 	}
 	return body

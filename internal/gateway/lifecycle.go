@@ -75,7 +75,9 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 	if err != nil {
 		m.reloads.WithLabelValues(w.Name, "error").Inc()
 		m.valid.WithLabelValues(w.Name).Set(0)
-		if since := w.Source.State().Restored; !since.IsZero() {
+		if since := w.Source.State().Restored; w.Bundle != nil {
+			w.logMistakes("a bundle of definitions is refused, the last good ones are served", err, zap.String("revision", snapshot.Revision))
+		} else if !since.IsZero() {
 			w.logMistakes("the definitions on disk are invalid, those that were served before the start are served from the store", err,
 				zap.String("revision", snapshot.Revision), zap.String("served_since", timestamp(since)))
 		} else {

@@ -33,6 +33,8 @@ type WorkspaceConfig struct {
 	Logger *zap.Logger
 
 	Source *definition.Source
+	// Bundle is where Source has its definitions from; nil: a directory.
+	Bundle *Bundle
 	// Strict makes a start with invalid definitions fail. Otherwise the workspace serves the
 	// definitions that the store holds.
 	Strict bool
