@@ -54,6 +54,7 @@ var routes = []route{
 	{"revisions", reads, gateway.RoleViewer, reading(serveRevisions, "workspace")},
 	{"revisions/", reads, gateway.RoleViewer, reading(serveRevision, "workspace")},
 	{"revisions/", []string{http.MethodPost}, gateway.RoleAdmin, serveAgain},
+	{"pull", []string{http.MethodPost}, gateway.RoleEditor, servePull},
 	{"targets", reads, gateway.RoleViewer, each((*Workspace).targets)},
 	{"models", reads, gateway.RoleViewer, serveModels},
 	{"limits", reads, gateway.RoleViewer, serveLimits},

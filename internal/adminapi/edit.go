@@ -99,6 +99,9 @@ func serveEditedFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := workspace.editable(); err != nil {
+		return err
+	}
 	file := values.Get("file")
 	data, err := edit.Read(workspace.Definitions.Dir(), file)
 	if err != nil {
@@ -116,6 +119,14 @@ func serveEditedFile(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return writeJSON(w, answer)
+}
+
+// editable returns an error where the definitions are not in a directory.
+func (w *Workspace) editable() error {
+	if w.Bundle == nil {
+		return nil
+	}
+	return apiError(http.StatusConflict, "these definitions come as a bundle from %s: edit them where the bundle is built", w.Definitions.Dir())
 }
 
 // proposal is what a request wants to change.
@@ -141,6 +152,9 @@ func editOf(w http.ResponseWriter, r *http.Request) (*proposal, error) {
 	}
 	workspace, err := workspaceNamed(r.Context(), body.Workspace)
 	if err != nil {
+		return nil, err
+	}
+	if err := workspace.editable(); err != nil {
 		return nil, err
 	}
 	c, err := body.Of(workspace.Definitions.Dir())

@@ -108,6 +108,9 @@ func againOf(w http.ResponseWriter, r *http.Request, dry bool) (*proposal, error
 	if err != nil {
 		return nil, err
 	}
+	if err := workspace.editable(); err != nil {
+		return nil, err
+	}
 	reader, err := workspace.openTraces(r.Context())
 	if err != nil {
 		return nil, err

@@ -40,6 +40,8 @@ type DefinitionsStatus struct {
 	Loaded    time.Time `json:"loaded"`
 	inspect.Counts
 	Warnings int `json:"warnings"`
+	// Source is the state of the source of bundles; nil: there is a directory.
+	Source *gateway.SourceStatus `json:"source,omitempty"`
 	// Errors are the present mistakes of the directory. While it has any, the last
 	// good definitions are served.
 	Errors []inspect.Finding `json:"errors"`
@@ -64,7 +66,7 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 		snapshot := w.Definitions.Snapshot()
 		s := WorkspaceStatus{Status: w.Status(), Definitions: DefinitionsStatus{
 			Directory: w.Definitions.Dir(), Revision: snapshot.Revision, Loaded: snapshot.Loaded.UTC(),
-			Counts: inspect.Count(snapshot), Warnings: definition.CountWarnings(snapshot.Warnings), Errors: w.mistakes(),
+			Counts: inspect.Count(snapshot), Warnings: definition.CountWarnings(snapshot.Warnings), Errors: w.mistakes(), Source: w.SourceStatus(),
 		}}
 		for _, c := range s.Degraded {
 			answer.Status = "degraded"

@@ -27,6 +27,7 @@ import (
 // workspaceConfig is the part of a workspace's configuration that check reads.
 type workspaceConfig struct {
 	Definitions string                     `json:"definitions"`
+	Bundle      json.RawMessage            `json:"definitions_bundle"`
 	Providers   map[string]json.RawMessage `json:"providers"`
 	Prices      map[string]*price.Price    `json:"prices"`
 	PriceFiles  []string                   `json:"price_files"`
@@ -135,6 +136,10 @@ func readWorkspaces(file, adapter string) (map[string]workspaceConfig, error) {
 	workspaces := config.Apps.Cadenza.Workspaces
 	if len(workspaces) == 0 {
 		return nil, fmt.Errorf("%s has no workspace of Cadenza: its global options need a cadenza block with definitions", file)
+	}
+	maps.DeleteFunc(workspaces, func(_ string, w workspaceConfig) bool { return w.Bundle != nil })
+	if len(workspaces) == 0 {
+		return nil, fmt.Errorf("the definitions of %s come as bundles: check the folder that they are built from", file)
 	}
 	for name, w := range workspaces {
 		if w.Definitions == "" {

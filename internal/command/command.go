@@ -32,7 +32,7 @@ func init() {
 Tools for a workspace: a directory with context.yaml and the folders prompts,
 endpoints and remoteconfigs. They use the same engine as the gateway, and need
 neither a running gateway nor a Caddyfile. status, limits, traces, stats,
-refused, audit, costs, export, erase, revisions, checkout and prove ask a
+refused, audit, costs, export, erase, revisions, checkout, pull and prove ask a
 running gateway by its admin API.
 
 A command that fails says why on the standard error and exits with status 1.`,
@@ -40,7 +40,7 @@ A command that fails says why on the standard error and exits with status 1.`,
 			own = cmd
 			cmd.AddCommand(
 				checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand(), bundleCommand(),
-				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), refusedCommand(), auditCommand(), costsCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), proveCommand(),
+				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), refusedCommand(), auditCommand(), costsCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), pullCommand(), proveCommand(),
 			)
 			finish(cmd)
 			cmd.SetHelpTemplate(cmd.HelpTemplate() + helpFooter)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -106,10 +107,11 @@ func (r *report) workspace(name string, w *adminapi.WorkspaceStatus) {
 }
 
 func (r *report) definitions(d *adminapi.DefinitionsStatus) {
-	r.line("  ", "definitions", fmt.Sprintf("revision %s: %s, %s, %s, %s", d.Revision,
+	r.line("  ", "definitions", fmt.Sprintf("revision %s: %s, %s, %s, %s", cmp.Or(d.Revision, "none yet"),
 		plural(d.Prompts, "prompt"), plural(d.Endpoints, "endpoint"), plural(d.RemoteConfigs, "remote configuration"), plural(d.Warnings, "warning")))
 	r.line("  ", "", "loaded "+age(r.now.Sub(d.Loaded))+" ago, "+moment(d.Loaded))
 	r.line("  ", "", d.Directory)
+	r.source(d.Source)
 	for i, e := range d.Errors {
 		if i == shownMistakes {
 			r.line("  ", "", fmt.Sprintf("and %d more: caddy cadenza check %s", len(d.Errors)-i, d.Directory))
@@ -120,6 +122,19 @@ func (r *report) definitions(d *adminapi.DefinitionsStatus) {
 			place = fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Column)
 		}
 		r.line("  ", "", place+": "+e.Message)
+	}
+}
+
+// source shows the state of a source of bundles. What is refused is among the mistakes.
+func (r *report) source(s *gateway.SourceStatus) {
+	if s == nil {
+		return
+	}
+	if !s.Confirmed.IsZero() {
+		r.line("  ", "", fmt.Sprintf("bundle %s, serial %d, confirmed %s ago", visible.Line(s.Bundle), s.Serial, age(r.now.Sub(s.Confirmed))))
+	}
+	if s.Error != "" {
+		r.line("  ", "", s.Error)
 	}
 }
 
