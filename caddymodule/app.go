@@ -240,11 +240,24 @@ func registerMetrics(registry *prometheus.Registry) error {
 func (a *App) Start() error {
 	// First of all: callers may come while the stores are opened.
 	before := callers.SetLimit(a.connections)
-	err := a.gateway.Start()
+	err := a.startBundles()
+	if err == nil {
+		err = a.gateway.Start()
+	}
 	if err != nil {
 		callers.SetLimit(before)
 	}
 	return err
+}
+
+// startBundles begins to follow the sources of bundles.
+func (a *App) startBundles() error {
+	for _, name := range slices.Sorted(maps.Keys(a.Workspaces)) {
+		if err := a.Workspaces[name].startBundle(a.stopping); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SignIn returns the visitor of a valid API key with a role: see gateway.Gateway.

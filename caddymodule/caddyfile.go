@@ -67,6 +67,18 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		definitions <directory> {
 //			strict
 //		}
+//		definitions bundle <url> {
+//			public_key      <file> [<file>]
+//			scope           <name>
+//			poll            <duration>..<duration>
+//			bearer          {env.NAME} | {file.PATH}
+//			tls_client_auth <certificate> <key>
+//			tls_trusted_ca_certs <files...>
+//			mirror          <url>
+//			max_age         <duration> [unready]
+//			allow_rollback
+//			strict
+//		}
 //		store sqlite [<path>] {
 //			retention <duration>
 //			max_size  <size>
@@ -213,7 +225,7 @@ var storeOptions = []string{"retention", "max_size"}
 
 // arguments are the arguments of each option, for messages.
 var arguments = map[string]string{
-	"definitions":        "<directory>, which is in quotes if it has spaces",
+	"definitions":        "<directory>, which is in quotes if it has spaces, or bundle <url>",
 	"store":              "sqlite [<path>]",
 	"retention":          "<duration>, such as 30d",
 	"max_size":           "<size>, such as 10GB",
@@ -238,6 +250,16 @@ var arguments = map[string]string{
 	"limit":              "<name>, and its ceilings in a block, each in a line of its own, such as requests 100/1m",
 	"provider":           "<name> [<module>], and the provider's options in a block",
 	"workspace":          "<name>, and the workspace's options in a block",
+
+	// Of a bundle.
+	"public_key":           "<file> [<file>], one or two public keys in PEM, as caddy cadenza bundle keys makes them",
+	"scope":                "<name>",
+	"poll":                 "<duration>..<duration>, such as 10s..30s, the shortest first",
+	"bearer":               "{env.NAME} or {file.PATH}",
+	"tls_client_auth":      "<certificate> <key>, two files in PEM",
+	"tls_trusted_ca_certs": "<files...>, in PEM",
+	"mirror":               "<url>",
+	"max_age":              "<duration> [unready], such as 1h unready",
 }
 
 // argumentsError returns the error of an option with too few or too many arguments. It does
@@ -394,10 +416,7 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 	case "prices":
 		return w.unmarshalPrices(d)
 	case "legacy":
-		if d.NextArg() {
-			return d.Err("legacy takes no argument: it is set by its name alone")
-		}
-		w.Legacy = true
+		return flagOption(d, &w.Legacy)
 	case "max_body_size":
 		return sizeOption(d, &w.MaxBodySize, maxMaxBodySize)
 	case "body_timeout":
@@ -427,6 +446,15 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 }
 
 func (w *Workspace) unmarshalDefinitions(d *caddyfile.Dispenser) error {
+	if d.CountRemainingArgs() == 2 && d.NextArg() {
+		if d.Val() == "bundle" {
+			return w.unmarshalBundle(d)
+		}
+		d.Prev()
+	}
+	if w.DefinitionsBundle != nil {
+		return d.WrapErr(errTwoSources)
+	}
 	if err := pathOption(d, &w.Definitions); err != nil {
 		return err
 	}
@@ -434,10 +462,9 @@ func (w *Workspace) unmarshalDefinitions(d *caddyfile.Dispenser) error {
 		if option := d.Val(); option != "strict" {
 			return d.Err(document.Unrecognized("definitions option", option, []string{"strict"}))
 		}
-		if d.NextArg() {
-			return d.Err("strict takes no argument: it is set by its name alone")
+		if err := flagOption(d, &w.StrictDefinitions); err != nil {
+			return err
 		}
-		w.StrictDefinitions = true
 	}
 	return nil
 }

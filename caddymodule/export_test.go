@@ -46,3 +46,11 @@ func ConfigOf(app *App, name string) gateway.WorkspaceConfig { return app.Worksp
 
 // OwnSinks are the sinks that a build may lack, with their packages.
 var OwnSinks = ownSinks
+
+// RunsAs has the process count as that command of Caddy until the returned function is
+// called.
+func RunsAs(command string) (undo func()) {
+	before := called
+	called = func(name string) bool { return name == command }
+	return func() { called = before }
+}

@@ -60,6 +60,9 @@ func checkReload(h httpcaddyfile.Helper) error {
 
 // checkReload loads the workspace's definitions, if they are there.
 func (w *Workspace) checkReload() error {
+	if w.DefinitionsBundle != nil {
+		return nil
+	}
 	dir, err := resolvePath(w.Definitions)
 	if err != nil {
 		return nil

@@ -14,29 +14,42 @@ import (
 // the resource, not the configuration: a new configuration starts before the old
 // one stops, and both must use the same open database and the same definitions.
 var (
-	sources  = caddy.NewUsagePool() // by the directory's absolute path
+	sources  = caddy.NewUsagePool() // by the directory's absolute path, or all that decides a bundle's
 	stores   = caddy.NewUsagePool() // by the database's absolute path
 	memories = caddy.NewUsagePool() // by the workspace's name
 )
 
-// sharedSource is the definitions of a directory. Its snapshots are immutable
-// and need no lease: a request keeps the snapshot that it began with.
-type sharedSource struct{ *definition.Source }
+// sharedSource is the definitions of a directory or of a bundle. Its snapshots are
+// immutable and need no lease: a request keeps the snapshot that it began with.
+type sharedSource struct {
+	*definition.Source
+	key      string    // in sources
+	follower *follower // nil for a directory
+}
 
 // acquireSource returns the definitions that the directory has now, for a gateway with the
 // configuration known, which uses them until it calls leave. It fails if they are invalid,
 // unless anyway is set. The caller must release the source even after a failure, unless it
 // is nil.
 func acquireSource(dir string, known definition.Configuration, anyway bool) (source *sharedSource, leave func(), err error) {
-	value, served, err := sources.LoadOrNew(dir, func() (caddy.Destructor, error) {
+	return acquire(dir, known, anyway, func() (*sharedSource, error) {
 		if anyway {
-			return &sharedSource{definition.OpenAnyway(dir, known)}, nil
+			return &sharedSource{Source: definition.OpenAnyway(dir, known)}, nil
 		}
 		source, err := definition.Open(dir, known)
+		return &sharedSource{Source: source}, err
+	})
+}
+
+// acquire is acquireSource of the source with the key, which open makes.
+func acquire(key string, known definition.Configuration, anyway bool, open func() (*sharedSource, error)) (source *sharedSource, leave func(), err error) {
+	value, served, err := sources.LoadOrNew(key, func() (caddy.Destructor, error) {
+		opened, err := open()
 		if err != nil {
 			return nil, err
 		}
-		return &sharedSource{source}, nil
+		opened.key = key
+		return opened, nil
 	})
 	if err != nil {
 		return nil, nil, err
@@ -52,8 +65,14 @@ func acquireSource(dir string, known definition.Configuration, anyway bool) (sou
 	return source, leave, err
 }
 
-// Destruct stops the watcher.
-func (s *sharedSource) Destruct() error { return s.Close() }
+// Destruct stops the watcher, or the following of a bundle's source.
+func (s *sharedSource) Destruct() error {
+	err := s.Close()
+	if s.follower != nil {
+		s.follower.end()
+	}
+	return err
+}
 
 // sharedMemory is the state that a workspace keeps over reloads.
 type sharedMemory struct{ *gateway.Memory }
@@ -113,7 +132,7 @@ func (w *Workspace) release() error {
 		w.leave()
 	}
 	if w.source != nil {
-		_, err := sources.Delete(w.source.Dir())
+		_, err := sources.Delete(w.source.key)
 		errs = append(errs, err)
 	}
 	if w.config.Memory != nil {

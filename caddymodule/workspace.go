@@ -60,10 +60,15 @@ type Workspace struct {
 	// Caddyfile it is relative to the folder of the file that it is written in.
 	Definitions string `json:"definitions,omitempty"`
 
+	// The source of signed bundles that the definitions come from, in the place of a
+	// directory.
+	DefinitionsBundle *Bundle `json:"definitions_bundle,omitempty"`
+
 	// Makes `caddy run` and `caddy start` fail if the definitions are invalid.
 	// Default: they serve the definitions that the store holds as the ones that were
 	// served last, and fail if it holds none. `caddy validate` and reloads fail in
-	// either case.
+	// either case. Of a bundle: makes a start fail that finds no definitions, neither on
+	// the disk nor at the source. Default: requests get 503 until there are some.
 	StrictDefinitions bool `json:"strict_definitions,omitempty"`
 
 	// Keeps traces and metrics. Default: a SQLite file named after
@@ -195,8 +200,11 @@ func (w *Workspace) provision(ctx caddy.Context, name string) error {
 	if !legalName.MatchString(name) {
 		return fmt.Errorf("the name must be 1 to 64 of A-Z a-z 0-9 . _ -")
 	}
-	if w.Definitions == "" {
+	if w.Definitions == "" && w.DefinitionsBundle == nil {
 		return errors.New("definitions is required: the directory of the workspace's definitions")
+	}
+	if w.Definitions != "" && w.DefinitionsBundle != nil {
+		return errTwoSources
 	}
 	if err := w.checkOptions(); err != nil {
 		return err
@@ -280,19 +288,13 @@ func detectors(names []string) (redact.Detectors, error) {
 	return all, nil
 }
 
+// errTwoSources is the error of a workspace with a directory and a bundle.
+var errTwoSources = errors.New("definitions come from a directory or from a bundle: take one of the two away")
+
 func (w *Workspace) provisionDefinitions() error {
-	dir, err := resolvePath(w.Definitions)
-	if err != nil {
-		return fmt.Errorf("definitions: %w", err)
-	}
-	slow := time.AfterFunc(definition.SlowLoad, func() {
-		w.logger.Error("the definitions load slowly: the gateway waits for them", zap.String("definitions", dir))
-	})
 	w.config.Strict = w.StrictDefinitions || !startsAnyway()
-	w.source, w.leave, err = acquireSource(dir, w.known, !w.config.Strict)
-	slow.Stop()
-	if err != nil {
-		return fmt.Errorf("definitions %s:\n%w", w.Definitions, visible.Error(err))
+	if err := w.openDefinitions(); err != nil {
+		return err
 	}
 	w.config.Source = w.source.Source
 	if s := w.source.Snapshot(); s != nil {
@@ -303,6 +305,29 @@ func (w *Workspace) provisionDefinitions() error {
 		for _, warning := range s.CheckPrices(slices.Collect(maps.Keys(w.Prices)), w.known.Providers, prices.Check) {
 			w.logger.Warn("the prices have a warning", zap.String("warning", visible.Line(warning)))
 		}
+	}
+	return nil
+}
+
+// openDefinitions opens the source of the definitions.
+func (w *Workspace) openDefinitions() (err error) {
+	if w.DefinitionsBundle != nil {
+		if w.source, w.leave, err = w.acquireBundle(!w.config.Strict); err != nil {
+			return fmt.Errorf("definitions bundle: %w", visible.Error(err))
+		}
+		return nil
+	}
+	dir, err := resolvePath(w.Definitions)
+	if err != nil {
+		return fmt.Errorf("definitions: %w", err)
+	}
+	slow := time.AfterFunc(definition.SlowLoad, func() {
+		w.logger.Error("the definitions load slowly: the gateway waits for them", zap.String("definitions", dir))
+	})
+	w.source, w.leave, err = acquireSource(dir, w.known, !w.config.Strict)
+	slow.Stop()
+	if err != nil {
+		return fmt.Errorf("definitions %s:\n%w", w.Definitions, visible.Error(err))
 	}
 	return nil
 }
