@@ -2,12 +2,8 @@ package caddymodule_test
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -18,111 +14,30 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/cadenza-gateway/cadenza/caddymodule"
-	"github.com/cadenza-gateway/cadenza/internal/bundle"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// bundleKeys is a pair of keys.
-type bundleKeys struct {
-	signing bundle.SigningKey
-	public  string // in PEM
-}
-
-func newBundleKeys(t *testing.T) bundleKeys {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signing, err := bundle.ParseSigningKey(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if der, err = x509.MarshalPKIXPublicKey(public); err != nil {
-		t.Fatal(err)
-	}
-	return bundleKeys{signing, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))}
-}
-
 // bundleSource is a web server with a bundle.
-type bundleSource struct {
-	*httptest.Server
-	t      *testing.T
-	keys   bundleKeys
-	mu     sync.Mutex
-	packed []byte // nil: every answer is 503
-	asked  int
-	header http.Header // of the last request
-}
+type bundleSource struct{ *gatewaytest.BundleSource }
 
-func newBundleSource(t *testing.T) *bundleSource {
-	s := &bundleSource{t: t, keys: newBundleKeys(t)}
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(s.Close)
-	return s
-}
+func newBundleSource(t *testing.T) bundleSource { return bundleSource{gatewaytest.NewBundleSource(t)} }
 
-func (s *bundleSource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked++
-	s.header = r.Header.Clone()
-	if s.packed == nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
-	tag := (&bundle.Bundle{Packed: s.packed}).Tag()
-	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	_, _ = w.Write(s.packed)
-}
-
-// has has the server have a bundle with a banner of this text; a serial of 0: none.
-func (s *bundleSource) has(keys bundleKeys, serial int64, banner string) {
-	s.t.Helper()
-	var packed []byte
-	if serial > 0 {
-		var files []trace.File
-		for path, content := range map[string]string{
-			"context.yaml": "fields:\n  plan: { type: string }\n", "prompts/p.yaml": "provider: canned\nmodel: m\nmessages: [ { role: user, content: hello } ]\n",
-			"remoteconfigs/banner.yaml": "type: string\ndefault: " + banner + "\n",
-		} {
-			sum := sha256.Sum256([]byte(content))
-			files = append(files, trace.File{Path: path, Hash: hex.EncodeToString(sum[:]), Content: content})
-		}
-		var err error
-		if packed, err = bundle.Build(files, bundle.Manifest{Revision: fmt.Sprint("commit-", serial), Serial: serial, Scope: "shops"}, keys.signing); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.packed = packed
-}
-
-func (s *bundleSource) requests() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asked
+// has has the server have a bundle with a banner of this text.
+func (s bundleSource) has(keys gatewaytest.BundleKeys, serial int64, banner string) {
+	s.Has(keys, serial, map[string]string{
+		"context.yaml": "fields:\n  plan: { type: string }\n", "prompts/p.yaml": "provider: canned\nmodel: m\nmessages: [ { role: user, content: hello } ]\n",
+		"remoteconfigs/banner.yaml": "type: string\ndefault: " + banner + "\n",
+	})
 }
 
 // options returns the options of a workspace that follows the source, with more in the
 // bundle's block.
-func (s *bundleSource) options(more string) string {
+func (s bundleSource) options(more string) string {
 	return `
 	definitions bundle ` + s.URL + `/b.tar.gz?token=hidden {
 		public_key {dir}/bundle.pem
@@ -190,18 +105,16 @@ func conditions(t *testing.T, address string) (map[string]string, map[string]any
 // away.
 func TestBundle(t *testing.T) {
 	s := newBundleSource(t)
-	s.has(s.keys, 1, "one")
+	s.has(s.Keys, 1, "one")
 	t.Setenv("CADENZA_TEST_BEARER", "a-token-of-the-source")
 	options := s.options("bearer {env.CADENZA_TEST_BEARER}\nmax_age 1h unready")
-	g := startGateway(t, map[string]string{"bundle.pem": s.keys.public}, options)
+	g := startGateway(t, map[string]string{"bundle.pem": s.Keys.Public}, options)
 	if got := g.banner(); got != "one" {
 		t.Fatal(got) // a start that may not be blank waits
 	}
-	s.mu.Lock()
-	if got := s.header.Get("Authorization"); got != "Bearer a-token-of-the-source" {
+	if got := s.Asked().Get("Authorization"); got != "Bearer a-token-of-the-source" {
 		t.Error(got)
 	}
-	s.mu.Unlock()
 	load, address := g.operated(t)
 	if err := load(options); err != nil {
 		t.Fatal(err)
@@ -209,7 +122,7 @@ func TestBundle(t *testing.T) {
 	served := caddymodule.ConfigOf(activeApp(t), "default").Source
 	snapshot := served.Snapshot()
 
-	s.has(s.keys, 2, "two")
+	s.has(s.Keys, 2, "two")
 	eventually(t, "the edit is served", func() bool { return g.banner() == "two" })
 	if prompt := served.Snapshot().Prompts["p"]; prompt != snapshot.Prompts["p"] {
 		t.Error("what did not change is compiled again")
@@ -228,7 +141,7 @@ func TestBundle(t *testing.T) {
 	stale := func() bool {
 		return strings.Contains(string(g.post("/ofrep/v1/evaluate/flags/banner", `{"context":{}}`).body), `"STALE"`)
 	}
-	s.has(newBundleKeys(t), 3, "three")
+	s.has(gatewaytest.NewBundleKeys(t), 3, "three")
 	eventually(t, "a foreign signature is refused", func() bool { found, _ := conditions(t, address); return found["definitions_invalid"] != "" })
 	if got := g.banner(); got != "two" || !stale() {
 		t.Error(got)
@@ -237,7 +150,7 @@ func TestBundle(t *testing.T) {
 	if status != 200 || answer["result"] != "refused" || answer["refused"] == "" || answer["serial"] != 2.0 {
 		t.Errorf("%d %v", status, answer)
 	}
-	s.has(s.keys, 4, "[ broken")
+	s.has(s.Keys, 4, "[ broken")
 	eventually(t, "a mistake has its place", func() bool {
 		found, _ := conditions(t, address)
 		return strings.Contains(found["definitions_invalid"], s.URL+"/b.tar.gz/remoteconfigs/banner.yaml:2:")
@@ -245,9 +158,9 @@ func TestBundle(t *testing.T) {
 	if strings.Contains(g.scrape(), `cadenza_definitions_valid{workspace="default"} 1`) || !stale() {
 		t.Error("the metric says that all is well")
 	}
-	s.has(s.keys, 2, "two")
+	s.has(s.Keys, 2, "two")
 	eventually(t, "the bundle that is served is the newest again", func() bool { found, _ := conditions(t, address); return len(found) == 0 && !stale() })
-	s.has(s.keys, 5, "five")
+	s.has(s.Keys, 5, "five")
 	status, answer = callAdmin(t, "POST", address, "/cadenza/pull?workspace=default", "")
 	if status != 200 || answer["serial"] != 5.0 || g.banner() != "five" {
 		t.Errorf("%d %v", status, answer) // the gateway itself may have been faster
@@ -279,7 +192,7 @@ func TestBundle(t *testing.T) {
 		t.Error(err, g.banner())
 	}
 	// Other options with the same bundle on the disk: no source is needed.
-	s.has(s.keys, 0, "")
+	s.HasNothing()
 	s.CloseClientConnections()
 	if err := load(strings.Replace(options, "poll 1s", "poll 1s..2s", 1)); err != nil || g.banner() != "five" {
 		t.Fatal(err, g.banner())
@@ -321,7 +234,7 @@ func TestBundle(t *testing.T) {
 func TestNoBundleYet(t *testing.T) {
 	defer caddymodule.RunsAs("run")()
 	s := newBundleSource(t)
-	g := startGateway(t, map[string]string{"bundle.pem": s.keys.public, "keys.json": keyList(keyOf("listed", otherKey, `,"context":{"plan":"pro"}`))}, s.options("")+"\nkeys {dir}/keys.json\n")
+	g := startGateway(t, map[string]string{"bundle.pem": s.Keys.Public, "keys.json": keyList(keyOf("listed", otherKey, `,"context":{"plan":"pro"}`))}, s.options("")+"\nkeys {dir}/keys.json\n")
 	load, address := g.operated(t)
 	if err := caddy.Stop(); err != nil {
 		t.Fatal(err)
@@ -373,7 +286,7 @@ func TestNoBundleYet(t *testing.T) {
 		t.Error(err)
 	}
 
-	s.has(s.keys, 1, "one")
+	s.has(s.Keys, 1, "one")
 	eventually(t, "the source's bundle is served", func() bool { return g.banner() == "one" })
 	if a := g.do("GET", "/readyz", "", nil); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.body)
@@ -388,7 +301,7 @@ func TestNoBundleYet(t *testing.T) {
 	if err := caddy.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	s.has(s.keys, 0, "")
+	s.HasNothing()
 	if err := load(s.options("strict")); err != nil || g.banner() != "one" {
 		t.Fatal(err)
 	}
@@ -405,13 +318,13 @@ func TestNoBundleYet(t *testing.T) {
 
 // TestBundleOptions refuses options that can't be meant.
 func TestBundleOptions(t *testing.T) {
-	keys := newBundleKeys(t)
+	keys := gatewaytest.NewBundleKeys(t)
 	dir, err := os.MkdirTemp("", "cadenza")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a store may still be closing
-	gatewaytest.Write(t, dir, "bundle.pem", keys.public)
+	gatewaytest.Write(t, dir, "bundle.pem", keys.Public)
 	gatewaytest.Write(t, dir, "empty.pem", "")
 	for _, test := range []struct{ options, want string }{
 		{`definitions bundle ftp://host/b { public_key {dir}/bundle.pem }`, "http:// or https://"},
@@ -469,10 +382,10 @@ func TestBundleByCertificate(t *testing.T) {
 	inPEM := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
-	s.has(s.keys, 2, "two")
-	next := newBundleKeys(t)
+	s.has(s.Keys, 2, "two")
+	next := gatewaytest.NewBundleKeys(t)
 	g := startGateway(t, map[string]string{
-		"bundle.pem": s.keys.public, "next.pem": next.public, "ca.pem": inPEM("CERTIFICATE", secured.Certificate().Raw),
+		"bundle.pem": s.Keys.Public, "next.pem": next.Public, "ca.pem": inPEM("CERTIFICATE", secured.Certificate().Raw),
 		"client.pem": inPEM("CERTIFICATE", certificate.Certificate[0]), "client.key": inPEM("PRIVATE KEY", key),
 	}, strings.Replace(s.options("tls_client_auth {dir}/client.pem {dir}/client.key\ntls_trusted_ca_certs {dir}/ca.pem\nallow_rollback\npublic_key {dir}/next.pem\nmirror "+secured.URL), s.URL, away.URL, 1))
 	if got := g.banner(); got != "two" {

@@ -107,6 +107,7 @@ func TestConsoleRoles(t *testing.T) {
 		"revisions":    {{"GET", "", "", "viewer", 0}},
 		"revisions/":   {{"GET", "", "", "viewer", 0}, {"POST", "dry_run=true", `{"base":""}`, "admin", 400}},
 		"targets":      {{"GET", "", "", "viewer", 0}},
+		"pull":         {{"POST", "", "", "editor", 409}},
 		"limits":       {{"GET", "subject=x", "", "viewer", 0}, {"GET", "top=3", "", "viewer", 0}},
 		"evaluate":     {{"POST", "", `{"key":"checkout"}`, "viewer", 0}},
 		"edit":         {{"GET", "file=context.yaml", "", "viewer", 0}, {"POST", "", `{"action":"text","file":"remoteconfigs/no.yaml","base":"x"}`, "editor", 409}},
