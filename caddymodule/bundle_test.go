@@ -395,6 +395,37 @@ func TestBundleByCertificate(t *testing.T) {
 	eventually(t, "an older bundle is served", func() bool { return g.banner() == "one" })
 }
 
+// TestConsoleOfABundle opens each page while no definitions have come, and afterwards. None
+// has a place to edit.
+func TestConsoleOfABundle(t *testing.T) {
+	defer caddymodule.RunsAs("run")()
+	s := newBundleSource(t)
+	t.Setenv("our_admin", consoleKey("our_admin"))
+	options := s.options("") + "\napi_key our_admin {env.our_admin} {\nrole admin\n}\n"
+	g := startGateway(t, map[string]string{"bundle.pem": s.Keys.Public}, options)
+	g.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	g.site(options, "\tcadenza_console {\n\t\tinsecure_http\n\t\tedit files\n\t}\n\tcadenza")
+	session := g.signIn("our_admin")
+	for _, banner := range []string{"", "one"} {
+		if banner != "" {
+			s.has(s.Keys, 1, banner)
+			eventually(t, "the source's bundle is served", func() bool { return g.banner() == banner })
+		}
+		for _, page := range []string{"", "traces", "refused", "definitions", "try", "playground", "revisions", "costs", "limits", "models", "keys", "erase", "audit"} {
+			if a := g.do("GET", "/console/"+page, "", session); a.status != http.StatusOK {
+				t.Errorf("%q, %s: %d %s", banner, page, a.status, a.body)
+			}
+		}
+		a := g.do("GET", "/console/edit?file=remoteconfigs/banner.yaml", "", session)
+		if !strings.Contains(string(a.body), "edit them where the bundle is built") {
+			t.Errorf("%q: %d %s", banner, a.status, a.body)
+		}
+	}
+	if a := g.do("GET", "/console/definitions/remoteconfig/banner", "", session); a.status != http.StatusOK || !strings.Contains(string(a.body), "file=remoteconfigs%2Fbanner.yaml") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
 // stacks returns the stacks of all goroutines.
 func stacks() string {
 	text := make([]byte, 4<<20)
