@@ -24,15 +24,16 @@ const modulePath = "github.com/cadenza-gateway/cadenza"
 var mayImport = map[string][]string{
 	".":                            {"caddymodule", "console", "providers/anthropic", "providers/azure", "providers/canned", "providers/gemini", "providers/openai", "sinks/jsonlines", "sinks/postgres"},
 	"cache":                        {"providers", "trace"},
-	"caddymodule":                  {"internal/adminapi", "internal/bundle", "internal/bundle/download", "internal/command", "internal/configpath", "internal/definition", "internal/document", "internal/gateway", "internal/inflight", "internal/limit", "internal/price", "internal/redact", "internal/visible", "providers", "secret", "sinks"},
+	"caddymodule":                  {"internal/adminapi", "internal/bundle", "internal/bundle/download", "internal/bundle/serve", "internal/command", "internal/configpath", "internal/definition", "internal/document", "internal/gateway", "internal/inflight", "internal/limit", "internal/price", "internal/redact", "internal/visible", "providers", "secret", "sinks"},
 	"cmd/caddy":                    {"."},
 	"cmd/cadenza-reconcile":        {"internal/visible"},
 	"console":                      {"internal/adminapi", "internal/edit", "internal/gateway", "internal/inspect", "internal/invoke", "internal/store/sqlite", "trace"},
 	"internal/adminapi":            {"internal/bundle/download", "internal/definition", "internal/document", "internal/edit", "internal/gateway", "internal/inspect", "internal/jsontext", "internal/kind", "internal/store/sqlite", "internal/wire", "providers", "providers/upstream", "rules", "trace"},
 	"internal/buffers":             {},
 	"internal/bundle":              {"trace"},
-	"internal/command":             {"internal/adminapi", "internal/bundle", "internal/definition", "internal/document", "internal/document/format", "internal/gateway", "internal/inspect", "internal/kind", "internal/limit", "internal/price", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
+	"internal/bundle/serve":        {"internal/bundle", "internal/definition", "internal/regular", "internal/wire", "secret"},
 	"internal/bundle/download":     {"internal/bundle", "internal/private", "internal/regular", "providers/upstream"},
+	"internal/command":             {"internal/adminapi", "internal/bundle", "internal/definition", "internal/document", "internal/document/format", "internal/gateway", "internal/inspect", "internal/kind", "internal/limit", "internal/price", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
 	"internal/configpath":          {},
 	"internal/definition":          {"internal/document", "internal/invoke", "internal/jsontext", "internal/kind", "internal/prompt", "internal/regular", "providers", "providers/canned/script", "rules", "trace"},
 	"internal/dialect":             {"internal/jsontext", "internal/wire", "providers"},
@@ -93,8 +94,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 116_300
-	maxTests   = 128_000
+	maxProduct = 125_000
+	maxTests   = 140_000
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -102,17 +103,18 @@ const (
 var maxLines = map[string]int{
 	".":                            40,
 	"cache":                        400,
-	"caddymodule":                  3770,
+	"caddymodule":                  3970,
 	"cmd/caddy":                    40,
 	"console":                      4540,
 	"cmd/cadenza-reconcile":        1180,
 	"internal/adminapi":            4080,
 	"internal/buffers":             330,
-	"internal/bundle":              780,
-	"internal/command":             6080,
-	"internal/bundle/download":     740,
+	"internal/bundle":              810,
+	"internal/bundle/serve":        300,
+	"internal/bundle/download":     710,
+	"internal/command":             6150,
 	"internal/configpath":          40,
-	"internal/definition":          8720,
+	"internal/definition":          8740,
 	"internal/dialect":             650,
 	"internal/dialect/chat":        440,
 	"internal/dialect/dialecttest": 330,

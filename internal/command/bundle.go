@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/regular"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func bundleCommand() *cobra.Command {
@@ -72,12 +70,7 @@ rev-list --count HEAD) serves, where history only grows, and so does date +%s.`,
 			if !c.OK {
 				return fmt.Errorf("%s: %s, so that no bundle was written", args[0], c.counts())
 			}
-			files := c.snapshot.Files
-			for _, w := range c.Warnings {
-				if w.Rule == "allow-empty" { // the file says something beside the definitions
-					files = append(files[:len(files):len(files)], trace.File{Path: filepath.Base(w.File)})
-				}
-			}
+			files := c.snapshot.Bundled()
 			if m.Revision == "" {
 				m.Revision = c.Revision
 			}

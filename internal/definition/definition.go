@@ -121,6 +121,17 @@ func (s *Snapshot) Context() string {
 	return ""
 }
 
+// Bundled returns the files that a bundle of the workspace has, by path: all that were read,
+// and the one that allows edits to remove most of the workspace, if it is there.
+func (s *Snapshot) Bundled() []trace.File {
+	files := slices.Clone(s.Files)
+	if s.emptying {
+		files = append(files, trace.File{Path: allowEmpty, Hash: hashOf(nil)})
+	}
+	slices.SortFunc(files, func(a, b trace.File) int { return strings.Compare(a.Path, b.Path) })
+	return files
+}
+
 // Definition is the part that all kinds have in common.
 type Definition struct {
 	Kind *kind.Kind
