@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/internal/bundle/serve"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
@@ -125,6 +126,7 @@ type App struct {
 	emitter  *emitter
 	guarded  []*caddyhttp.Server // the servers whose connections are counted
 	consoles []*caddyhttp.Server // the servers with a console
+	signers  []*serve.Signer     // of the bundles that handlers sign
 	// connections is the largest number of their open connections.
 	connections int
 }
@@ -246,8 +248,12 @@ func (a *App) Start() error {
 	}
 	if err != nil {
 		callers.SetLimit(before)
+		return err
 	}
-	return err
+	for _, signer := range a.signers {
+		signer.Start()
+	}
+	return nil
 }
 
 // startBundles begins to follow the sources of bundles.
@@ -275,14 +281,14 @@ func (a *App) Session(sealed string, now time.Time) (gateway.Visitor, bool) {
 	return a.gateway.Session(sealed, now)
 }
 
-// ConsoleWorkspace returns the name of a workspace: the only one, if the name is empty.
-func (a *App) ConsoleWorkspace(name string) (string, error) {
+// WorkspaceNamed returns the name of a workspace: the only one, if the name is empty.
+func (a *App) WorkspaceNamed(name string) (string, error) {
 	names := slices.Sorted(maps.Keys(a.Workspaces))
 	if name == "" && len(names) == 1 {
 		return names[0], nil
 	}
 	if !slices.Contains(names, name) {
-		return "", fmt.Errorf("the console's workspace must be one of %s, this is %q", strings.Join(names, ", "), name)
+		return "", fmt.Errorf("the workspace must be one of %s, this is %q", strings.Join(names, ", "), name)
 	}
 	return name, nil
 }
@@ -299,6 +305,9 @@ func (*App) Stop() error { return nil }
 func (a *App) Cleanup() error {
 	if a.gateway != nil {
 		a.gateway.Stop()
+	}
+	for _, signer := range a.signers {
+		signer.Stop()
 	}
 	var errs []error
 	for _, w := range a.Workspaces {

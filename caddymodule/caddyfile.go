@@ -41,7 +41,7 @@ func init() {
 // requests.
 func orderDirectives() {
 	httpcaddyfile.RegisterDirectiveOrder("cadenza_health", httpcaddyfile.Before, "respond")
-	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_decisions", "cadenza_metrics", "cadenza_evaluate", "cadenza"} {
+	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_decisions", "cadenza_metrics", "cadenza_evaluate", "cadenza_bundle", "cadenza"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "reverse_proxy")
 	}
 }
@@ -260,6 +260,7 @@ var arguments = map[string]string{
 	"tls_trusted_ca_certs": "<files...>, in PEM",
 	"mirror":               "<url>",
 	"max_age":              "<duration> [unready], such as 1h unready",
+	"sign":                 "{env.NAME} or {file.PATH}",
 }
 
 // argumentsError returns the error of an option with too few or too many arguments. It does
@@ -318,10 +319,9 @@ func unmarshalKey(d *caddyfile.Dispenser, key *gateway.APIKey) error {
 				return d.Errf("api_key %s: %v", key.Name, err)
 			}
 		case "app":
-			if d.NextArg() {
-				return d.Err("app takes no argument: it is set by its name alone")
+			if err := flagOption(d, &key.App); err != nil {
+				return err
 			}
-			key.App = true
 		default:
 			return d.Err(document.Unrecognized("option of an API key", option, keyOptions))
 		}

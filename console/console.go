@@ -83,8 +83,8 @@ type app interface {
 	NewSession(v gateway.Visitor, until time.Time) (string, bool)
 	// Session returns the visitor of a sealed text, with the role that its key has now.
 	Session(sealed string, now time.Time) (gateway.Visitor, bool)
-	// ConsoleWorkspace returns the name of a workspace: the only one, if the name is empty.
-	ConsoleWorkspace(name string) (string, error)
+	// WorkspaceNamed returns the name of a workspace: the only one, if the name is empty.
+	WorkspaceNamed(name string) (string, error)
 	// ServeConsole has the log's line about the start name a console of a server.
 	ServeConsole(server *caddyhttp.Server)
 }

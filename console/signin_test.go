@@ -37,7 +37,7 @@ func (keys) Session(sealed string, _ time.Time) (gateway.Visitor, bool) {
 	return gateway.Visitor{Workspace: "w", Key: "ops", Role: gateway.RoleAdmin, Loopback: sealed == "local"}, sealed == "sealed" || sealed == "local"
 }
 
-func (keys) ConsoleWorkspace(name string) (string, error) {
+func (keys) WorkspaceNamed(name string) (string, error) {
 	if name == "missing" {
 		return "", errors.New("there is no workspace missing")
 	}

@@ -46,7 +46,7 @@ func (h *Handler) provisionSSO() error {
 		}
 	}
 	var err error
-	h.Workspace, err = h.app.ConsoleWorkspace(h.Workspace)
+	h.Workspace, err = h.app.WorkspaceNamed(h.Workspace)
 	return err
 }
 
