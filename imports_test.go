@@ -31,8 +31,8 @@ var mayImport = map[string][]string{
 	"internal/adminapi":            {"internal/bundle/download", "internal/definition", "internal/document", "internal/edit", "internal/gateway", "internal/inspect", "internal/jsontext", "internal/kind", "internal/store/sqlite", "internal/wire", "providers", "providers/upstream", "rules", "trace"},
 	"internal/buffers":             {},
 	"internal/bundle":              {"trace"},
-	"internal/bundle/serve":        {"internal/bundle", "internal/definition", "internal/regular", "internal/wire", "secret"},
 	"internal/bundle/download":     {"internal/bundle", "internal/private", "internal/regular", "providers/upstream"},
+	"internal/bundle/serve":        {"internal/bundle", "internal/definition", "internal/regular", "internal/wire", "secret"},
 	"internal/command":             {"internal/adminapi", "internal/bundle", "internal/definition", "internal/document", "internal/document/format", "internal/gateway", "internal/inspect", "internal/kind", "internal/limit", "internal/price", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
 	"internal/configpath":          {},
 	"internal/definition":          {"internal/document", "internal/invoke", "internal/jsontext", "internal/kind", "internal/prompt", "internal/regular", "providers", "providers/canned/script", "rules", "trace"},
@@ -94,8 +94,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 125_000
-	maxTests   = 140_000
+	maxProduct = 119_500
+	maxTests   = 133_400
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -109,10 +109,10 @@ var maxLines = map[string]int{
 	"cmd/cadenza-reconcile":        1180,
 	"internal/adminapi":            4080,
 	"internal/buffers":             330,
-	"internal/bundle":              810,
-	"internal/bundle/serve":        300,
+	"internal/bundle":              750,
 	"internal/bundle/download":     710,
-	"internal/command":             6150,
+	"internal/bundle/serve":        300,
+	"internal/command":             6050,
 	"internal/configpath":          40,
 	"internal/definition":          8740,
 	"internal/dialect":             650,
