@@ -262,7 +262,7 @@ func (w *Workspace) acquireBundle(anyway bool) (*sharedSource, func(), error) {
 	host, _ := os.Hostname()
 	source, leave, err := acquire("bundle "+hex.EncodeToString(sum[:]), w.known, anyway, func() (*sharedSource, error) {
 		logger := currentLogger("cadenza.definitions", file)
-		source := definition.Await(shownURL(b.URL), w.known)
+		var source *definition.Source
 		d := download.New(download.Config{
 			URL: b.URL, Mirror: b.Mirror, Keys: keys, Scope: b.Scope, AllowRollback: b.AllowRollback,
 			PollMin: time.Duration(b.PollMin), PollMax: time.Duration(b.PollMax), Node: host + " " + file,
@@ -276,6 +276,7 @@ func (w *Workspace) acquireBundle(anyway bool) (*sharedSource, func(), error) {
 				source.Refuse(err)
 			},
 		})
+		source = definition.Await(d.Status().URL, w.known)
 		if err := d.Restore(); err != nil {
 			logger.Warn("the last good bundle can't be served", "error", err)
 		}
@@ -285,16 +286,6 @@ func (w *Workspace) acquireBundle(anyway bool) (*sharedSource, func(), error) {
 		w.config.Bundle.Downloader = source.follower.Downloader
 	}
 	return source, leave, err
-}
-
-// shownURL returns a URL without what may be secret: its query and its user.
-func shownURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return u.String()
 }
 
 // startBundle begins to follow the source of the workspace's bundle. A gateway that may not
