@@ -94,7 +94,7 @@ type Status struct {
 	// Activated is when the served files were first served here, also before a restart.
 	// Confirmed is when a source last had what is served. Both are zero if nothing is.
 	Activated, Confirmed time.Time
-	// Error is what fails at URL and Mirror; empty if nothing does.
+	// Error is what fails at URL, and then at Mirror; empty if URL answers.
 	Error string
 	// Refused is why what the source has is not served, and RefusedTag the ETag of that. Both
 	// are empty if it is served.
@@ -152,9 +152,10 @@ func (d *Downloader) Status() Status { return *d.shown.Load() }
 func (d *Downloader) show() {
 	s := d.status
 	for _, source := range d.sources {
-		if source.failure != nil {
-			s.Error = strings.TrimPrefix(s.Error+"; "+source.failure.Error(), "; ")
+		if source.failure == nil {
+			break // the mirror is not asked while the URL answers
 		}
+		s.Error = strings.TrimPrefix(s.Error+"; "+source.failure.Error(), "; ")
 	}
 	d.shown.Store(&s)
 }

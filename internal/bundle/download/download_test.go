@@ -505,6 +505,18 @@ func TestTheMirrorIsTriedNext(t *testing.T) {
 		two.set(pack(t, key, 3, "c"), `"3"`)
 		elapse(time.Minute)
 		g.serves(t, "a", "b", "c")
+		// What failed at the mirror is shown until the source answers: it is not asked then.
+		two.change(func() { two.down = errDown })
+		elapse(2 * time.Minute)
+		if s := g.Status(); strings.Count(s.Error, errDown.Error()) != 2 {
+			t.Errorf("both are away: %+v", s)
+		}
+		one.set(pack(t, key, 4, "d"), `"4"`)
+		one.change(func() { one.down = nil })
+		elapse(2 * time.Minute)
+		if s := g.Status(); s.Serial != 4 || s.Error != "" {
+			t.Errorf("%+v", s)
+		}
 	})
 }
 
