@@ -412,7 +412,8 @@ func TestConsoleOfABundle(t *testing.T) {
 			eventually(t, "the source's bundle is served", func() bool { return g.banner() == banner })
 		}
 		for _, page := range []string{"", "traces", "refused", "definitions", "try", "playground", "revisions", "costs", "limits", "models", "keys", "erase", "audit"} {
-			if a := g.do("GET", "/console/"+page, "", session); a.status != http.StatusOK {
+			a := g.do("GET", "/console/"+page, "", session)
+			if a.status != http.StatusOK || strings.Contains(string(a.body), "/console/edit?") || strings.Contains(string(a.body), s.URL+"/b.tar.gz</code>") {
 				t.Errorf("%q, %s: %d %s", banner, page, a.status, a.body)
 			}
 		}
@@ -420,8 +421,12 @@ func TestConsoleOfABundle(t *testing.T) {
 		if !strings.Contains(string(a.body), "edit them where the bundle is built") {
 			t.Errorf("%q: %d %s", banner, a.status, a.body)
 		}
+		if a := g.do("GET", "/console/definitions", "", session); strings.Contains(string(a.body), "No bundle with definitions has come yet") != (banner == "") {
+			t.Errorf("%q: %s", banner, a.body)
+		}
 	}
-	if a := g.do("GET", "/console/definitions/remoteconfig/banner", "", session); a.status != http.StatusOK || !strings.Contains(string(a.body), "file=remoteconfigs%2Fbanner.yaml") {
+	a := g.do("GET", "/console/definitions/remoteconfig/banner", "", session)
+	if body := string(a.body); a.status != http.StatusOK || !strings.Contains(body, "banner.yaml") || strings.Contains(body, "/console/edit?") || strings.Contains(body, "Same as") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }

@@ -49,11 +49,14 @@ func (p places) At(at inspect.Place) place {
 	if at.Line > 0 {
 		shown.Text += ":" + strconv.Itoa(at.Line) + ":" + strconv.Itoa(at.Column)
 	}
-	if p.visit.visitor.Role.Covers(gateway.RoleEditor) {
+	if p.visit.visitor.Role.Covers(gateway.RoleEditor) && !p.Fixed() {
 		shown.Edit = prefix + "edit?" + editQuery(&edit.Edit{File: file, Line: at.Line, Column: at.Column}).Encode()
 	}
 	return shown
 }
+
+// Fixed reports whether nobody can edit here: the definitions come as a bundle.
+func (p places) Fixed() bool { return p.visit.workspace().Definitions.Source != nil }
 
 // Of returns the place of a finding.
 func (p places) Of(f inspect.Finding) place {

@@ -68,7 +68,7 @@ func TestPlaceLinks(t *testing.T) {
 		{gateway.RoleAdmin, "/console/edit?" + url.Values{"file": {"prompts/a b.yaml"}, "line": {"7"}, "column": {"5"}}.Encode()},
 		{gateway.RoleViewer, ""},
 	} {
-		folder := places{&visit{visitor: &gateway.Visitor{Role: test.role}}, "/srv/definitions"}
+		folder := places{&visit{visitor: &gateway.Visitor{Role: test.role}, status: new(adminapi.Status)}, "/srv/definitions"}
 		if p := folder.At(at); p.Edit != test.want || p.Text != "a b.yaml:7:5" {
 			t.Errorf("%s: %+v", test.role, p)
 		}

@@ -269,6 +269,9 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		return
 	}
 	host, _ := os.Hostname()
+	if d := v.workspace().Definitions; d.Source != nil && strings.Contains(v.command, d.Directory) {
+		v.command = "" // no command reads a bundle at its address
+	}
 	f := frame{
 		Title: v.title, Path: p.path, Visitor: visitor, Status: v.status, Workspace: v.workspace(), Host: host, Edit: h.Edit, Now: v.now, Command: v.command,
 		Link: cmp.Or(v.link, r.URL.RequestURI()), Main: template.HTML(main.String()), //nolint:gosec // the template of the page made it
