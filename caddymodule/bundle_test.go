@@ -308,11 +308,22 @@ func TestNoBundleYet(t *testing.T) {
 	if err := caddy.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(g.dir, "data", "cadenza.db-bundle-default")); err != nil {
+	kept := filepath.Join(g.dir, "data", "cadenza.db-bundle-default")
+	if err := os.Remove(kept); err != nil {
 		t.Fatal(err)
 	}
 	if err := load(s.options("strict")); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Error(err)
+	}
+	// What is there can't be used, since the start.
+	if err := os.WriteFile(kept, []byte("{}\nno bundle"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := load(s.options("")); err != nil {
+		t.Fatal(err)
+	}
+	if a := g.do("GET", "/readyz", "", nil); !strings.Contains(string(a.body), "definitions_unsaved") || strings.Contains(string(a.body), "0001-") {
+		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 

@@ -62,7 +62,8 @@ func (w *Workspace) bundleConditions() (list []Condition) {
 	}
 	s := w.Bundle.Status()
 	age := w.Bundle.age(&s)
-	if snapshot := w.Source.Snapshot(); snapshot.Awaited {
+	snapshot := w.Source.Snapshot()
+	if snapshot.Awaited {
 		list = append(list, Condition{DefinitionsAwaited, "definitions", snapshot.Loaded, cmp.Or(s.Refused, s.Error, "the source has not answered yet")})
 	}
 	if w.Bundle.isOld(age) {
@@ -70,7 +71,7 @@ func (w *Workspace) bundleConditions() (list []Condition) {
 			fmt.Sprintf("the source last confirmed the definitions at %s, which is more than %s ago", timestamp(s.Confirmed), w.Bundle.MaxAge)})
 	}
 	if s.FileError != "" {
-		list = append(list, Condition{DefinitionsUnsaved, "definitions", s.Activated, s.FileError})
+		list = append(list, Condition{DefinitionsUnsaved, "definitions", snapshot.Loaded, s.FileError})
 	}
 	if s.Error != "" && age > longAway {
 		list = append(list, Condition{SourceFailing, "definitions", s.Confirmed, s.Error})

@@ -91,9 +91,8 @@ type Status struct {
 	// Revision and Serial are those of the bundle that is served.
 	Revision string
 	Serial   int64
-	// Activated is when the served files were first served here, also before a restart.
-	// Confirmed is when a source last had what is served. Both are zero if nothing is.
-	Activated, Confirmed time.Time
+	// Confirmed is when a source last had what is served, and zero if nothing is.
+	Confirmed time.Time
 	// Error is what fails at URL, and then at Mirror; empty if URL answers.
 	Error string
 	// Refused is why what the source has is not served, and RefusedTag the ETag of that. Both

@@ -253,9 +253,6 @@ func (d *Downloader) take(s *source, a answer, sent string, pull bool) (Outcome,
 		s.holds, s.refused = came, refusal{a.tag, came, err}
 		return d.refuse(s, err.Error()), nil
 	}
-	if changed {
-		d.status.Activated = time.Now()
-	}
 	d.serve(b)
 	d.from, d.unsaved, d.status.Confirmed = s, true, time.Time{}
 	d.config.Logger.Info("a new bundle is served", "url", s.shown, "revision", b.Revision, "serial", b.Serial)

@@ -19,11 +19,10 @@ import (
 // header is the first line of Config.File, as JSON. The bundle follows as it came. The time of
 // the file is that of the last confirmation.
 type header struct {
-	Source    string    `json:"source"` // source.id of where it came from
-	Tag       string    `json:"tag"`    // its ETag there
-	Waits     bool      `json:"waits"`  // the source takes long polls
-	Serial    int64     `json:"serial"`
-	Activated time.Time `json:"activated"`
+	Source string `json:"source"` // source.id of where it came from
+	Tag    string `json:"tag"`    // its ETag there
+	Waits  bool   `json:"waits"`  // the source takes long polls
+	Serial int64  `json:"serial"`
 }
 
 // disk is what File is written by, which tests replace.
@@ -83,7 +82,7 @@ func (d *Downloader) restore() error {
 		return err
 	}
 	d.serve(b)
-	d.status.Activated, d.status.Confirmed = h.Activated, info.ModTime()
+	d.status.Confirmed = info.ModTime()
 	if now := time.Now(); now.Before(d.status.Confirmed) {
 		d.status.Confirmed = now
 	}
@@ -119,7 +118,7 @@ func (d *Downloader) pattern() string { return "." + filepath.Base(d.config.File
 
 // write writes File by one rename.
 func (d *Downloader) write() error {
-	h := header{d.from.id, "", d.from.waits, d.served.Serial, d.status.Activated}
+	h := header{d.from.id, "", d.from.waits, d.served.Serial}
 	if d.from.holds == d.served.Tag() {
 		h.Tag = d.from.tag // else it is that of what was refused since
 	}
