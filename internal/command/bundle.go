@@ -200,6 +200,9 @@ exist are left as they are.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
+			if _, err := os.Lstat(name + ".pub"); err == nil {
+				return fmt.Errorf("%s.pub exists: give another NAME", name)
+			}
 			private, public, err := bundle.MakeKeys()
 			if err != nil {
 				return err

@@ -28,6 +28,11 @@ func TestCommandBundle(t *testing.T) {
 	run("a.key\n", "keys", in("a"))
 	run("b.pub\n", "keys", in("b"))
 	run("!exists", "keys", in("a"))
+	must(t, os.Rename(in("b.key"), in("c.key")))
+	run("!b.pub exists", "keys", in("b"))
+	if _, err := os.Stat(in("b.key")); err == nil {
+		t.Error("a private key is beside the public one of another pair")
+	}
 	if info, err := os.Stat(in("a.key")); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
