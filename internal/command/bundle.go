@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -150,7 +151,12 @@ func writeBundle(cmd *cobra.Command, name string, b *bundle.Bundle) error {
 
 // readBundle reads a bundle from a file.
 func readBundle(name string, read func([]byte) (*bundle.Bundle, error)) (*bundle.Bundle, error) {
-	packed, err := regular.ReadFile(name, bundle.MaxPacked)
+	file, err := regular.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	packed, err := io.ReadAll(io.LimitReader(file, bundle.MaxPacked+1)) // that it is too large, read says
 	if err != nil {
 		return nil, err
 	}

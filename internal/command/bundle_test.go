@@ -71,6 +71,9 @@ func TestCommandBundle(t *testing.T) {
 	run("serial 6, 3 files", "verify", in("5.tar.gz"), "--key", in("a.pub"), "--against", in("4.tar.gz"))
 	run("!serial 4 is older than 6", "verify", in("4.tar.gz"), "--key", in("a.pub"), "--scope", "shop", "--against", in("5.tar.gz"))
 	run("!no gzipped tarball", "verify", in("a.pub"), "--key", in("a.pub"))
+	must(t, os.WriteFile(in("huge"), nil, 0o600))
+	must(t, os.Truncate(in("huge"), 64<<20+2))
+	run("!the bundle has more than 64 MiB: split the workspace", "verify", in("huge"), "--key", in("a.pub"))
 	run(`!unknown command "verifi"`, "verifi")
 
 	out := run("serial    6", "inspect", in("5.tar.gz"))
