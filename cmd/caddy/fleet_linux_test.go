@@ -242,6 +242,8 @@ func (f *machines) workflow() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	// An edit that removes most definitions passes with its file.
+	f.run("touch gateway/definitions/.cadenza-allow-empty")
 	ran := 0
 	for _, step := range workflow.Jobs["bundle"].Steps {
 		if step.Run == "" || step.Name == "Install" {
