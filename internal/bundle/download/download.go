@@ -95,9 +95,8 @@ type Status struct {
 	Confirmed time.Time
 	// Error is what fails at URL, and then at Mirror; empty if URL answers.
 	Error string
-	// Refused is why what the source has is not served, and RefusedTag the ETag of that. Both
-	// are empty if it is served.
-	Refused, RefusedTag string
+	// Refused is why what the source has is not served, and empty if it is.
+	Refused string
 	// FileError is why File was not read, or is not written.
 	FileError string
 }

@@ -251,7 +251,7 @@ func (d *Downloader) take(s *source, a answer, sent string, pull bool) (Outcome,
 	if err != nil {
 		d.config.Logger.Error("a bundle is refused, and what is served stays", "url", s.shown, "tag", a.tag, "error", err)
 		s.holds, s.refused = came, refusal{a.tag, came, err}
-		return d.refuse(s, err.Error()), nil
+		return d.refuse(err.Error()), nil
 	}
 	d.serve(b)
 	d.from, d.unsaved, d.status.Confirmed = s, true, time.Time{}
@@ -274,17 +274,17 @@ func (d *Downloader) has(s *source, a answer, result string) Outcome {
 	if at := time.Now().Add(-a.age); at.After(d.status.Confirmed) {
 		d.status.Confirmed = at
 	}
-	d.status.Refused, d.status.RefusedTag = "", ""
+	d.status.Refused = ""
 	return Outcome{Result: result}
 }
 
 // again notes that a source has, again or still, what was refused last.
 func (d *Downloader) again(s *source) Outcome {
-	return d.refuse(s, "the source has again what was refused, which is fetched when it has another one or pull asks: "+s.refused.reason.Error())
+	return d.refuse("the source has again what was refused, which is fetched when it has another one or pull asks: " + s.refused.reason.Error())
 }
 
-func (d *Downloader) refuse(s *source, reason string) Outcome {
-	d.status.Refused, d.status.RefusedTag = reason, s.refused.tag
+func (d *Downloader) refuse(reason string) Outcome {
+	d.status.Refused = reason
 	return Outcome{Result: Refused, Reason: reason}
 }
 
