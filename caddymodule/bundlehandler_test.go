@@ -6,11 +6,9 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/hex"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -297,12 +295,7 @@ func TestRelay(t *testing.T) {
 	key := signing.Public()
 	var latest bundle.Latest
 	sign := func(serial int64, value string) *bundle.Bundle {
-		sum := sha256.Sum256([]byte(value))
-		packed, err := bundle.Build([]trace.File{{Path: "remoteconfigs/flag.yaml", Hash: hex.EncodeToString(sum[:]), Content: value}}, bundle.Manifest{Revision: "one", Serial: serial}, signing)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := bundle.Read(packed, []bundle.PublicKey{key}, "")
+		b, err := bundle.Build([]trace.File{{Path: "remoteconfigs/flag.yaml", Content: value}}, bundle.Manifest{Revision: "one", Serial: serial}, signing)
 		if err != nil {
 			t.Fatal(err)
 		}

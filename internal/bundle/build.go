@@ -16,9 +16,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Build packs and signs files. The same files, manifest and key give the same bytes.
-// What Read would refuse is an error.
-func Build(files []trace.File, m Manifest, key SigningKey) ([]byte, error) {
+// Build packs and signs files, and returns the bundle as Read does. The same files,
+// manifest and key give the same bytes. What Read would refuse is an error.
+func Build(files []trace.File, m Manifest, key SigningKey) (*Bundle, error) {
 	if key.signer == nil {
 		return nil, errors.New("a bundle needs a key that signs it: caddy cadenza bundle keys makes a pair")
 	}
@@ -64,10 +64,7 @@ func Build(files []trace.File, m Manifest, key SigningKey) ([]byte, error) {
 		return nil, err
 	}
 	// Nothing leaves that its readers would refuse.
-	if _, err := Read(packed.Bytes(), []PublicKey{key.public}, m.Scope); err != nil {
-		return nil, err
-	}
-	return packed.Bytes(), nil
+	return Read(packed.Bytes(), []PublicKey{key.public}, m.Scope)
 }
 
 // token returns the signature over a payload, as a JSON Web Token. It has no time: the

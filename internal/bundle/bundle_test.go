@@ -72,11 +72,12 @@ var manifest = Manifest{Revision: "1f3a <&> ü", Serial: 7, Scope: "shop"}
 
 func TestWhatIsBuiltIsRead(t *testing.T) {
 	for algorithm, keys := range signers() {
-		packed, err := Build(workspace, manifest, keys[0])
+		built, err := Build(workspace, manifest, keys[0])
 		if err != nil {
 			t.Fatal(algorithm, err)
 		}
-		if again := must(Build(backward(workspace), manifest, keys[0])); !bytes.Equal(packed, again) {
+		packed := built.Packed
+		if again := must(Build(backward(workspace), manifest, keys[0])).Packed; !bytes.Equal(packed, again) {
 			t.Errorf("%s: the same files have other bytes", algorithm)
 		}
 		b, err := Read(packed, []PublicKey{keys[1].Public(), keys[0].Public()}, "shop")
@@ -445,7 +446,7 @@ func TestBuildRefuses(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	bundle := func(serial int64, content string) *Bundle {
-		return must(Inspect(must(Build([]trace.File{{Path: "a.yaml", Content: content}}, Manifest{Serial: serial}, signers()["EdDSA"][0]))))
+		return must(Inspect(must(Build([]trace.File{{Path: "a.yaml", Content: content}}, Manifest{Serial: serial}, signers()["EdDSA"][0])).Packed))
 	}
 	for name, test := range map[string]struct {
 		next, last *Bundle

@@ -205,7 +205,7 @@ func TestMustHoldNothingForeignIsRead(t *testing.T) {
 	var keys, others [3]SigningKey
 	for i, algorithm := range []string{"EdDSA", "RS256", "ES256"} {
 		keys[i], others[i] = signers()[algorithm][0], signers()[algorithm][1]
-		good[i] = must(Build(workspace, manifest, keys[i]))
+		good[i] = must(Build(workspace, manifest, keys[i])).Packed
 	}
 	want := must(Read(good[0], []PublicKey{keys[0].Public()}, "shop"))
 	var refused, same [20]atomic.Int64
@@ -265,7 +265,7 @@ func TestMustHoldNoOlderBundleFollows(t *testing.T) {
 		for _, content := range []string{"a", "b"} {
 			files := slices.Clone(workspace)
 			files[0].Content = content
-			all = append(all, must(Read(must(Build(files, Manifest{Serial: serial + 1}, key)), []PublicKey{key.Public()}, "")))
+			all = append(all, must(Read(must(Build(files, Manifest{Serial: serial + 1}, key)).Packed, []PublicKey{key.Public()}, "")))
 		}
 	}
 	r := rand.New(rand.NewPCG(30, 0))
@@ -288,7 +288,7 @@ func TestMustHoldNoOlderBundleFollows(t *testing.T) {
 // whatever Read takes.
 func FuzzRead(f *testing.F) {
 	key := signers()["EdDSA"][0]
-	good := must(Build(workspace, manifest, key))
+	good := must(Build(workspace, manifest, key)).Packed
 	want := must(Inspect(good))
 	r := rand.New(rand.NewPCG(30, 0))
 	f.Add(good, byte(0))

@@ -63,7 +63,7 @@ func TestOpenPolicyAgent(t *testing.T) {
 		key := keys[0]
 		public := file(algorithm+".pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must(x509.MarshalPKIXPublicKey(key.public.key))}))
 		other := file(algorithm+".other", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must(x509.MarshalPKIXPublicKey(keys[1].public.key))}))
-		packed := file(algorithm+".tar.gz", must(Build(workspace, manifest, key)))
+		packed := file(algorithm+".tar.gz", must(Build(workspace, manifest, key)).Packed)
 		const want = `{"revision":"1f3a \u003c\u0026\u003e ü","roots":[""],"metadata":{"scope":"shop","serial":7}}` + "\n"
 		if got, err := opa("verify", packed, public, algorithm, key.Public().ID(), "shop"); err != nil || got != want {
 			t.Errorf("%s: Open Policy Agent reads ours as %s (%v)", algorithm, got, err)

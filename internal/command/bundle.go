@@ -71,21 +71,20 @@ rev-list --count HEAD) serves, where history only grows, and so does date +%s.`,
 			if !c.OK {
 				return fmt.Errorf("%s: %s, so that no bundle was written", args[0], c.counts())
 			}
-			files := c.snapshot.Bundled()
 			if m.Revision == "" {
 				m.Revision = c.Revision
 			}
-			packed, err := bundle.Build(files, m, key)
+			b, err := bundle.Build(c.snapshot.Bundled(), m, key)
 			if err != nil {
 				return err
 			}
-			if err = regular.ReplaceFile(out, packed); errors.Is(err, fs.ErrNotExist) {
-				err = os.WriteFile(out, packed, 0o644)
+			if err = regular.ReplaceFile(out, b.Packed); errors.Is(err, fs.ErrNotExist) {
+				err = os.WriteFile(out, b.Packed, 0o644)
 			}
 			if err != nil {
 				return err
 			}
-			return writeBundle(cmd, out, &bundle.Bundle{Manifest: m, Files: files, KeyID: key.Public().ID()})
+			return writeBundle(cmd, out, b)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "The bundle's file")

@@ -1,12 +1,6 @@
 package gatewaytest
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/x509"
-	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"maps"
 	"net/http"
@@ -28,20 +22,15 @@ type BundleKeys struct {
 // NewBundleKeys makes a pair.
 func NewBundleKeys(t testing.TB) BundleKeys {
 	t.Helper()
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	private, public, err := bundle.MakeKeys()
+	if err != nil {
+		t.Fatal(err)
 	}
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	must(err)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	must(err)
-	signing, err := bundle.ParseSigningKey(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	must(err)
-	der, err = x509.MarshalPKIXPublicKey(public)
-	must(err)
-	return BundleKeys{signing, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))}
+	signing, err := bundle.ParseSigningKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return BundleKeys{signing, string(public)}
 }
 
 // BundleSource is a web server with a bundle of the scope "shops".
@@ -93,16 +82,15 @@ func (s *BundleSource) Has(keys BundleKeys, serial int64, files map[string]strin
 	s.t.Helper()
 	var list []trace.File
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		sum := sha256.Sum256([]byte(files[path]))
-		list = append(list, trace.File{Path: path, Hash: hex.EncodeToString(sum[:]), Content: files[path]})
+		list = append(list, trace.File{Path: path, Content: files[path]})
 	}
-	packed, err := bundle.Build(list, bundle.Manifest{Revision: fmt.Sprint("commit-", serial), Serial: serial, Scope: "shops"}, keys.Signing)
+	b, err := bundle.Build(list, bundle.Manifest{Revision: fmt.Sprint("commit-", serial), Serial: serial, Scope: "shops"}, keys.Signing)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.packed = packed
+	s.packed = b.Packed
 }
 
 // HasNothing has the server fail.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/bundle"
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // life is a process that is killed at one of its points.
@@ -193,24 +194,17 @@ func TestMain(m *testing.M) {
 // Processes that write all the time are killed, and a whole bundle is left, none older than
 // before.
 func TestKilledProcesses(t *testing.T) {
-	private, public, err := bundle.MakeKeys()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := bundle.ParseSigningKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := gatewaytest.NewBundleKeys(t)
 	var serial atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n := serial.Add(1)
-		_, _ = w.Write(pack(t, key, n, strconv.FormatInt(n, 10)+string(bytes.Repeat([]byte("x"), 100_000))))
+		_, _ = w.Write(pack(t, keys.Signing, n, strconv.FormatInt(n, 10)+string(bytes.Repeat([]byte("x"), 100_000))))
 	}))
 	defer server.Close()
 	file, before := filepath.Join(t.TempDir(), "bundle"), int64(0)
 	for round := range 10 {
 		child := exec.CommandContext(t.Context(), os.Args[0])
-		child.Env = append(os.Environ(), childURL+"="+server.URL, childFile+"="+file, childKey+"="+string(public))
+		child.Env = append(os.Environ(), childURL+"="+server.URL, childFile+"="+file, childKey+"="+keys.Public)
 		output := new(bytes.Buffer)
 		child.Stdout, child.Stderr = output, output
 		if err := child.Start(); err != nil {
@@ -222,7 +216,7 @@ func TestKilledProcesses(t *testing.T) {
 		}
 		_ = child.Process.Kill()
 		_ = child.Wait()
-		d := New(Config{URL: server.URL, File: file, Keys: []bundle.PublicKey{key.Public()}, Activate: func(b *bundle.Bundle) error {
+		d := New(Config{URL: server.URL, File: file, Keys: []bundle.PublicKey{keys.Signing.Public()}, Activate: func(b *bundle.Bundle) error {
 			if b.Files[0].Content[:len(b.Revision)-1] != b.Revision[1:] {
 				t.Errorf("%s has %.10s", b.Revision, b.Files[0].Content)
 			}

@@ -17,21 +17,14 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/bundle"
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // signer returns a new key, of those that ParseSigningKey reads.
 func signer(t testing.TB) bundle.SigningKey {
 	t.Helper()
-	private, _, err := bundle.MakeKeys()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := bundle.ParseSigningKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return gatewaytest.NewBundleKeys(t).Signing
 }
 
 // pack builds a bundle with one file.
@@ -42,11 +35,11 @@ func pack(t testing.TB, key bundle.SigningKey, serial int64, content string) []b
 
 func packFor(t testing.TB, key bundle.SigningKey, m bundle.Manifest, content string) []byte {
 	t.Helper()
-	packed, err := bundle.Build([]trace.File{{Path: "prompts/a.yaml", Content: content}}, m, key)
+	b, err := bundle.Build([]trace.File{{Path: "prompts/a.yaml", Content: content}}, m, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return packed
+	return b.Packed
 }
 
 // site is a web server in memory.

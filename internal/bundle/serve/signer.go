@@ -63,19 +63,14 @@ func (s *Signer) sign() {
 	defer signing.Unlock()
 	snapshot := s.Source.Snapshot()
 	wanted := bundle.Bundle{Manifest: bundle.Manifest{Revision: snapshot.Revision, Scope: s.Scope}, Files: snapshot.Bundled()}
-	public := []bundle.PublicKey{s.Key.Public()}
 	kept, packed := s.kept()
-	if b, err := bundle.Read(packed, public, s.Scope); err == nil && b.Revision == wanted.Revision && b.Contents() == wanted.Contents() {
+	if b, err := bundle.Read(packed, []bundle.PublicKey{s.Key.Public()}, s.Scope); err == nil && b.Revision == wanted.Revision && b.Contents() == wanted.Contents() {
 		s.last = b.Serial
 		s.Latest.Set(b)
 		return
 	}
 	wanted.Serial = max(time.Now().Unix(), kept+1, s.last+1)
-	packed, err := bundle.Build(wanted.Files, wanted.Manifest, s.Key)
-	var b *bundle.Bundle
-	if err == nil {
-		b, err = bundle.Read(packed, public, s.Scope)
-	}
+	b, err := bundle.Build(wanted.Files, wanted.Manifest, s.Key)
 	if err != nil {
 		s.Logger.Error("the bundle can't be signed: the last one stays", zap.Error(err))
 		return
@@ -86,7 +81,7 @@ func (s *Signer) sign() {
 	}
 	s.last = b.Serial
 	s.Latest.Set(b)
-	s.Logger.Info("bundle signed", zap.String("revision", b.Revision), zap.Int64("serial", b.Serial), zap.Int("bytes", len(packed)))
+	s.Logger.Info("bundle signed", zap.String("revision", b.Revision), zap.Int64("serial", b.Serial), zap.Int("bytes", len(b.Packed)))
 }
 
 // kept returns the last serial and the last bundle, as keep has written them.

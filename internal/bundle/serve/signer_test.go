@@ -16,20 +16,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
-// signingKey makes a key.
-func signingKey(t testing.TB) bundle.SigningKey {
-	t.Helper()
-	private, _, err := bundle.MakeKeys()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := bundle.ParseSigningKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
 // noLog logs nothing.
 var noLog = zap.NewNop()
 
@@ -43,7 +29,7 @@ type signed struct {
 }
 
 func newSigned(t *testing.T) *signed {
-	s := &signed{t: t, dir: t.TempDir(), key: signingKey(t)}
+	s := &signed{t: t, dir: t.TempDir(), key: gatewaytest.NewBundleKeys(t).Signing}
 	s.write("flag.yaml", "type: boolean\ndefault: true\n")
 	s.write("other.yaml", "type: boolean\ndefault: true\n")
 	var err error
@@ -157,7 +143,7 @@ func TestSigner(t *testing.T) {
 // TestSerials starts signers one after another, by clocks that go on and back.
 func TestSerials(t *testing.T) {
 	s := newSigned(t)
-	other := signingKey(t)
+	other := gatewaytest.NewBundleKeys(t).Signing
 	for _, test := range []struct {
 		name      string
 		kept      func(file string) // changes what the last signer kept
