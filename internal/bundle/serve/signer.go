@@ -80,8 +80,9 @@ func (s *Signer) sign() {
 		s.Logger.Error("the bundle can't be kept for the next start", zap.String("file", s.File), zap.Error(err))
 	}
 	s.last = b.Serial
-	s.Latest.Set(b)
+	// Whoever has the bundle finds this line in the log.
 	s.Logger.Info("bundle signed", zap.String("revision", b.Revision), zap.Int64("serial", b.Serial), zap.Int("bytes", len(b.Packed)))
+	s.Latest.Set(b)
 }
 
 // kept returns the last serial and the last bundle, as keep has written them.
