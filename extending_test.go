@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 	"github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
@@ -114,7 +114,7 @@ func TestThirdPartyProvider(t *testing.T) {
 func answer(t *testing.T, dir, binary string) {
 	up := providertest.NewUpstream(t).Always(providertest.SSE(
 		providertest.Event(`{"text":"Hello from Acme."}`), providertest.Event(`{"done":"stop","in":9,"out":4}`)))
-	address := freeAddress(t)
+	address := freeport.Address(t)
 	for name, content := range map[string]string{
 		"Caddyfile": `{
 	admin off
@@ -195,14 +195,4 @@ variants:
 		sent.Path != "/generate" || sent.Header.Get("Authorization") != "Bearer acme-key-0001" {
 		t.Errorf("the provider sent %+v", sent)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -54,26 +55,6 @@ func (g *gateway) certificate() *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: "example.com"}
 }
 
-// freePort returns a port that is free for TCP and UDP.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 20 {
-		stream, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := stream.Addr().(*net.TCPAddr).Port
-		packets, err := net.ListenPacket("udp", fmt.Sprint("127.0.0.1:", port))
-		stream.Close()
-		if err == nil {
-			packets.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
-}
-
 // overHTTP10 sends a request in HTTP/1.0, which net/http's client does not
 // support, and reads until the connection ends.
 func overHTTP10(conn net.Conn, body string) (string, error) {
@@ -93,7 +74,7 @@ func overHTTP10(conn net.Conn, body string) (string, error) {
 func TestBrokenStreamOverEveryProtocol(t *testing.T) {
 	g := startGateway(t, breaking(), options)
 	trust := g.certificate()
-	plain, secure := freePort(t), freePort(t)
+	plain, secure := freeport.Port(t), freeport.Port(t)
 	// An access log wraps the response, which must not change the result.
 	sites := strings.NewReplacer("DIR", g.dir, "PLAIN", fmt.Sprint(plain), "SECURE", fmt.Sprint(secure)).Replace(`
 http://127.0.0.1:PLAIN, http://example.com:PLAIN {

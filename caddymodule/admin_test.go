@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"reflect"
 	"slices"
@@ -14,28 +13,18 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // adminOf turns the admin API of a gateway on and returns its address.
 func adminOf(t *testing.T, g *gateway, options string) string {
 	t.Helper()
-	address := freeAddress(t)
+	address := freeport.Address(t)
 	if err := g.loadText(withAdmin(g, options, address)); err != nil {
 		t.Fatal(err)
 	}
 	return address
-}
-
-// freeAddress returns an address at which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func withAdmin(g *gateway, options, address string) string {

@@ -19,6 +19,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/cadenza-gateway/cadenza/caddymodule"
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
@@ -55,7 +56,7 @@ func (s bundleSource) options(more string) string {
 // begun, Caddy closes the file of a Unix socket for good. Beside cadenza are the routes of
 // operators. load loads options, and the admin API is at the address.
 func (g *gateway) operated(t *testing.T) (load func(options string) error, address string) {
-	site, address := freeAddress(t), freeAddress(t)
+	site, address := freeport.Address(t), freeport.Address(t)
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", site)
 	}}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 )
 
 // patience is the maximum time that a test waits for an event that should come at
@@ -146,7 +148,7 @@ func TestDrippingBodyIsCut(t *testing.T) {
 	const slow = options + "body_timeout 300ms\n"
 	g := startGateway(t, workspace, slow)
 	trust := g.certificate()
-	port := freePort(t)
+	port := freeport.Port(t)
 	site := strings.NewReplacer("DIR", g.dir, "PORT", fmt.Sprint(port)).Replace(`
 https://example.com:PORT {
 	bind 127.0.0.1

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
@@ -66,7 +67,7 @@ func TestDeploymentBehindNginx(t *testing.T) {
 	write("examples/definitions/endpoints/broken.yaml", "prompt: broken\n")
 	p := newProcess(t, dir)
 	p.startWith(write("Caddyfile", string(example)))
-	address := freeAddress(t)
+	address := freeport.Address(t)
 	server := deployment(t, "nginx")
 	for _, change := range []struct{ from, to string }{
 		{`listen 443 ssl;`, "listen " + address + ";"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
@@ -31,7 +32,7 @@ func TestFunctionsOfARequest(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	counters, data, control := t.TempDir(), t.TempDir(), freeAddress(t)
+	counters, data, control := t.TempDir(), t.TempDir(), freeport.Address(t)
 	p := newProcess(t, data, "GOCOVERDIR="+counters, "FOOTPRINT_ADDRESS="+control)
 	p.program = []string{program}
 	p.start()

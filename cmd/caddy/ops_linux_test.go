@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 )
 
 // TestOpsPage runs the commands of docs/ops.md in their order, with its Caddyfile, in a
@@ -39,7 +41,7 @@ func TestOpsPage(t *testing.T) {
 
 	dir := t.TempDir()
 	p := newProcess(t, dir)
-	inside := freeAddress(t)
+	inside := freeport.Address(t)
 	here := strings.NewReplacer(
 		"/etc/caddy", dir+"/etc/caddy", "/var/lib/cadenza", dir+"/var/lib/cadenza", "/var/backups", dir+"/var/backups", "/usr/bin/caddy", dir+"/bin/caddy",
 		"https://git.example.com/acme/gateway.git", dir+"/gateway.git", "https://gateway.example.com", p.url, "http://localhost:9090", "http://"+inside,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
@@ -71,10 +71,7 @@ func (b *lockedBuffer) String() string {
 
 func newProcess(t *testing.T, data string, environ ...string) *process {
 	t.Helper()
-	address, admin := freeAddress(t), freeAddress(t)
-	for admin == address { // the system may return the same twice
-		admin = freeAddress(t)
-	}
+	address, admin := freeport.Address(t), freeport.Address(t)
 	home := t.TempDir()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -97,16 +94,6 @@ func newProcess(t *testing.T, data string, environ ...string) *process {
 			"HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home,
 		), environ...),
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // start runs the gateway with Caddyfile.example until it answers.

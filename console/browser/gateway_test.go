@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/cadenza-gateway/cadenza"
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
@@ -39,17 +39,12 @@ type gateway struct {
 // test ends.
 func startGateway(t *testing.T, files map[string]string, upstream func(http.ResponseWriter, *http.Request)) *gateway {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = free.Close()
 	dir, err := os.MkdirTemp("", "cadenza")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // the gateway may still write
-	g := &gateway{t: t, dir: dir, address: free.Addr().String()}
+	g := &gateway{t: t, dir: dir, address: freeport.Address(t)}
 	g.upstream = gatewaytest.NewUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) { upstream(w, r) })
 	t.Setenv("CADENZA_TEST_KEY", keyOf("upstream"))
 	for name, content := range files {

@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 )
 
 const question = `"variables":{"question":"Hi?"}`
@@ -112,12 +113,7 @@ func TestTokensArriveOneByOne(t *testing.T) {
 
 func TestRetryAndFallback(t *testing.T) {
 	t.Parallel()
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	deadURL := "http://" + dead.Addr().String()
-	dead.Close()
+	deadURL := "http://" + freeport.Address(t)
 
 	for _, stream := range []bool{false, true} {
 		body := fmt.Sprintf(`{"key":"chat","stream":%t,%s}`, stream, question)

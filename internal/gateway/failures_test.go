@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/openai"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -58,11 +58,7 @@ func TestFailuresBehindAFallbackAreKept(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprintf(w, `{"error":{"code":"invalid_api_key","type":"invalid_request_error","message":"Unheard words: %s"}}`, testKey)
 	})
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = gone.Close()
+	gone := freeport.Address(t)
 	rejected := func(message string) failing {
 		return failing{err: &providers.Error{Provider: "rejected", Status: 400, Code: "bad", Message: message}}
 	}
@@ -74,7 +70,7 @@ func TestFailuresBehindAFallbackAreKept(t *testing.T) {
 		brief, full string // "": as brief
 	}{
 		{"key", openaiProvider(u.URL, openai.Quirks{}), "credential", "status 401 invalid_request_error invalid_api_key: Unheard words: [redacted]", ""},
-		{"gone", openaiProvider("http://"+gone.Addr().String(), openai.Quirks{}), "connect", "no answer (refused): dial tcp " + gone.Addr().String() + ": connect: connection refused", ""},
+		{"gone", openaiProvider("http://"+gone, openai.Quirks{}), "connect", "no answer (refused): dial tcp " + gone + ": connect: connection refused", ""},
 		{"secret", rejected("Bad WORDS: " + testKey + " !"), "rejected", "status 400 bad", "status 400 bad: Bad WORDS: " + redacted + " !"},
 		{"control", rejected("\x1b[31mWORDS\r\n\xff"), "rejected", "status 400 bad", `status 400 bad: \u001b[31mWORDS\r\n\xff`},
 		{"long", rejected(strings.Repeat("é", 400)), "rejected", "status 400 bad", "status 400 bad: " + strings.Repeat("é", 240) + "…"},

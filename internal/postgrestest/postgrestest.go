@@ -16,11 +16,12 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 )
 
 // RequireVariable names the variable of the environment that, when set, makes a
@@ -84,7 +85,7 @@ func newServer(t testing.TB, settings []string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, bin: bin, dir: dir, port: freePort(t), settings: settings}
+	s := &Server{t: t, bin: bin, dir: dir, port: freeport.Port(t), settings: settings}
 	t.Cleanup(func() {
 		s.Stop()
 		if t.Failed() {
@@ -390,31 +391,4 @@ func (s *Server) logTail() string {
 	text, _ := os.ReadFile(s.logFile())
 	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
 	return string(bytes.Join(lines[max(0, len(lines)-40):], []byte("\n")))
-}
-
-// ports are those given out: a port is free again before its server listens.
-var ports struct {
-	sync.Mutex
-	taken map[int]bool
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	ports.Lock()
-	defer ports.Unlock()
-	for {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := listener.Addr().(*net.TCPAddr).Port
-		listener.Close()
-		if !ports.taken[port] {
-			if ports.taken == nil {
-				ports.taken = make(map[int]bool)
-			}
-			ports.taken[port] = true
-			return port
-		}
-	}
 }

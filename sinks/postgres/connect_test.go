@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/sinks/postgres"
@@ -57,11 +58,6 @@ func wantNoPassword(t *testing.T, err error) {
 // testConnectErrors fails to connect in all ways, none of which may show the
 // password or take long.
 func testConnectErrors(t *testing.T, dsn string) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +71,7 @@ func testConnectErrors(t *testing.T, dsn string) {
 	}
 	address := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 	for _, c := range []struct{ name, dsn, want string }{
-		{"nobody listens", login + closed.Addr().String() + "/postgres", "refused"},
+		{"nobody listens", login + freeport.Address(t) + "/postgres", "refused"},
 		{"nobody answers", login + silent.Addr().String() + "/postgres?connect_timeout=1", "failed to connect"},
 		{"no such database", login + address + "/nowhere?sslmode=disable", "does not exist"},
 		{"no such role", strings.Replace(login, "postgres:s", "nobody:s", 1) + address + "/postgres?sslmode=disable", "does not exist"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,21 +18,12 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver"
 
 	"github.com/cadenza-gateway/cadenza/internal/bundle"
+	"github.com/cadenza-gateway/cadenza/internal/freeport"
 )
 
 // requireNginx is the environment variable that makes TestNginxAsASource fail, rather than
 // skip, if nginx is missing.
 const requireNginx = "CADENZA_REQUIRE_NGINX"
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 func TestNginxAsASource(t *testing.T) {
 	nginx, err := exec.LookPath("nginx")
@@ -43,7 +33,7 @@ func TestNginxAsASource(t *testing.T) {
 		}
 		t.Skipf("there is no nginx (set %s to fail instead)", requireNginx)
 	}
-	dir, root, listen := t.TempDir(), t.TempDir(), freeAddress(t)
+	dir, root, listen := t.TempDir(), t.TempDir(), freeport.Address(t)
 	// A server that is started as root has workers of another user, who read the files.
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
@@ -77,7 +67,7 @@ func TestNginxAsASource(t *testing.T) {
 }
 
 func TestCaddyAsASource(t *testing.T) {
-	root, listen := t.TempDir(), freeAddress(t)
+	root, listen := t.TempDir(), freeport.Address(t)
 	type object = map[string]any
 	config, err := json.Marshal(object{
 		"admin":   object{"disabled": true, "config": object{"persist": false}},
