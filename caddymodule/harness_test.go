@@ -154,23 +154,24 @@ func (g *gateway) loadText(caddyfile string) error {
 	return g.reload(func() error { return loadCaddyfile(caddyfile) })
 }
 
-// reload waits until the servers of the previous configuration accept no connections:
+// reload waits until the servers of the configuration that load ended accept no connections:
+// those of the previous one, or of one that failed in a Start after its servers had begun.
 // Caddy's Load only waits until they begin to stop.
 func (g *gateway) reload(load func() error) error {
 	former := servers()
-	if err := load(); err != nil {
-		return err
-	}
-	gatewaytest.Eventually(g.t, "the former servers have stopped", func() bool {
+	err := load()
+	gatewaytest.Eventually(g.t, "the servers that were ended have stopped", func() bool {
 		for id := range servers() {
-			if former[id] {
+			if former[id] == (err == nil) {
 				return false
 			}
 		}
 		return true
 	})
-	g.client.CloseIdleConnections()
-	return nil
+	if err == nil {
+		g.client.CloseIdleConnections()
+	}
+	return err
 }
 
 // servers returns the numbers of the goroutines that accept connections for Caddy's HTTP
