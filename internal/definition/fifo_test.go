@@ -20,7 +20,7 @@ func ends[T any](t *testing.T, what string, f func() T) T {
 	select {
 	case result := <-done:
 		return result
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s does not end", what)
 		panic("unreachable")
 	}

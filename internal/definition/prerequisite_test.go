@@ -42,8 +42,8 @@ func TestChainOfPrerequisites(t *testing.T) {
 	select {
 	case err := <-loaded:
 		must(t, err)
-	case <-time.After(5 * time.Second):
-		t.Fatal("loading takes more than 5 s")
+	case <-time.After(time.Minute):
+		t.Fatal("loading takes more than a minute")
 	}
 	var b rules.Binding
 	last := s.RemoteConfigs["f29"]
