@@ -22,12 +22,19 @@ type news struct {
 	err      error
 }
 
-// watched opens and watches a workspace.
+// watched opens and watches a workspace, and waits for the loading that follows the
+// first watch: it brings no news, unless an edit is part of it.
 func watched(t *testing.T, dir string) (*Source, <-chan news) {
 	t.Helper()
 	s, err := Open(dir)
 	must(t, err)
+	first := s.Snapshot()
 	must(t, s.Watch())
+	for deadline := time.Now().Add(time.Minute); s.Snapshot() == first; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the directory is not loaded once it is watched; last error: %v", s.LastError())
+		}
+	}
 	c := make(chan news, 1000)
 	cancel := s.Subscribe(func(snapshot *Snapshot, err error) { c <- news{snapshot, err} }, nil)
 	t.Cleanup(func() {
@@ -36,10 +43,16 @@ func watched(t *testing.T, dir string) (*Source, <-chan news) {
 			t.Error(err)
 		}
 	})
-	// The loading that follows the first watch brings no news; edits made
-	// before it would be part of it.
-	time.Sleep(2 * quiet)
 	return s, c
+}
+
+// rewrite writes a file of a workspace in place, of which no loading sees a half.
+func rewrite(t *testing.T, s *Source, name, text string) {
+	t.Helper()
+	must(t, s.Hold(func() error {
+		write(t, filepath.Join(s.Dir(), name), text)
+		return nil
+	}))
 }
 
 // await waits for a served value. A definition that was edited must be served
@@ -152,10 +165,11 @@ func TestWatch(t *testing.T) {
 		dir := setup(t)
 		s, told := watched(t, dir)
 		start := time.Now()
-		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("two"))
+		rewrite(t, s, "remoteconfigs/c.yaml", banner("two"))
 		await(t, s, "two")
 		t.Logf("served after %v", time.Since(start))
-		if n := <-told; n.err != nil || n.snapshot != s.Snapshot() {
+		// A later loading of the same files has the same revision.
+		if n := <-told; n.err != nil || string(n.snapshot.RemoteConfigs["c"].Default()) != `"two"` || n.snapshot.Revision != s.Snapshot().Revision {
 			t.Errorf("%+v", n)
 		}
 	})
@@ -191,11 +205,11 @@ func TestWatch(t *testing.T) {
 		dir := setup(t)
 		s, told := watched(t, dir)
 		file := filepath.Join(dir, "remoteconfigs/c.yaml")
-		write(t, file, "type: string\ndefault: [1]\n")
+		rewrite(t, s, "remoteconfigs/c.yaml", "type: string\ndefault: [1]\n")
 		if n := <-told; n.err == nil || !strings.Contains(n.err.Error(), file+":2:10: ") || string(s.Snapshot().RemoteConfigs["c"].Default()) != `"one"` {
 			t.Errorf("%+v", n)
 		}
-		write(t, file, banner("two"))
+		rewrite(t, s, "remoteconfigs/c.yaml", banner("two"))
 		await(t, s, "two")
 		if n := <-told; n.err != nil || s.LastError() != nil {
 			t.Errorf("%+v, %v", n, s.LastError())
@@ -210,10 +224,13 @@ func TestWatch(t *testing.T) {
 		write(t, filepath.Join(dir, "remoteconfigs/a/b/x.yaml"), "key: d\n"+banner("x"))
 		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("three"))
 		await(t, s, "three")
-		write(t, filepath.Join(dir, "remoteconfigs/a/b/y.yaml"), "key: c2\n"+banner("x"))
-		write(t, filepath.Join(dir, allowEmpty), "")
-		must(t, os.Remove(filepath.Join(dir, "prompts/p.yaml")))
-		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("four"))
+		must(t, s.Hold(func() error { // none of it is loaded without the rest
+			write(t, filepath.Join(dir, "remoteconfigs/a/b/y.yaml"), "key: c2\n"+banner("x"))
+			write(t, filepath.Join(dir, allowEmpty), "")
+			must(t, os.Remove(filepath.Join(dir, "prompts/p.yaml")))
+			write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("four"))
+			return nil
+		}))
 		await(t, s, "four")
 		if got := s.Snapshot(); len(got.RemoteConfigs) != 3 || len(got.Prompts) != 0 {
 			t.Errorf("%d %d", len(got.RemoteConfigs), len(got.Prompts))

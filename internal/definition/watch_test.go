@@ -73,15 +73,24 @@ func TestNewFoldersAreWatchedBeforeTheyAreRead(t *testing.T) {
 	t.Parallel()
 	dir := workspace(t, map[string]string{"prompts/p.yaml": simple})
 	folder := filepath.Join(dir, "remoteconfigs", "new")
-	watched := make(chan bool, 100)
+	type reading struct{ there, watched bool }
+	readings := make(chan reading, 100)
 	watchWithoutRecheck(t, dir, func(w *watcher) {
-		if _, err := os.Stat(folder); err == nil {
-			_, ok := w.watched[folder]
-			watched <- ok
-		}
+		_, err := os.Stat(folder)
+		_, ok := w.watched[folder]
+		readings <- reading{err == nil, ok}
 	})
-	must(t, os.MkdirAll(folder, 0o755))
-	if !receive(t, watched, "the folder") {
+	// It comes as a whole and after the beginning, and so never between the watch of
+	// the folders and their reading.
+	receive(t, readings, "the beginning")
+	made := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(made, "new"), 0o755))
+	must(t, os.Rename(made, filepath.Dir(folder)))
+	r := receive(t, readings, "the folder")
+	for ; !r.there; r = receive(t, readings, "the folder") {
+		// An event from before it.
+	}
+	if !r.watched {
 		t.Error("the folder was read before it was watched")
 	}
 }
