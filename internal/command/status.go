@@ -109,7 +109,9 @@ func (r *report) workspace(name string, w *adminapi.WorkspaceStatus) {
 func (r *report) definitions(d *adminapi.DefinitionsStatus) {
 	r.line("  ", "definitions", fmt.Sprintf("revision %s: %s, %s, %s, %s", cmp.Or(d.Revision, "none yet"),
 		plural(d.Prompts, "prompt"), plural(d.Endpoints, "endpoint"), plural(d.RemoteConfigs, "remote configuration"), plural(d.Warnings, "warning")))
-	r.line("  ", "", "loaded "+age(r.now.Sub(d.Loaded))+" ago, "+moment(d.Loaded))
+	if d.Revision != "" {
+		r.line("  ", "", "loaded "+age(r.now.Sub(d.Loaded))+" ago, "+moment(d.Loaded))
+	}
 	r.line("  ", "", d.Directory)
 	r.source(d.Source)
 	for i, e := range d.Errors {
@@ -134,7 +136,7 @@ func (r *report) source(s *gateway.SourceStatus) {
 		r.line("  ", "", fmt.Sprintf("bundle %s, serial %d, confirmed %s ago", visible.Line(s.Bundle), s.Serial, age(r.now.Sub(s.Confirmed))))
 	}
 	if s.Error != "" {
-		r.line("  ", "", s.Error)
+		r.line("  ", "", strings.TrimPrefix(s.Error, s.URL+": ")) // the line before has the URL
 	}
 }
 

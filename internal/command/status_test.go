@@ -30,11 +30,16 @@ const (
 		`"limits":[{"name":"fair","by":"api_key","percent":83,"fullest":[{"subject":"app","measure":"requests","ceiling":"100/1m","percent":83,"used":80,"reserved":3,"resets":"2026-11-22T05:15:00Z"},{"subject":"ci","measure":"in_flight","ceiling":"20","percent":5,"used":1,"reserved":0}]},` +
 		`{"name":"customers","by":"metadata.customer","percent":100,"fullest":[{"subject":"","measure":"money","ceiling":"5usd/1mo","percent":100,"used":5,"reserved":0,"resets":"2026-12-01T00:00:00Z"}]},` +
 		`{"name":"all","by":"workspace","percent":1,"fullest":[{"subject":"","measure":"tokens","ceiling":"1000/1d","percent":1,"used":10,"reserved":0,"resets":"2026-11-23T00:00:00Z"}]},{"name":"endpoints","by":"endpoint","percent":40,"fullest":[{"subject":"","measure":"requests","ceiling":"5/1d","percent":40,"used":2,"reserved":0,"resets":"2026-11-23T00:00:00Z"}]},{"name":"idle","by":"endpoint","percent":0,"fullest":[]}]}}}`
+
+	bundleStatus = `{"status":"degraded","version":"1.2.3","caddy":"v2.11.9","started":"2026-11-01T00:00:00Z","workspaces":{` +
+		`"blank":{"definitions":{"directory":"https://one.example/b.tar.gz","revision":"","loaded":"2026-11-22T05:14:03Z","errors":[],"source":{"url":"https://one.example/b.tar.gz","error":"https://one.example/b.tar.gz: the source answers 503 Service Unavailable"}},` +
+		`"degraded":[{"code":"definitions_awaited","subject":"definitions","since":"2026-11-22T05:14:03Z","message":"https://one.example/b.tar.gz: the source answers 503 Service Unavailable"}],"targets":[],"store":{"path":"/srv/cadenza.db","state":"available","since":"2026-11-01T00:00:00Z","bytes":1048576},"sinks":[],"keys":[]},` +
+		`"edge":{"definitions":{"directory":"https://one.example/b.tar.gz","revision":"d3561ebfbd34","loaded":"2026-11-22T03:13:05Z","prompts":1,"errors":[],"source":{"url":"https://one.example/b.tar.gz","mirror":"https://two.example/b.tar.gz","bundle":"v4\u001b","serial":4,"confirmed":"2026-11-22T05:13:35Z","age_seconds":30,"error":"https://one.example/b.tar.gz: refused; https://two.example/b.tar.gz: refused"}},"degraded":[],"targets":[],"store":{"path":"/srv/cadenza.db","state":"available","since":"2026-11-01T00:00:00Z","bytes":1048576},"sinks":[],"keys":[]}}}`
 )
 
 func TestStatusReport(t *testing.T) {
 	now := time.Date(2026, 11, 22, 5, 14, 5, 0, time.UTC)
-	for name, text := range map[string]string{"status_ok": soundStatus, "status_degraded": degradedStatus} {
+	for name, text := range map[string]string{"status_ok": soundStatus, "status_degraded": degradedStatus, "status_bundle": bundleStatus} {
 		for _, width := range []int{0, 60} {
 			var answer adminapi.Status
 			must(t, json.Unmarshal([]byte(text), &answer))
