@@ -16,7 +16,7 @@ import (
 
 // flushTimeout bounds how long an erasure waits for recorded traces to be
 // stored.
-const flushTimeout = 2 * time.Second
+const flushTimeout = 10 * time.Second
 
 // maxEraseForm bounds the body of an erasure, in bytes.
 const maxEraseForm = 64 << 10
@@ -94,11 +94,10 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
 	}
-	// A trace of an answer just given may still wait to be stored. If the store
-	// fails, the erasure below fails with it.
+	// A trace of an answer just given may still wait to be stored.
 	flushing, cancel := context.WithTimeout(r.Context(), flushTimeout)
 	defer cancel()
-	_ = workspace.Store.Recorder.Flush(flushing)
+	unstored := workspace.Store.Recorder.Flush(flushing)
 	erase, done := sqlite.Erase, "erased"
 	if dry {
 		erase, done = sqlite.CountErasure, "found"
@@ -116,6 +115,10 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 	if !dry {
 		workspace.Logger.Info("traces erased",
 			zap.Int64("traces", erased.Traces), zap.Int64("metrics", erased.Metrics), zap.Int64("replies", erased.Replies))
+	}
+	if unstored != nil && !dry {
+		note(", not all")
+		return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: the store is slow, and traces of the last answers wait for it")
 	}
 	note("")
 	return writeJSON(w, map[string]any{done: map[string]int64{
