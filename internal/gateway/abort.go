@@ -10,9 +10,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 )
 
-// deliveryWait is the time that the last bytes of a broken response get to arrive before
-// its connection is reset: about a round trip.
-const deliveryWait = 250 * time.Millisecond
+// DeliveryWait is the time that the last bytes of a broken response get to arrive before
+// its connection is reset: about a round trip. Tests lengthen it.
+var DeliveryWait = 250 * time.Millisecond
 
 // abort cuts the connection of a response that broke off, so that no client and no proxy
 // takes the response for complete. It does not return.
@@ -32,9 +32,9 @@ func abort(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// waitForDelivery waits for deliveryWait, or until the client has left.
+// waitForDelivery waits for DeliveryWait, or until the client has left.
 func waitForDelivery(ctx context.Context) {
-	timer := time.NewTimer(deliveryWait)
+	timer := time.NewTimer(DeliveryWait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
