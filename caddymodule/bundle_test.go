@@ -122,6 +122,16 @@ func TestBundle(t *testing.T) {
 	}
 	served := caddymodule.ConfigOf(activeApp(t), "default").Source
 	snapshot := served.Snapshot()
+	// A set that another follows before the store took it is not kept.
+	kept := func(n int) {
+		t.Helper()
+		eventually(t, fmt.Sprint(n, " served sets are kept"), func() bool {
+			_, answer := callAdmin(t, "GET", address, "/cadenza/revisions", "")
+			list, _ := answer["revisions"].([]any)
+			return len(list) == n
+		})
+	}
+	kept(1)
 
 	s.has(s.Keys, 2, "two")
 	eventually(t, "the edit is served", func() bool { return g.banner() == "two" })
@@ -134,6 +144,7 @@ func TestBundle(t *testing.T) {
 	if len(found) != 0 || source["url"] != s.URL+"/b.tar.gz" || source["bundle"] != "commit-2" {
 		t.Errorf("%v %v", found, source)
 	}
+	kept(2)
 	eventually(t, "the age is a metric", func() bool {
 		return strings.Contains(g.scrape(), `cadenza_definitions_source_age_seconds{workspace="default"} `)
 	})
@@ -174,11 +185,7 @@ func TestBundle(t *testing.T) {
 			t.Errorf("%v: %d %v", test, status, answer)
 		}
 	}
-	eventually(t, "the served sets are kept", func() bool {
-		_, answer := callAdmin(t, "GET", address, "/cadenza/revisions", "")
-		list, _ := answer["revisions"].([]any)
-		return len(list) == 3
-	})
+	kept(3)
 
 	// A reload keeps the set and its loop; another scope is another source, of which there is
 	// nothing.
