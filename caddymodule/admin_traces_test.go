@@ -174,16 +174,24 @@ func TestAdminTraces(t *testing.T) {
 		t.Errorf("the worst: %q, want %q", worst, want)
 	}
 
-	// The slowest, page by page: evaluations took less than 10 ms.
+	// The slowest, page by page: those that took less than 10 ms are left out, as evaluations
+	// do on a machine with nothing else to do.
 	for _, order := range []string{"cost", "latency"} {
 		status, answer := callAdmin(t, "GET", address, "/cadenza/traces?limit=1&sort="+order, "")
-		found := listed(t, answer)
+		found, _ := answer["traces"].([]any)
 		if next, more := answer["next"].(string); more {
 			status, answer = callAdmin(t, "GET", address, "/cadenza/traces?limit=1&sort="+order+"&before="+next, "")
-			found = append(found, listed(t, answer)...)
+			second, _ := answer["traces"].([]any)
+			found = append(found, second...)
 		}
-		if status != http.StatusOK || answer["complete"] != true || slices.Contains(found, ids["configuration"]) {
+		if status != http.StatusOK || answer["complete"] != true {
 			t.Errorf("by %s: %d %v", order, status, answer)
+		}
+		for _, one := range found {
+			one := one.(map[string]any)
+			if latency, _ := one["latency_ms"].(float64); order == "latency" && latency < 10 || order == "cost" && one["trace_id"] == ids["configuration"] {
+				t.Errorf("by %s: %v", order, one)
+			}
 		}
 	}
 
@@ -313,6 +321,8 @@ func TestAdminTraceByPrefix(t *testing.T) {
 	if _, story := callAdmin(t, "GET", address, "/cadenza/traces/"+lonely.TraceID, ""); len(story) != 2 || story["metrics_total"] != 1.0 {
 		t.Errorf("a trace with a report only is shown as %v", story)
 	}
+	// A minute may have ended before it. None ends before and after it.
+	g.post("/v1/metrics", `{"score":1}`).ok(t)
 	for digits := 27; ; digits-- {
 		status, answer := callAdmin(t, "GET", address, "/cadenza/traces/"+lonely.TraceID[:digits], "")
 		if status == http.StatusOK {
@@ -321,7 +331,6 @@ func TestAdminTraceByPrefix(t *testing.T) {
 			}
 			continue
 		}
-		// A minute may end between the traces, but not between all.
 		message, _ := answer["error"].(string)
 		if status != http.StatusConflict || !strings.Contains(message, lonely.TraceID) || !strings.Contains(message, "more digits") {
 			t.Fatalf("%d: %d %v", digits, status, answer)

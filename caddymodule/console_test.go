@@ -322,7 +322,7 @@ func TestConsolePages(t *testing.T) {
 		{"traces?metadata=user%3Du-1", 200, "caddy cadenza traces --since 24h --metadata user=u-1"},
 		{"traces?sort=score", 200, "--sort score"},
 		{"traces?since=1h", 200, `href="/console/traces?since=1h&amp;sort=cost"`},
-		{"traces?sort=latency&since=1h", 200, "took 10 ms or more"},
+		{"traces?sort=latency&since=1h&key=nothing", 200, "took 10 ms or more"},
 		{"traces?sort=size", 200, "sort must be time"},
 		{"traces/" + id, 200, "caddy cadenza traces " + id},
 		{"traces/" + decision, 200, id[:18]},
