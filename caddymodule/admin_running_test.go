@@ -123,6 +123,11 @@ func TestAdminShowsRunningCalls(t *testing.T) {
 		t.Fatalf("the answer's id is %s", got)
 	}
 	eventually(t, "the end is stored", func() bool { _, ok := g.trace("data/cadenza.db", id); return ok })
+	// The list of running calls lets go of a call a moment after its end is stored.
+	eventually(t, "the call is under way no more", func() bool {
+		_, answer := callAdmin(t, "GET", address, "/cadenza/traces?state=started", "")
+		return len(listed(t, answer)) == 0
+	})
 	filters["state=started"], filters["state=ended"], filters["status=ok"] = false, true, true
 	check("ended", filters)
 	eventually(t, "the start record is cleared", func() bool {
