@@ -111,7 +111,8 @@ func TestEraseReachesLimits(t *testing.T) {
 	ask := func(customer string) int {
 		return g.post("/v1/prompts", `{"keys":["hello"],"metadata":{"customer":`+customer+`}}`).status
 	}
-	for _, customer := range []string{`"u-8842"`, `7142253`, `"u-8842"`, `"7142253"`, `"other"`} {
+	// No time and no size has so many digits.
+	for _, customer := range []string{`"u-8842"`, `714225390817263`, `"u-8842"`, `"714225390817263"`, `"other"`} {
 		if status := ask(customer); status != http.StatusOK {
 			t.Fatalf("%s: %d", customer, status)
 		}
@@ -133,7 +134,7 @@ func TestEraseReachesLimits(t *testing.T) {
 		}
 		return places
 	}
-	for _, value := range []string{"u-8842", "7142253"} {
+	for _, value := range []string{"u-8842", "714225390817263"} {
 		eventually(t, "the files have "+value, func() bool { return strings.Contains(seen(value), "-limits") })
 		if status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces?dry_run=true&metadata.customer="+value, ""); status != http.StatusOK || seen(value) == "" {
 			t.Errorf("a dry run: %d %v, and then it is in %q", status, answer, seen(value))
@@ -145,7 +146,7 @@ func TestEraseReachesLimits(t *testing.T) {
 			t.Errorf("%s was erased, and is in %s", value, places)
 		}
 	}
-	if one, two := ask(`"u-8842"`), ask(`7142253`); one != http.StatusTooManyRequests || two != http.StatusTooManyRequests {
+	if one, two := ask(`"u-8842"`), ask(`714225390817263`); one != http.StatusTooManyRequests || two != http.StatusTooManyRequests {
 		t.Errorf("what was used before is forgotten: %d, %d", one, two)
 	}
 	if status := ask(`"other"`); status != http.StatusOK {
