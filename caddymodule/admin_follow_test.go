@@ -68,7 +68,7 @@ func lastSeq(t *testing.T, address string) string {
 // waits, until the configuration is replaced.
 func TestFollowWaits(t *testing.T) {
 	g, address, _ := startRecorded(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	lines := followLines(t, ctx, "http://"+address+"/cadenza/traces?key=hello&wait=1m&follow="+lastSeq(t, address))
 	if first := nextLine(t, lines); len(first.Traces) != 0 {
@@ -100,7 +100,7 @@ func TestFollowWaits(t *testing.T) {
 func TestFollowEndsWithItsWait(t *testing.T) {
 	g, address, _ := startRecorded(t)
 	since := lastSeq(t, address)
-	lines := followLines(t, t.Context(), "http://"+address+"/cadenza/traces?wait=1500ms&key=none&follow="+since)
+	lines := followLines(t, t.Context(), "http://"+address+"/cadenza/traces?wait=5s&key=none&follow="+since)
 	last := nextLine(t, lines).Follow
 	g.post("/v1/prompts", `{"keys":["hello"]}`)
 	if line := nextLine(t, lines); len(line.Traces) != 0 || line.Follow <= last {

@@ -71,7 +71,7 @@ func (r *eventRecorder) Handle(ctx context.Context, e caddy.Event) error {
 }
 
 // slowRequest is longer than a request that does not wait for a handler.
-const slowRequest = 5 * time.Second
+const slowRequest = 30 * time.Second
 
 // takeEvents waits for n lines, and returns the events recorded since its last call.
 func takeEvents(t *testing.T, n int) (lines []string, data []map[string]any) {

@@ -63,9 +63,8 @@ func TestHealthNeedsTheApp(t *testing.T) {
 // ready during its shutdown_delay, while the process continues.
 func TestHealthOfAListenerThatCloses(t *testing.T) {
 	g := startGateway(t, workspace, options)
-	config := strings.Replace(g.caddyfile(options), "admin off", "admin off\nshutdown_delay 1s", 1)
-	config = strings.Replace(config, "\tcadenza\n}\n", "\tcadenza_health\n}\n", 1)
-	if err := g.loadText(config); err != nil {
+	config := strings.Replace(g.caddyfile(options), "\tcadenza\n}\n", "\tcadenza_health\n}\n", 1)
+	if err := g.loadText(strings.Replace(config, "admin off", "admin off\nshutdown_delay 5s", 1)); err != nil {
 		t.Fatal(err)
 	}
 	g.expect("GET", "/readyz", "", http.StatusOK, "degraded")
