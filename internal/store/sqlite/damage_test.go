@@ -46,7 +46,17 @@ func useFile(t *testing.T) *inUse {
 			u.asideName.Store(&aside)
 		},
 	}
-	u.Recorder = openRecorder(t, u.config)
+	// A store that counts, checks and copies the file by itself may find the damage before
+	// the test does.
+	u.Recorder = openRecorderBy(t, u.config, func(ctx context.Context) (recorder.Store, error) {
+		s, err := Open(ctx, u.config)
+		if err != nil {
+			return nil, err
+		}
+		s.stop()
+		s.background.Wait()
+		return s, nil
+	})
 	u.fill(t)
 	return u
 }

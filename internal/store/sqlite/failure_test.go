@@ -21,16 +21,22 @@ import (
 // openRecorder returns a recorder on the file, ready for metrics.
 func openRecorder(t testing.TB, config Config) *recorder.Recorder {
 	t.Helper()
-	r := recorder.New(recorder.Options{Open: opener(config), Calls: config.Path, Logger: config.Logger})
+	return openRecorderBy(t, config, opener(config))
+}
+
+// openRecorderBy is openRecorder with a function that opens the file.
+func openRecorderBy(t testing.TB, config Config, open func(context.Context) (recorder.Store, error)) *recorder.Recorder {
+	t.Helper()
+	r := recorder.New(recorder.Options{Open: open, Calls: config.Path, Logger: config.Logger})
 	r.Open()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := r.Close(ctx); err != nil {
 			t.Errorf("closing the recorder: %v", err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := r.TraceKey(ctx); err != nil {
 		t.Fatal(err)
