@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,34 +227,66 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// pipes is a listener in memory, so that a server runs in simulated time.
+type pipes struct {
+	conns  chan net.Conn
+	closed sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	if c, open := <-p.conns; open {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p *pipes) Close() error {
+	p.closed.Do(func() { close(p.conns) })
+	return nil
+}
+
+func (*pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
+
+// dial connects to the server.
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client, nil
+}
+
 // TestTimeoutsOfAServer has a poll wait for longer than the server gives others.
 func TestTimeoutsOfAServer(t *testing.T) {
 	for protocol := 1; protocol <= 2; protocol++ {
-		h := &Handler{Latest: new(bundle.Latest), Open: true}
-		b := packed("some bytes", 1)
-		h.Latest.Set(b)
-		server := httptest.NewUnstartedServer(h)
-		server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
-		server.EnableHTTP2 = protocol == 2
-		server.StartTLS()
-		defer server.Close()
-		defer server.Client().CloseIdleConnections()
-		request, err := http.NewRequestWithContext(t.Context(), "GET", server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("If-None-Match", b.Tag())
-		request.Header.Set("Prefer", "wait=1")
-		began := time.Now()
-		response, err := server.Client().Do(request)
-		if err != nil {
-			t.Errorf("HTTP/%d: %v", protocol, err)
-			continue
-		}
-		response.Body.Close()
-		if took := time.Since(began); response.StatusCode != http.StatusNotModified || took < time.Second || response.ProtoMajor != protocol {
-			t.Errorf("%s: %d after %s", response.Proto, response.StatusCode, took)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			h := &Handler{Latest: new(bundle.Latest), Open: true}
+			b := packed("some bytes", 1)
+			h.Latest.Set(b)
+			listener := &pipes{conns: make(chan net.Conn)}
+			server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: h}}
+			server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+			server.EnableHTTP2 = protocol == 2
+			server.TLS = &tls.Config{SessionTicketsDisabled: true} // which nobody reads from a pipe
+			server.StartTLS()
+			defer server.Close()
+			defer server.Client().CloseIdleConnections()
+			server.Client().Transport.(*http.Transport).DialContext = listener.dial
+			request, err := http.NewRequestWithContext(t.Context(), "GET", server.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("If-None-Match", b.Tag())
+			request.Header.Set("Prefer", "wait=60")
+			began := time.Now()
+			response, err := server.Client().Do(request)
+			if err != nil {
+				t.Errorf("HTTP/%d: %v", protocol, err)
+				return
+			}
+			response.Body.Close()
+			if took := time.Since(began); response.StatusCode != http.StatusNotModified || took != time.Minute || response.ProtoMajor != protocol {
+				t.Errorf("%s: %d after %s", response.Proto, response.StatusCode, took)
+			}
+		})
 	}
 }
 
