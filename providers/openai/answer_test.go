@@ -134,7 +134,7 @@ func TestOddStreamsThatAreComplete(t *testing.T) {
 func TestTheFinishEndsAStreamThatStaysOpen(t *testing.T) {
 	began := time.Now()
 	o := subject.Receive(t, end(pt.Hang, pt.ContentChunk("a"), pt.FinishChunk("stop")), true)
-	if took := time.Since(began); o.Err != nil || o.Text != "a" || took < lingerUsage/2 || took > 10*lingerUsage {
+	if took := time.Since(began); o.Err != nil || o.Text != "a" || took < lingerUsage/2 || took > time.Minute {
 		t.Errorf("error %v, text %q after %s", o.Err, o.Text, took)
 	}
 }
