@@ -298,14 +298,17 @@ func (l *loop) succeed() {
 		l.measure(l.ctx, 0)
 	}
 	l.failures = 0
-	l.mu.Lock()
-	l.state.Up, l.state.LastError, l.state.DownSince = true, "", time.Time{}
-	rows := l.state.Pending
-	l.mu.Unlock()
 	if l.logged {
 		l.logged = false
+		l.mu.Lock()
+		rows := l.state.Pending
+		l.mu.Unlock()
+		// Who sees the sink up finds this in the log.
 		l.config.Logger.Info("traces and metrics are being delivered again", "sink", l.config.Name, "waiting", rows)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Up, l.state.LastError, l.state.DownSince = true, "", time.Time{}
 }
 
 // measure counts the waiting rows, unless that was done less than every ago.
