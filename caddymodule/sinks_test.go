@@ -156,6 +156,8 @@ func TestSinkPostgresThatIsAway(t *testing.T) {
 	g.site(options+"trace_key {env.CADENZA_TEST_KEY}\nsink postgres {env.CADENZA_TEST_DATABASE}\n", observed)
 	id := g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id")
 	g.post("/v1/metrics", `{"trace_id":"`+id+`","score":70}`).ok(t)
+	// It is not up before its first delivery either.
+	eventually(t, "the failure is logged", g.said("are not delivered to a sink"))
 	eventually(t, "the sink is known to be away", func() bool {
 		return strings.Contains(g.scrape(), `cadenza_sink_up{sink="postgres",workspace="default"} 0`)
 	})
