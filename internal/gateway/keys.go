@@ -184,14 +184,15 @@ func (w *Workspace) checkKeys() {
 		return
 	}
 	problems, inUse, err := w.gateway.keys.update(w, listed, now)
-	w.reportKeys(problems)
 	if err != nil {
+		w.reportKeys(problems)
 		w.rememberKeys(inUse)
 		w.keysFailed("the keys file has no usable key, those of its last list that it does not revoke stay valid", err,
 			zap.Int("valid", w.gateway.keys.usable(w, now)))
 		return
 	}
 	w.keysTaken(inUse, problems)
+	w.reportKeys(problems)
 	w.Logger.Info("keys loaded", zap.String("file", w.fileKeys.path), zap.Int("keys", len(listed)-len(problems)))
 }
 
