@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -329,6 +330,7 @@ func readLogs(t *testing.T, file string) []string {
 		}
 		t.Fatal(err)
 	}
+	data = data[:bytes.LastIndexByte(data, '\n')+1] // the rest is being written
 	gatewaytest.CheckLogs(t, data)
 	var all []string
 	for line := range bytes.Lines(data) {
@@ -348,6 +350,18 @@ func readLogs(t *testing.T, file string) []string {
 		all = append(all, text)
 	}
 	return all
+}
+
+// mistakesLogged is how many mistakes a refusal has, each of which has an entry of its own.
+var mistakesLogged = regexp.MustCompile(`(?m)^  mistakes: (\d+)$`)
+
+// refused reports whether what the log says of an edit is a whole refusal.
+func refused(said string) bool {
+	if found := mistakesLogged.FindStringSubmatch(said); found != nil {
+		count, err := strconv.Atoi(found[1])
+		return err == nil && strings.Count(said, "error: the definitions have a mistake\n") >= count
+	}
+	return said != ""
 }
 
 // editMistakes checks that a gateway with a workspace for each edit refuses all of them.
@@ -421,7 +435,7 @@ func editMistakes(t *testing.T, edits []*mistake) {
 	for _, m := range edits {
 		t.Run(folder(m), func(t *testing.T) {
 			if m.pending == "" {
-				eventually(t, "the edit is refused", func() bool { return said(m) != "" })
+				eventually(t, "the edit is refused", func() bool { return refused(said(m)) })
 			}
 			got := said(m)
 			m.compare(t, got, strings.Contains(got, "error: "))
