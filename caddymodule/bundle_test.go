@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -448,10 +447,4 @@ func TestConsoleOfABundle(t *testing.T) {
 	if body := string(a.body); a.status != http.StatusOK || !strings.Contains(body, "banner.yaml") || strings.Contains(body, "/console/edit?") || strings.Contains(body, "Same as") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-}
-
-// stacks returns the stacks of all goroutines.
-func stacks() string {
-	text := make([]byte, 4<<20)
-	return string(text[:runtime.Stack(text, true)])
 }

@@ -112,6 +112,7 @@ func startGateway(t testing.TB, files map[string]string, options string) *gatewa
 		if err := caddy.Stop(); err != nil {
 			t.Errorf("stopping Caddy: %v", err)
 		}
+		gatewaytest.Eventually(t, "what Caddy's stop leaves to the background has ended", ended)
 		logs, err := os.ReadFile(g.logs)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Error(err)
@@ -174,20 +175,35 @@ func (g *gateway) reload(load func() error) error {
 	return err
 }
 
+// stacks returns the stacks of all goroutines.
+func stacks() string {
+	text := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(text, true)
+		if n < len(text) {
+			return string(text[:n])
+		}
+		text = make([]byte, 2*len(text))
+	}
+}
+
+// ended reports whether the stores, caches and sinks of all former configurations are closed.
+// Caddy does not wait for that. Until then they are in the metrics, and write to the log.
+func ended() bool {
+	running := stacks()
+	for _, closing := range []string{"caddymodule.(*sharedStore).Destruct", "caddymodule.(*sharedMemory).Destruct", "gateway.(*Gateway).StopSinks"} {
+		if strings.Contains(running, closing) {
+			return false
+		}
+	}
+	return true
+}
+
 // servers returns the numbers of the goroutines that accept connections for Caddy's HTTP
 // servers.
 func servers() map[string]bool {
-	stacks := make([]byte, 1<<20)
-	for {
-		n := runtime.Stack(stacks, true)
-		if n < len(stacks) {
-			stacks = stacks[:n]
-			break
-		}
-		stacks = make([]byte, 2*len(stacks))
-	}
 	found := make(map[string]bool)
-	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+	for stack := range strings.SplitSeq(stacks(), "\n\n") {
 		if strings.Contains(stack, "created by github.com/caddyserver/caddy/v2/modules/caddyhttp.(*App).Start") {
 			id, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
 			found[id] = true
