@@ -336,14 +336,14 @@ func TestPlaygroundStreams(t *testing.T) {
 // TestPlaygroundCounts checks where calls of the playground count: under the limits of
 // their own name, in costs and in lists, and not in statistics.
 func TestPlaygroundCounts(t *testing.T) {
-	p := startPlayground(t, "limit keys {\nrequests 2/1h\n}\n")
+	p := startPlayground(t, "limit keys {\nrequests 2/366d\n}\n")
 	const body = `{"endpoint":"chat","target":"fake/small","variables":{"question":"Why?"}}`
 	first := p.play(body)
 	p.play(body)
 	stored(p.gateway, first.TraceID)
 	for _, stream := range []string{"", `"stream":true,`} {
 		a := p.do("POST", "/console/api/play", "{"+stream+body[1:], p.session)
-		if a.status != http.StatusTooManyRequests || !strings.Contains(string(a.body), "The limit keys (requests 2/1h by api_key) is used up. There is room again in ") {
+		if a.status != http.StatusTooManyRequests || !strings.Contains(string(a.body), "The limit keys (requests 2/366d by api_key) is used up. There is room again in ") {
 			t.Errorf("beyond the limit: %d %s", a.status, a.body)
 		}
 	}
@@ -373,7 +373,7 @@ func TestPlaygroundCounts(t *testing.T) {
 
 // TestPlaygroundPage uses the page as a browser without JavaScript does.
 func TestPlaygroundPage(t *testing.T) {
-	p := startPlayground(t, "limit keys {\nrequests 3/1h\n}\n")
+	p := startPlayground(t, "limit keys {\nrequests 3/366d\n}\n")
 	form := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": p.session["Cookie"]}
 	page := func(values url.Values) string {
 		t.Helper()
@@ -389,7 +389,7 @@ func TestPlaygroundPage(t *testing.T) {
 		}
 	}
 	empty := string(p.do("GET", "/console/playground", "", p.session).ok(t).body)
-	check(empty, `value="endpoint/chat"`, `value="prompt/letter"`, "console:our_editor", "keys: 0 of 3/1h requests", "!Keep as a test")
+	check(empty, `value="endpoint/chat"`, `value="prompt/letter"`, "console:our_editor", "keys: 0 of 3/366d requests", "!Keep as a test")
 
 	asked := url.Values{
 		"of": {"endpoint/chat"}, "two": {"1"}, "variable.question": {"Line one\r\nline two"}, "field.plan": {"pro"},
@@ -399,7 +399,7 @@ func TestPlaygroundPage(t *testing.T) {
 	}
 	shown := page(asked)
 	check(shown, "not saved", `data-saved="You work for {{company}}."`, "may use at most", "; not all targets have a known price.", "!Calls made", "the history",
-		`context: {"plan":"pro"}, rule: "payers" }`, "prompts/chat.yaml", "keys: 0 of 3/1h requests", "!of another variant")
+		`context: {"plan":"pro"}, rule: "payers" }`, "prompts/chat.yaml", "keys: 0 of 3/366d requests", "!of another variant")
 	_, test, _ := strings.Cut(shown, `<code data-out="test">`)
 	test, _, _ = strings.Cut(test, "</code>")
 	prompt := filepath.Join(p.dir, "definitions/prompts/chat.yaml")
@@ -423,7 +423,7 @@ func TestPlaygroundPage(t *testing.T) {
 	check(again, "Line one\nline two</textarea>", `value="pro"`, "\nHi</textarea>", "\nHello</textarea>", `<option selected>warm</option>`, `id="h-b"`)
 
 	page(asked) // the third call, and one too many
-	check(page(asked), "The limit keys (requests 3/1h by api_key) is used up. There is room again in ")
+	check(page(asked), "The limit keys (requests 3/366d by api_key) is used up. There is room again in ")
 	check(page(url.Values{"of": {"endpoint/chat"}, "do": {"two"}}), "known once the required variables are filled in", `id="h-b"`)
 	check(page(url.Values{"of": {"endpoint/chat"}, "two": {"1"}, "do": {"one"}}), `!id="h-b"`)
 	if a := p.do("GET", "/console/playground?endpoint=nothing", "", p.session); a.status != http.StatusNotFound {
