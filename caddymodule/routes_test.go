@@ -96,13 +96,15 @@ func TestMatcherPlaceholdersAndMetrics(t *testing.T) {
 			!strings.Contains(string(text), testKey)
 	})
 	g.post("/v1/prompts", `{}`)
-	exposition := string(g.do("GET", "/metrics", "", nil).body)
+	up := `cadenza_store_up{store="` + filepath.Join(g.dir, "data/cadenza.db") + `"} 1`
+	eventually(t, "the store is open", func() bool { return strings.Contains(g.scrape(), up) })
+	exposition := g.scrape()
 	for _, want := range []string{
 		`cadenza_requests_total{code="ok",definition="hello",route="prompts",workspace="default"}`,
 		`cadenza_requests_total{code="invalid_request",definition="",route="prompts",workspace="default"}`,
 		`cadenza_request_duration_seconds_count{route="prompts"}`,
 		`cadenza_definitions_valid{workspace="default"} 1`,
-		`cadenza_store_up{store="` + filepath.Join(g.dir, "data/cadenza.db") + `"} 1`,
+		up,
 		`cadenza_store_dropped_total{reason="queue_full",store=`,
 	} {
 		if !strings.Contains(exposition, want) {
