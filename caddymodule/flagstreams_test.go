@@ -67,7 +67,7 @@ func (g *gateway) openFlags(t *testing.T, path string, header http.Header) *flag
 // ends before.
 func (s *flagStream) next(prefix string) (text string, ok bool) {
 	s.t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(gatewaytest.Patience)
 	for {
 		select {
 		case line, more := <-s.lines:
