@@ -133,17 +133,25 @@ func TestDatabaseIsPaused(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
 	g := newGateway(t, nil)
-	d := g.drain(server.DSN(), sinks.Config{Timeout: 2 * time.Second})
+	d := g.drain(server.DSN(), sinks.Config{Timeout: 4 * time.Second})
 	stop := g.load(1000)
 	for range 2 {
 		up(t, d)
 		server.Pause()
-		time.Sleep(1600 * time.Millisecond)
-		if s := d.Stats(); s.Pending < 100 { // of the more than 500 when it counts after a second
+		var s sinks.Stats
+		before := d.Stats().Pending
+		gatewaytest.Eventually(t, "what waits is counted", func() bool {
+			s = d.Stats()
+			return !s.Up || s.Pending >= before+100
+		})
+		if !s.Up {
 			t.Errorf("while a delivery hangs: %+v", s)
 		}
-		time.Sleep(1200 * time.Millisecond)
-		if s := d.Stats(); s.Up || s.Pending == 0 || s.Age < 200*time.Millisecond {
+		gatewaytest.Eventually(t, "the database is down", func() bool {
+			s = d.Stats()
+			return !s.Up
+		})
+		if s.Pending == 0 || s.Age < 200*time.Millisecond {
 			t.Errorf("while the database is frozen: %+v", s)
 		}
 		server.Resume()
