@@ -193,20 +193,22 @@ func TestWhatWasWrittenSurvives(t *testing.T) {
 
 // A record that is cut or damaged costs itself alone, whichever byte it is.
 func TestEveryCutAndEveryByte(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "a")
-	k := opened(path, journal.Options{})
 	names := []string{"a", "b", "c"}
 	places := make(map[string]int)
-	for _, name := range names {
-		places[name] = len(read(t, path))
-		k.set(name, strings.Repeat(name, 20))
-		if !k.Wait(nil) {
-			t.Fatal(k.Err())
+	var text []byte
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "a")
+		k := opened(path, journal.Options{})
+		for _, name := range names {
+			places[name] = len(read(t, path))
+			k.set(name, strings.Repeat(name, 20))
+			if !k.Wait(nil) {
+				t.Fatal(k.Err())
+			}
 		}
-	}
-	text := read(t, path)
-	mustClose(t, k)
+		text = read(t, path)
+		mustClose(t, k)
+	})
 	check := func(what string, text []byte, lost func(name string) bool, damaged int) {
 		t.Helper()
 		at := filepath.Join(t.TempDir(), "b")
@@ -261,26 +263,28 @@ func TestNoSeedHidesACut(t *testing.T) {
 // TestContentIsNoRecord: content that looks like a record is none, also if the record
 // around it is damaged: its writer does not know the seed.
 func TestContentIsNoRecord(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a")
-	k := opened(path, journal.Options{})
-	k.set("known", "yes")
-	k.Wait(nil)
-	text := read(t, path)
-	frame := text[len(text)-len("known=yes")-16:]
-	mustClose(t, k)
-	k = opened(path, journal.Options{}) // of another seed
-	k.set("forged", string(bytes.Replace(frame, []byte("known=yes"), []byte("known=no!"), 1)))
-	k.Wait(nil)
-	text = read(t, path)
-	mustClose(t, k)
-	text[bytes.LastIndex(text, []byte("forged"))] ^= 1
-	again := filepath.Join(t.TempDir(), "b")
-	if err := os.WriteFile(again, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k = opened(again, journal.Options{})
-	want(t, k, "known=yes ")
-	mustClose(t, k)
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "a")
+		k := opened(path, journal.Options{})
+		k.set("known", "yes")
+		k.Wait(nil)
+		text := read(t, path)
+		frame := text[len(text)-len("known=yes")-16:]
+		mustClose(t, k)
+		k = opened(path, journal.Options{}) // of another seed
+		k.set("forged", string(bytes.Replace(frame, []byte("known=yes"), []byte("known=no!"), 1)))
+		k.Wait(nil)
+		text = read(t, path)
+		mustClose(t, k)
+		text[bytes.LastIndex(text, []byte("forged"))] ^= 1
+		again := filepath.Join(t.TempDir(), "b")
+		if err := os.WriteFile(again, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k = opened(again, journal.Options{})
+		want(t, k, "known=yes ")
+		mustClose(t, k)
+	})
 }
 
 // TestFileOfAnotherFormat: a file of another format or of another program stays
@@ -338,27 +342,29 @@ func TestFilesTakeTurns(t *testing.T) {
 // TestClear: a cleared record is gone from the file, and can be read until
 // then.
 func TestClear(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a")
-	k := opened(path, journal.Options{})
-	defer mustClose(t, k)
-	first, second := k.set("first", "secret"), k.set("second", "other")
-	k.Wait(nil)
-	text := make([]byte, len("first=sec"))
-	if !k.Has(first) || !k.Read(first, text) || string(text) != "first=sec" {
-		t.Errorf("%q", text)
-	}
-	k.Clear(len("first=secret"), first, journal.Place{})
-	k.Wait(nil)
-	k.Wait(nil) // the first call returns before anything is cleared
-	if text := read(t, path); bytes.Contains(text, []byte("secret")) || !bytes.Contains(text, []byte("other")) {
-		t.Errorf("the file has %q", text)
-	}
-	if err := k.Rewrite(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if k.Has(second) || k.Read(second, text) || k.Read(journal.Place{}, text) {
-		t.Error("a place in a file that was begun anew is read")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "a")
+		k := opened(path, journal.Options{})
+		defer mustClose(t, k)
+		first, second := k.set("first", "secret"), k.set("second", "other")
+		k.Wait(nil)
+		text := make([]byte, len("first=sec"))
+		if !k.Has(first) || !k.Read(first, text) || string(text) != "first=sec" {
+			t.Errorf("%q", text)
+		}
+		k.Clear(len("first=secret"), first, journal.Place{})
+		k.Wait(nil)
+		k.Wait(nil) // the first call returns before anything is cleared
+		if text := read(t, path); bytes.Contains(text, []byte("secret")) || !bytes.Contains(text, []byte("other")) {
+			t.Errorf("the file has %q", text)
+		}
+		if err := k.Rewrite(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if k.Has(second) || k.Read(second, text) || k.Read(journal.Place{}, text) {
+			t.Error("a place in a file that was begun anew is read")
+		}
+	})
 }
 
 // TestRewrite: Rewrite returns when no earlier record is left in the files.
@@ -696,24 +702,26 @@ func FuzzRestore(f *testing.F) {
 	f.Add(text[:40], text)
 	f.Add([]byte("Tst\x01"), text[:30])
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		path := filepath.Join(t.TempDir(), "a")
-		if err := errors.Join(os.WriteFile(path, one, 0o600), os.WriteFile(path+"-2", two, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		k := opened(path, new(journaltest.Disk).Options())
-		k.set("c", "3")
-		written := k.Wait(nil)
-		values := k.all()
-		mustClose(t, k)
-		if !written {
-			if got := append(bytes.Clone(one), two...); !bytes.Equal(read(t, path), got) {
-				t.Error("a file that is not to be used has changed")
+		synctest.Test(t, func(t *testing.T) { // in which Wait is as long as it takes
+			path := filepath.Join(t.TempDir(), "a")
+			if err := errors.Join(os.WriteFile(path, one, 0o600), os.WriteFile(path+"-2", two, 0o600)); err != nil {
+				t.Fatal(err)
 			}
-			return
-		}
-		k = opened(path, new(journaltest.Disk).Options())
-		want(t, k, values)
-		mustClose(t, k)
+			k := opened(path, new(journaltest.Disk).Options())
+			k.set("c", "3")
+			written := k.Wait(nil)
+			values := k.all()
+			mustClose(t, k)
+			if !written {
+				if got := append(bytes.Clone(one), two...); !bytes.Equal(read(t, path), got) {
+					t.Error("a file that is not to be used has changed")
+				}
+				return
+			}
+			k = opened(path, new(journaltest.Disk).Options())
+			want(t, k, values)
+			mustClose(t, k)
+		})
 	})
 }
 

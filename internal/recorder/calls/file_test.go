@@ -259,17 +259,19 @@ func TestCallsAreReadWhileFilesTakeTurns(t *testing.T) {
 
 // TestCallsGoOnAfterClose: the next process finds the calls without an end.
 func TestCallsGoOnAfterClose(t *testing.T) {
-	store := filepath.Join(t.TempDir(), "a.db")
-	f := opened(store)
-	mustStart(t, f, call(1, 10))
-	mustStart(t, f, call(2, 10))
-	f.End(nil, []trace.ID{call(1, 0).ID})
-	mustClose(t, f)
-	f = opened(store)
-	if got := keysOf(f); !slices.Equal(got, []string{"call 2"}) {
-		t.Errorf("%q", got)
-	}
-	mustClose(t, f)
+	synctest.Test(t, func(t *testing.T) {
+		store := filepath.Join(t.TempDir(), "a.db")
+		f := opened(store)
+		mustStart(t, f, call(1, 10))
+		mustStart(t, f, call(2, 10))
+		f.End(nil, []trace.ID{call(1, 0).ID})
+		mustClose(t, f)
+		f = opened(store)
+		if got := keysOf(f); !slices.Equal(got, []string{"call 2"}) {
+			t.Errorf("%q", got)
+		}
+		mustClose(t, f)
+	})
 }
 
 // TestCallRead: a call is shown with its content, and a lost one is no longer under
@@ -308,72 +310,78 @@ func TestCallRead(t *testing.T) {
 
 // TestDamagedRecordsAreCleared: their content does not stay in the file.
 func TestDamagedRecordsAreCleared(t *testing.T) {
-	store := filepath.Join(t.TempDir(), "a.db")
-	f := opened(store)
-	mustStart(t, f, call(1, 10))
-	mustStart(t, f, call(2, 10))
-	f.die(t)
-	text, err := os.ReadFile(store + "-calls")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text[bytes.Index(text, []byte("secret-1."))] ^= 0x55
-	text = bytes.Replace(text, []byte("call 1"), []byte("secret"), 1)
-	if err := os.WriteFile(store+"-calls", text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var log strings.Builder
-	f = created(store, &log)
-	f.Open()
-	if text := content(t, store); bytes.Contains(text, []byte("ecret-1.")) || !bytes.Contains(text, []byte("secret-2.")) {
-		t.Errorf("the file has %q", text)
-	}
-	if got := keysOf(f); !slices.Equal(got, []string{"call 2"}) || !strings.Contains(log.String(), "damaged records were passed over") {
-		t.Errorf("found %q; the log: %s", got, log.String())
-	}
-	mustClose(t, f)
+	synctest.Test(t, func(t *testing.T) {
+		store := filepath.Join(t.TempDir(), "a.db")
+		f := opened(store)
+		mustStart(t, f, call(1, 10))
+		mustStart(t, f, call(2, 10))
+		f.die(t)
+		text, err := os.ReadFile(store + "-calls")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[bytes.Index(text, []byte("secret-1."))] ^= 0x55
+		text = bytes.Replace(text, []byte("call 1"), []byte("secret"), 1)
+		if err := os.WriteFile(store+"-calls", text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		f = created(store, &log)
+		f.Open()
+		if text := content(t, store); bytes.Contains(text, []byte("ecret-1.")) || !bytes.Contains(text, []byte("secret-2.")) {
+			t.Errorf("the file has %q", text)
+		}
+		if got := keysOf(f); !slices.Equal(got, []string{"call 2"}) || !strings.Contains(log.String(), "damaged records were passed over") {
+			t.Errorf("found %q; the log: %s", got, log.String())
+		}
+		mustClose(t, f)
+	})
 }
 
 // TestSecondStartIsRefused: the first one of an id stays.
 func TestSecondStartIsRefused(t *testing.T) {
-	f := opened(filepath.Join(t.TempDir(), "a.db"))
-	mustStart(t, f, call(1, 10))
-	if written, kept := f.Start(t.Context(), NewCall(call(1, 10))); written || kept {
-		t.Errorf("%v, %v", written, kept)
-	}
-	f.End(nil, []trace.ID{call(1, 0).ID})
-	mustClose(t, f)
+	synctest.Test(t, func(t *testing.T) {
+		f := opened(filepath.Join(t.TempDir(), "a.db"))
+		mustStart(t, f, call(1, 10))
+		if written, kept := f.Start(t.Context(), NewCall(call(1, 10))); written || kept {
+			t.Errorf("%v, %v", written, kept)
+		}
+		f.End(nil, []trace.ID{call(1, 0).ID})
+		mustClose(t, f)
+	})
 }
 
 // TestProcessesHaveFilesOfTheirOwn: the calls of a living process are not
 // touched, and the next process finds the calls of a dead one.
 func TestProcessesHaveFilesOfTheirOwn(t *testing.T) {
-	store := filepath.Join(t.TempDir(), "a.db")
-	one, two := opened(store), opened(store)
-	mustStart(t, one, call(1, 10))
-	mustStart(t, two, call(2, 10))
-	three := opened(store)
-	if one.Lost()+two.Lost()+three.Lost() != 0 {
-		t.Error("calls of a process that lives are found")
-	}
-	two.die(t)
-	four := opened(store) // takes the file of the dead one
-	if got := keysOf(four); !slices.Equal(got, []string{"call 2"}) {
-		t.Errorf("found %q", got)
-	}
-	one.die(t)
-	mustStart(t, four, call(4, 10))
-	mustStart(t, four, call(5, 10)) // and what was forgotten is overwritten
-	four.die(t)
-	five := opened(store) // takes the first, and finds the others
-	if got := keysOf(five); !slices.Equal(got, []string{"call 1", "call 4", "call 5"}) {
-		t.Errorf("found %q", got)
-	}
-	mustClose(t, three)
-	mustClose(t, five)
-	if left, _ := filepath.Glob(store + "*"); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store := filepath.Join(t.TempDir(), "a.db")
+		one, two := opened(store), opened(store)
+		mustStart(t, one, call(1, 10))
+		mustStart(t, two, call(2, 10))
+		three := opened(store)
+		if one.Lost()+two.Lost()+three.Lost() != 0 {
+			t.Error("calls of a process that lives are found")
+		}
+		two.die(t)
+		four := opened(store) // takes the file of the dead one
+		if got := keysOf(four); !slices.Equal(got, []string{"call 2"}) {
+			t.Errorf("found %q", got)
+		}
+		one.die(t)
+		mustStart(t, four, call(4, 10))
+		mustStart(t, four, call(5, 10)) // and what was forgotten is overwritten
+		four.die(t)
+		five := opened(store) // takes the first, and finds the others
+		if got := keysOf(five); !slices.Equal(got, []string{"call 1", "call 4", "call 5"}) {
+			t.Errorf("found %q", got)
+		}
+		mustClose(t, three)
+		mustClose(t, five)
+		if left, _ := filepath.Glob(store + "*"); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	})
 }
 
 // TestFileOfAnotherFormat: it stays as it is, and start records are kept in memory.
@@ -578,15 +586,17 @@ func TestRoomIsBounded(t *testing.T) {
 
 // TestCloseRemovesWhatCannotBeCleared: the ends of these calls are stored.
 func TestCloseRemovesWhatCannotBeCleared(t *testing.T) {
-	store := filepath.Join(t.TempDir(), "a.db")
-	f := opened(store)
-	mustStart(t, f, call(1, 10))
-	f.disk.Fail(errors.New("no space left on device"))
-	f.End(nil, []trace.ID{call(1, 0).ID})
-	mustClose(t, f)
-	if left, _ := filepath.Glob(store + "*"); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store := filepath.Join(t.TempDir(), "a.db")
+		f := opened(store)
+		mustStart(t, f, call(1, 10))
+		f.disk.Fail(errors.New("no space left on device"))
+		f.End(nil, []trace.ID{call(1, 0).ID})
+		mustClose(t, f)
+		if left, _ := filepath.Glob(store + "*"); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	})
 }
 
 // TestFileIsMovedOrDeleted: the calls that are under way are in a new file, also
