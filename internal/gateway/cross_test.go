@@ -59,22 +59,24 @@ func TestMustHoldCross(t *testing.T) {
 			}, withProvider("fake", to.connect(t, server.URL)), quiet)
 			for door := range crossDoors {
 				c := &crossing{t: t, r: r, g: g, u: u, to: to, door: door}
-				n, refused := gatewaytest.Full(10_000), 0
+				n, tried, refused := gatewaytest.Full(10_000), 0, 0
 				if buffers.Poisoned {
 					n /= 10 // the race detector takes ten times as long
 				}
-				for range n {
+				// A provider may lack what a third of them have: of ten times as many as are
+				// wanted, enough cross whatever is drawn.
+				for tried-refused < n && tried < 10*n {
 					if c.cross(); t.Failed() {
 						return
 					}
-					if c.refused != "" {
+					if tried++; c.refused != "" {
 						refused++
 					}
 				}
-				if 3*refused > 2*n {
-					t.Errorf("%s: %d of %d were refused", crossDoors[door].path, refused, n)
+				if tried-refused < n {
+					t.Errorf("%s: %d of %d were refused", crossDoors[door].path, refused, tried)
 				}
-				t.Logf("%s: %d conversations, of which %d were refused", crossDoors[door].path, n, refused)
+				t.Logf("%s: %d conversations, of which %d were refused", crossDoors[door].path, tried, refused)
 			}
 		})
 	}
