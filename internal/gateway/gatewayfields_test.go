@@ -63,7 +63,7 @@ const decoys = `{"budget.daily":100,"budget":{"daily":100},"budget.daily.":1,"he
 func TestBudgetInTables(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "large") })
-	l := daily(limit.ByAPIKey, time.Hour)
+	l := daily(limit.ByAPIKey, year.Length)
 	g := startGateway(t, selfAware(), fakeProvider(u.URL), withLimit(l))
 	body := `{"key":"chat","context":` + decoys + `,` + question + `}`
 	ask := func(body, want string) *trace.Record {
@@ -149,7 +149,7 @@ func TestSubjectsOfBudgetsInTables(t *testing.T) {
 		{limit.ByEndpoint, "other", "/v1/endpoints", `{"key":"chat","remoteconfigs":["share"],` + question + `}`, "some"},
 		{limit.ByEndpoint, "chat", "/v1/remoteconfigs", `{"keys":["share"]}`, "unknown"},
 	} {
-		l := daily(tt.by, time.Hour)
+		l := daily(tt.by, year.Length)
 		files := selfAware()
 		files["definitions/prompts/reply.yaml"] = strings.Replace(files["definitions/prompts/reply.yaml"], "provider: fake\n    model: small", "provider: canned\n    extra: { answer: large }", 1)
 		g := startGateway(t, files, withLimit(l))
@@ -286,7 +286,7 @@ func TestHealthOfProviders(t *testing.T) {
 // A table that reads these fields needs no allocation.
 func BenchmarkGatewayFields(b *testing.B) {
 	files := selfAware()
-	l := daily(limit.ByAPIKey, time.Hour)
+	l := daily(limit.ByAPIKey, year.Length)
 	g := startGateway(b, files, withLimit(l), withProvider("fake", failing{}))
 	g.use(l, "test", 90)
 	g.post("/v1/endpoints", `{"key":"chat",`+question+`}`)
@@ -310,7 +310,7 @@ func BenchmarkGatewayFields(b *testing.B) {
 }
 
 func TestGatewayFieldsAllocateNothing(t *testing.T) {
-	l := daily(limit.ByAPIKey, time.Hour)
+	l := daily(limit.ByAPIKey, year.Length)
 	g := startGateway(t, selfAware(), withLimit(l), withProvider("fake", failing{}))
 	g.use(l, "test", 90)
 	known := g.current.Load().Workspace("default").Known("test")
