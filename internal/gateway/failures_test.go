@@ -75,7 +75,7 @@ func TestFailuresBehindAFallbackAreKept(t *testing.T) {
 		{"control", rejected("\x1b[31mWORDS\r\n\xff"), "rejected", "status 400 bad", `status 400 bad: \u001b[31mWORDS\r\n\xff`},
 		{"long", rejected(strings.Repeat("é", 400)), "rejected", "status 400 bad", "status 400 bad: " + strings.Repeat("é", 240) + "…"},
 		{"cut", rejected(strings.Repeat("x", 470) + " " + testKey + " WORDS"), "rejected", "status 400 bad", "status 400 bad: " + strings.Repeat("x", 470) + " [redacted:…"},
-		{"quoted", failing{err: &providers.Error{Provider: "quoted", Status: 429, Message: "WORDS: You answer for Acme."}}, "rate_limit", "status 429", "status 429: WORDS: You answer for Acme."},
+		{"quoted", failing{err: &providers.Error{Provider: "quoted", Status: 429, RetryAfter: time.Minute, Message: "WORDS: You answer for Acme."}}, "rate_limit", "status 429", "status 429: WORDS: You answer for Acme."},
 	}
 	for _, policy := range []string{"metadata", "content", "none"} {
 		t.Run(policy, func(t *testing.T) {

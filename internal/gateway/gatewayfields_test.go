@@ -172,14 +172,16 @@ func TestSubjectsOfBudgetsInTables(t *testing.T) {
 // also without a context. Afterwards both are as before.
 func TestHealthInTables(t *testing.T) {
 	t.Parallel()
-	var limited atomic.Bool
-	limited.Store(true)
+	var limited atomic.Pointer[string] // for how long; nil: it is not
+	long, short := "60", "1"
+	limited.Store(&long)
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
-		if !limited.Load() {
+		after := limited.Load()
+		if after == nil {
 			completion(w, "fine")
 			return
 		}
-		w.Header().Set("Retry-After", "3")
+		w.Header().Set("Retry-After", *after)
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
 	files := selfAware()
@@ -236,7 +238,16 @@ func TestHealthInTables(t *testing.T) {
 		t.Errorf("%s %s %s %v", record.Inputs, record.Reason, record.Row, record.Notes)
 	}
 	g.prove(record)
-	limited.Store(false)
+
+	// The same with a time that ends.
+	limited.Store(&short)
+	g.memory["default"] = nil // what is known of the target
+	g.load(fakeProvider(u.URL))
+	eventually(t, "left alone once more", func() bool {
+		g.post("/v1/endpoints", `{"key":"chat",`+question+`}`).ok(t)
+		return all("null") == "short false"
+	})
+	limited.Store(nil)
 	eventually(t, "the provider is up again", func() bool { return all("null") == "long true" })
 }
 

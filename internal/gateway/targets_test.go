@@ -30,7 +30,7 @@ func TestTargets(t *testing.T) {
 			completion(w, "fine")
 			return
 		}
-		w.Header().Set("Retry-After", "2")
+		w.Header().Set("Retry-After", "8") // as long as a busy machine takes until all is looked at
 		w.WriteHeader(http.StatusTooManyRequests)
 		fmt.Fprintf(w, `{"error":{"code":"rate_limit_exceeded","message":"Slow down, %s"}}`, testKey)
 	})
