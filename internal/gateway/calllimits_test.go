@@ -433,7 +433,7 @@ func TestEveryEndingIsSettled(t *testing.T) {
 	files := single()
 	for _, name := range []string{"now", "hangs"} {
 		files["definitions/prompts/"+name+".yaml"] = "provider: " + name + "\nmodel: small\nmax_tokens: 100\nmessages: [ { role: user, content: hello } ]\n"
-		files["definitions/endpoints/"+name+".yaml"] = "prompt: " + name + "\nmax_attempts: 1\ntimeout: { total: 1s }\n"
+		files["definitions/endpoints/"+name+".yaml"] = "prompt: " + name + "\nmax_attempts: 1\n"
 	}
 	hang := newHanging(t)
 	budget := &limit.Limit{Name: "budget", By: limit.ByEndpoint, Ceilings: []limit.Ceiling{yearly(limit.Tokens, 1000), yearly(limit.Requests, 1000), {Measure: limit.InFlight, Most: 5}, yearly(limit.Money, limit.Dollar)}}

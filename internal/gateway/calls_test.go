@@ -33,7 +33,7 @@ func newHanging(t *testing.T) *hanging {
 		case <-h.release:
 			completion(w, "at last")
 		case <-r.Context().Done():
-		case <-time.After(10 * time.Second): // the test fails instead of hanging
+		case <-time.After(gatewaytest.Patience): // the test fails instead of hanging
 			completion(w, "too late")
 		}
 	})
