@@ -14,7 +14,7 @@ func TestAHedgedEndpoint(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client leaves
 		<-r.Context().Done()
 	})
-	g := startGateway(t, endpointWith("hedge: { after: 100ms }\nfallback: [ { provider: canned, extra: { answer: fine } } ]\n"), fakeProvider(u.URL))
+	g := startGateway(t, endpointWith("hedge: { after: 1s }\nfallback: [ { provider: canned, extra: { answer: fine } } ]\n"), fakeProvider(u.URL)) // 1s: the first attempt is long under way
 	for _, stream := range []bool{false, true} {
 		a := g.post("/v1/endpoints", fmt.Sprintf(`{"key":"chat","stream":%t,%s}`, stream, question))
 		if a.status != http.StatusOK || !strings.Contains(string(a.body), "fine") ||
