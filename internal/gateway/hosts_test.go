@@ -149,7 +149,7 @@ func TestHeavyKeyLeavesALightOneItsShare(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d requests of the light key are answered", answered, asked)
-	if answered < asked*3/4 { // without sharing: one or two
+	if answered < asked/2 { // without sharing: one or two; of the others a few are refused by chance
 		t.Errorf("%d of %d requests of the light key are answered", answered, asked)
 	}
 	if !strings.Contains(g.scrape(), `cadenza_calls_refused_total{ceiling="share",workspace="one"}`) {
