@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/journaltest"
@@ -83,32 +84,34 @@ func TestUsedSubjectsStay(t *testing.T) {
 // TestReservationsWaitForTheFile checks that a call waits until the counters have been
 // read, and is refused after a second.
 func TestReservationsWaitForTheFile(t *testing.T) {
-	now := time.Now()
-	path := filepath.Join(t.TempDir(), "limits")
-	limit := limitOf("l", Ceiling{Requests, 2, Month})
-	ask := Ask{limit, strings.Repeat("long", 50)}
-	l := Open(Options{Path: path})
-	mustReserve(t, l, now, Amounts{1, 0, 0}, ask).Settle(now, Amounts{1, 0, 0})
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	l = Open(Options{Path: path, Background: true})
-	defer l.Close()
-	mustReserve(t, l, now, Amounts{1, 0, 0}, ask).Settle(now, Amounts{1, 0, 0})
-	if refusal := mustRefuse(t, l, now, Amounts{1, 0, 0}, ask); refusal.Loading {
-		t.Error("what was used is not counted")
-	}
+	synctest.Test(t, func(t *testing.T) { // so that no disk is slow
+		now := time.Now()
+		path := filepath.Join(t.TempDir(), "limits")
+		limit := limitOf("l", Ceiling{Requests, 2, Month})
+		ask := Ask{limit, strings.Repeat("long", 50)}
+		l := Open(Options{Path: path})
+		mustReserve(t, l, now, Amounts{1, 0, 0}, ask).Settle(now, Amounts{1, 0, 0})
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l = Open(Options{Path: path, Background: true})
+		defer l.Close()
+		mustReserve(t, l, now, Amounts{1, 0, 0}, ask).Settle(now, Amounts{1, 0, 0})
+		if refusal := mustRefuse(t, l, now, Amounts{1, 0, 0}, ask); refusal.Loading {
+			t.Error("what was used is not counted")
+		}
 
-	// A limiter whose file takes long.
-	disk := new(journaltest.Disk)
-	answer := disk.Hang()
-	slow := openOn(Options{Path: filepath.Join(t.TempDir(), "limits"), Background: true}, disk.Options())
-	defer slow.Close()
-	defer answer()
-	began := time.Now()
-	if _, refusal := slow.Reserve("w", now, []Ask{ask}, Amounts{1, 0, 0}); refusal == nil || !refusal.Loading || time.Since(began) < loadWait {
-		t.Errorf("%+v after %s", refusal, time.Since(began))
-	}
+		// A limiter whose file takes long.
+		disk := new(journaltest.Disk)
+		answer := disk.Hang()
+		slow := openOn(Options{Path: filepath.Join(t.TempDir(), "limits"), Background: true}, disk.Options())
+		defer slow.Close()
+		defer answer()
+		began := time.Now()
+		if _, refusal := slow.Reserve("w", now, []Ask{ask}, Amounts{1, 0, 0}); refusal == nil || !refusal.Loading || time.Since(began) < loadWait {
+			t.Errorf("%+v after %s", refusal, time.Since(began))
+		}
+	})
 }
 
 // TestFullFile reopens a limiter whose subjects have filled Options.MaxMemory: Open returns
