@@ -53,6 +53,8 @@ type Reply struct {
 	// Gate, if set, is received from before each piece except the first.
 	Gate <-chan struct{}
 	End  End
+
+	joined bool // the end of a complete body is sent with its last piece
 }
 
 // Text returns the whole body.
@@ -224,7 +226,9 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.WriteString(w, piece); err != nil {
 			return
 		}
-		flush()
+		if !reply.joined || i < len(reply.Body)-1 {
+			flush()
+		}
 	}
 	if reply.End != Complete {
 		end(w, r, reply.End)
