@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,8 +44,16 @@ func holdWidth(t *testing.T, text string, width int) {
 	}
 }
 
-// TestTracesFitATerminal lists traces on terminals of several widths.
+// TestTracesFitATerminal lists traces on terminals of several widths, in the year of the
+// traces: of another one the table says which.
 func TestTracesFitATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)))
+		tracesFitATerminal(t)
+	})
+}
+
+func tracesFitATerminal(t *testing.T) {
 	// Ids of one millisecond differ in their counter, and in the check behind it.
 	wide := strings.NewReplacer("support_chat", "support/very_long_name_of_an_endpoint", "gpt-4o", "一个很长的模型的名称一个很长的模型的名称", "01990001-0000", "01990002-abcd")
 	counted := func(text, counter string) json.RawMessage {
