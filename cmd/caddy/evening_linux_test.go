@@ -104,6 +104,9 @@ func TestBadEvening(t *testing.T) {
 		degraded := e.degraded(t)
 		return !slices.ContainsFunc(mishaps, func(m mishap) bool { return !slices.Contains(degraded, m.String()) })
 	})
+	e.waitFor(t, "the lines of the log", func() bool { // conditions begin before their lines
+		return !slices.ContainsFunc(mishaps, func(m mishap) bool { return e.lines(m.message, m.field, m.value) == 0 })
+	})
 	ready := e.get(t, e.process.url+"/readyz")
 	metrics := e.get(t, "http://"+e.process.admin+"/metrics")
 	count := make(map[string]int)
@@ -132,8 +135,12 @@ func TestBadEvening(t *testing.T) {
 		degraded := e.degraded(t)
 		return !slices.ContainsFunc(mishaps, func(m mishap) bool { return !m.lasting && slices.Contains(degraded, m.String()) })
 	})
+	recovered := func(m mishap) bool { return m.condition == "target_down" && !m.lasting }
+	e.waitFor(t, "the lines of what answers again", func() bool {
+		return !slices.ContainsFunc(mishaps, func(m mishap) bool { return recovered(m) && e.lines("target answers again", m.field, m.value) == 0 })
+	})
 	for _, m := range mishaps {
-		if m.condition == "target_down" && !m.lasting {
+		if recovered(m) {
 			if n := e.lines("target answers again", m.field, m.value); n != 1 {
 				t.Errorf("%s: %d lines of the log say that it is over", m.name, n)
 			}
@@ -164,11 +171,16 @@ func startEvening(t *testing.T, database string) *evening {
 	gatewaytest.Write(t, e.dir, "definitions/prompts/plain.yaml", plain)
 	for _, target := range targets {
 		provider, name, _ := strings.Cut(target, "/")
+		// No pause of a busy machine may pass for a failure of the others.
+		patience := "20s"
+		if name == "slow" {
+			patience = "3s"
+		}
 		gatewaytest.Write(t, e.dir, "definitions/prompts/"+name+".yaml", fmt.Sprintf(
 			"provider: %s\nmodel: %s\nmessages: [ { role: user, content: hello } ]\n", provider, name))
 		gatewaytest.Write(t, e.dir, "definitions/endpoints/"+name+".yaml", fmt.Sprintf(
-			"prompt: %s\nretry: { count: 0 }\ntimeout: { total: 5s, first_token: 300ms }\n"+
-				"fallback: [ { provider: canned, extra: { answer: later } } ]\n", name))
+			"prompt: %s\nretry: { count: 0 }\ntimeout: { total: 30s, first_token: %s }\n"+
+				"fallback: [ { provider: canned, extra: { answer: later } } ]\n", name, patience))
 	}
 	gatewaytest.Write(t, e.dir, "keys.json", listedKey)
 	gatewaytest.Write(t, e.dir, "secret", "a-secret-of-the-provider")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -133,8 +134,14 @@ func TestCrashShowsUpstreamCallAsInterrupted(t *testing.T) {
 	p := newProcess(t, dir)
 	p.startWith(filepath.Join(dir, "Caddyfile"))
 	response, _ := openStream(t, p)
-	p.kill()
 	id := response.Header.Get("Cadenza-Trace-Id")
+	// The call waits 20 ms for its record, and goes on without it on a busy machine.
+	p.eventually("the start of the call is on the disk", func() bool {
+		parsed, _ := trace.ParseID(id)
+		calls, err := os.ReadFile(filepath.Join(dir, "cadenza.db-calls"))
+		return err == nil && bytes.Contains(calls, parsed[:])
+	})
+	p.kill()
 	if record := storedTrace(t, dir, id); record != nil {
 		t.Errorf("after the crash the trace is %v", record.State)
 	}

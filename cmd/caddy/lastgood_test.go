@@ -84,6 +84,8 @@ func (n *badNight) do(arguments ...string) (code int, output string) {
 	other := &process{t: n.t, program: n.program, environ: n.environ}
 	other.run(append(arguments, "--config", n.caddyfile, "--adapter", "caddyfile")...)
 	<-other.exited
+	// After a reload the server closes those of before, which a request must not be sent on.
+	http.DefaultClient.CloseIdleConnections()
 	return other.command.ProcessState.ExitCode(), other.output.String()
 }
 
