@@ -24,6 +24,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 const (
@@ -345,7 +347,7 @@ func (c *agentCell) run(t *testing.T, page, base, home string, environ []string)
 	// What an agent starts ends with it.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
-	command.WaitDelay = time.Second
+	command.WaitDelay = gatewaytest.Patience // what it started may outlive it for a while
 	go func() {
 		select {
 		case <-c.model.broken:

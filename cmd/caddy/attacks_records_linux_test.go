@@ -82,7 +82,7 @@ func largeRecords(t *testing.T, s *siege) {
 		}
 		return lost
 	}
-	if err := until(ceilings.patience, func() bool { return lost() == 0 }); err != nil { // records in a commit have left the queue
+	if err := until(gatewaytest.Patience, func() bool { return lost() == 0 }); err != nil { // records in a commit have left the queue
 		t.Errorf("%d of %d traces of another workspace were lost", lost(), len(others))
 	}
 	// There is a row for each key, and one for the shared content.

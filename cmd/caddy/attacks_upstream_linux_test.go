@@ -116,7 +116,7 @@ func switchedProtocols(t *testing.T, s *siege) {
 		}
 	}
 	wait.Wait()
-	if err := until(ceilings.patience, func() bool { return s.upstream.hanging.Load() == 0 }); err != nil {
+	if err := until(gatewaytest.Patience, func() bool { return s.upstream.hanging.Load() == 0 }); err != nil {
 		t.Errorf("%d connections to the upstream are still open when all calls have ended", s.upstream.hanging.Load())
 	}
 }
@@ -155,7 +155,7 @@ func largeModel(t *testing.T, s *siege) {
 			t.Fatalf("a model of 8 MiB: %s", r)
 		}
 	}
-	if err := until(ceilings.patience, func() bool {
+	if err := until(gatewaytest.Patience, func() bool {
 		_, text := s.get(t, "/cadenza/traces?workspace=alpha&key=large_model&limit=100")
 		if int64(len(text)) > ceilings.list {
 			t.Errorf("a page of traces has %d MB", len(text)/1e6)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 )
 
@@ -15,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func count(t *testing.T, dsn string) int {
 	t.Helper()
-	n, err := tryCount(dsn, 30*time.Second)
+	n, err := tryCount(dsn, gatewaytest.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestAStandbyThatLagsLacksRows(t *testing.T) {
 	primary.Exec("CREATE TABLE t (n int)")
 	standby := postgrestest.StartStandby(t, primary)
 	primary.Exec("INSERT INTO t VALUES (1)")
-	for deadline := time.Now().Add(30 * time.Second); count(t, standby.DSN()) != 1; {
+	for deadline := time.Now().Add(gatewaytest.Patience); count(t, standby.DSN()) != 1; {
 		if time.Now().After(deadline) {
 			t.Fatal("the standby does not follow")
 		}
