@@ -130,7 +130,7 @@ func flagged(value any) func(http.ResponseWriter, *http.Request) {
 
 func TestValue(t *testing.T) {
 	f := &fake{answer: flagged(true)}
-	c := connect(t, f, Config{Context: Object{"plan": "pro", "seats": 1}})
+	c := connect(t, f, Config{Timeout: time.Minute, Context: Object{"plan": "pro", "seats": 1}})
 	found := Evaluate(t.Context(), c, "a/b c", false, Object{"seats": 2})
 	if !found.Value || found.Reason != "SPLIT" || found.Variant != "b" || found.TraceID != "t1" || found.Metadata["version"] != 3.0 || found.Stale || found.Err != nil {
 		t.Errorf("%+v", found)
@@ -154,7 +154,7 @@ func TestValue(t *testing.T) {
 
 func TestWrongType(t *testing.T) {
 	f := &fake{answer: flagged(1.5)}
-	c := connect(t, f, Config{})
+	c := connect(t, f, Config{Timeout: time.Minute})
 	check := func(err error, right bool) {
 		t.Helper()
 		if right == errors.Is(err, ErrType) {
@@ -303,7 +303,7 @@ func TestAfterGood(t *testing.T) {
 
 func TestKeptAreBounded(t *testing.T) {
 	f := &fake{answer: flagged("good")}
-	c := connect(t, f, Config{})
+	c := connect(t, f, Config{Timeout: time.Minute})
 	for i := range maxKept + 10 {
 		value(t.Context(), c, "a", "", Object{"user": i})
 	}
@@ -318,7 +318,7 @@ func TestKeptAreBounded(t *testing.T) {
 
 func TestPrompt(t *testing.T) {
 	f := &fake{answer: says(200, `{"reply":{"value":{"model":"m"},"trace_id":"t1"}}`)}
-	c := connect(t, f, Config{Context: Object{"locale": "nl"}})
+	c := connect(t, f, Config{Timeout: time.Minute, Context: Object{"locale": "nl"}})
 	ask := func(question string, page int) Details[Object] {
 		return c.Prompt(t.Context(), "reply", Object{"plan": "pro"}, Object{"question": question}, Object{"page": page})
 	}

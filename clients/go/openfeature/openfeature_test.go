@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	cadenza "github.com/cadenza-gateway/cadenza/clients/go"
 	of "github.com/open-feature/go-sdk/openfeature"
@@ -37,7 +38,7 @@ func TestProvider(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	client, err := cadenza.New(cadenza.Config{URL: server.URL, Key: "key", OnError: func(error) {}})
+	client, err := cadenza.New(cadenza.Config{URL: server.URL, Key: "key", Timeout: time.Minute, OnError: func(error) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
