@@ -3,11 +3,23 @@ package caddymodule_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 )
+
+// revisionsStored waits until the store has n sets of a workspace's definitions. It takes none
+// that another one follows too soon.
+func revisionsStored(t *testing.T, address, workspace string, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprint(n, " revisions are stored"), func() bool {
+		_, answer := callAdmin(t, "GET", address, "/cadenza/revisions?workspace="+workspace, "")
+		list, _ := answer["revisions"].([]any)
+		return len(list) == n
+	})
+}
 
 // TestAdminRevisions lists the served revisions, and asks for their files.
 func TestAdminRevisions(t *testing.T) {

@@ -121,16 +121,7 @@ func TestBundle(t *testing.T) {
 	}
 	served := caddymodule.ConfigOf(activeApp(t), "default").Source
 	snapshot := served.Snapshot()
-	// A set that another follows before the store took it is not kept.
-	kept := func(n int) {
-		t.Helper()
-		eventually(t, fmt.Sprint(n, " served sets are kept"), func() bool {
-			_, answer := callAdmin(t, "GET", address, "/cadenza/revisions", "")
-			list, _ := answer["revisions"].([]any)
-			return len(list) == n
-		})
-	}
-	kept(1)
+	revisionsStored(t, address, "default", 1)
 
 	s.has(s.Keys, 2, "two")
 	eventually(t, "the edit is served", func() bool { return g.banner() == "two" })
@@ -143,7 +134,7 @@ func TestBundle(t *testing.T) {
 	if len(found) != 0 || source["url"] != s.URL+"/b.tar.gz" || source["bundle"] != "commit-2" {
 		t.Errorf("%v %v", found, source)
 	}
-	kept(2)
+	revisionsStored(t, address, "default", 2)
 	eventually(t, "the age is a metric", func() bool {
 		return strings.Contains(g.scrape(), `cadenza_definitions_source_age_seconds{workspace="default"} `)
 	})
@@ -184,7 +175,7 @@ func TestBundle(t *testing.T) {
 			t.Errorf("%v: %d %v", test, status, answer)
 		}
 	}
-	kept(3)
+	revisionsStored(t, address, "default", 3)
 
 	// A reload keeps the set and its loop; another scope is another source, of which there is
 	// nothing.
@@ -298,11 +289,7 @@ func TestNoBundleYet(t *testing.T) {
 	if a := g.do("GET", "/readyz", "", nil); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	eventually(t, "one set was served", func() bool {
-		_, answer := callAdmin(t, "GET", address, "/cadenza/revisions", "")
-		list, _ := answer["revisions"].([]any)
-		return len(list) == 1
-	})
+	revisionsStored(t, address, "default", 1)
 
 	// strict: a start with nothing fails, and one with something on the disk does not.
 	if err := caddy.Stop(); err != nil {

@@ -28,22 +28,13 @@ func TestMatrixInCSV(t *testing.T) {
 		a := g.post("/v1/remoteconfigs", `{"keys":["limits"],"context":{"plan":"pro"}}`)
 		return a.status == http.StatusOK && strings.Contains(string(a.body), want)
 	}
-	// A set that another follows before the store took it is not stored.
-	stored := func(n int) {
-		t.Helper()
-		eventually(t, fmt.Sprint(n, " revisions are stored"), func() bool {
-			_, answer := callAdmin(t, "GET", address, "/cadenza/revisions?workspace=one", "")
-			list, _ := answer["revisions"].([]any)
-			return len(list) == n
-		})
-	}
 	if !serves(`"rpm":2`) {
 		t.Fatal("the table is not served")
 	}
-	stored(1)
+	revisionsStored(t, address, "one", 1)
 	g.write("one/remoteconfigs/limits.csv", "plan;value\r\nfree;{ rpm: 3 }\r\npro;{ rpm: 4 }\r\n")
 	eventually(t, "the edited table is served", func() bool { return serves(`"rpm":4`) })
-	stored(2)
+	revisionsStored(t, address, "one", 2)
 	g.write("one/remoteconfigs/limits.csv", "plan,value\nprro,{ rpm: 5 }\n")
 	place := filepath.Join(g.dir, "one", "remoteconfigs", "limits.csv")
 	eventually(t, "the mistake is shown", func() bool {

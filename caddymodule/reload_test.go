@@ -78,8 +78,8 @@ func TestEditUnderLoad(t *testing.T) {
 			late = append(late, took)
 		}
 	}
-	// Other work on the machine may delay some of them, for seconds.
-	if len(late) > 4 {
+	// Other work on the machine may delay a request.
+	if len(late) > 2 {
 		t.Errorf("of 8 edits these were served late: %s", late)
 	}
 

@@ -107,17 +107,12 @@ func TestFleetSharesLimits(t *testing.T) {
 		AwaySince time.Time `json:"away_since"`
 	}
 	third.eventually("the status says that the limit is shared, and the database away", func() bool {
-		response, err := http.Get("http://" + third.admin + "/cadenza/status")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
 		var status struct {
 			Workspaces map[string]struct {
 				Limits []standing `json:"limits"`
 			} `json:"workspaces"`
 		}
-		if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+		if err := json.Unmarshal(third.status(), &status); err != nil {
 			t.Fatal(err)
 		}
 		limits := status.Workspaces["default"].Limits

@@ -11,6 +11,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // limited is a gateway with limits, and its provider.
@@ -86,12 +89,12 @@ func (l *limited) limit(limits string) {
 
 // ask calls the endpoint and returns the status.
 func (l *limited) ask() int {
-	for {
+	for deadline := time.Now().Add(gatewaytest.Patience); ; {
 		status, _, body, err := post(context.Background(), l.client, l.url+"/v1/endpoints", `{"key":"e"}`)
 		if err != nil {
 			return 0
 		}
-		if !isStarting(status, body) {
+		if !isStarting(status, body) || time.Now().After(deadline) {
 			return status
 		}
 	}
@@ -105,21 +108,6 @@ func isStarting(status int, body string) bool {
 
 // use is the use of a limit by its fullest subject.
 type use struct{ Used, Reserved float64 }
-
-// status asks the admin API for the status.
-func (l *limited) status() []byte {
-	l.t.Helper()
-	response, err := http.Get("http://" + l.admin + "/cadenza/status")
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return text
-}
 
 // standing returns the fullest subject of a limit.
 func (l *limited) standing(name string) (u use) {

@@ -154,6 +154,21 @@ func (p *process) beginning() bool {
 	return response.StatusCode == http.StatusNotFound
 }
 
+// status returns what the admin API says of the gateway.
+func (p *process) status() []byte {
+	p.t.Helper()
+	response, err := http.Get("http://" + p.admin + "/cadenza/status")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text
+}
+
 // run starts a command of the gateway, at the root of the repository.
 func (p *process) run(arguments ...string) {
 	p.t.Helper()

@@ -140,16 +140,16 @@ func TestHeavyKeyLeavesALightOneItsShare(t *testing.T) {
 		return g.ofHost("cadenza_host_shared_calls", host) > 0
 	})
 	eventually(t, "the heavy key hears of its share", shareTold.Load)
-	const asked = 30
-	answered := 0
-	for range asked {
+	asked, answered := 0, 0
+	// A few are refused by chance. Where these are many, more are asked.
+	for ; asked < 30 || answered < asked*3/4 && asked < 300; asked++ {
 		time.Sleep(50 * time.Millisecond)
 		if g.postAs(keyB, "/v1/endpoints", chat).status == http.StatusOK {
 			answered++
 		}
 	}
 	t.Logf("%d of %d requests of the light key are answered", answered, asked)
-	if answered < asked/2 { // without sharing: one or two; of the others a few are refused by chance
+	if answered < asked*3/4 { // without sharing: one or two of 30
 		t.Errorf("%d of %d requests of the light key are answered", answered, asked)
 	}
 	if !strings.Contains(g.scrape(), `cadenza_calls_refused_total{ceiling="share",workspace="one"}`) {
