@@ -51,6 +51,7 @@ type Model struct {
 	onUnknown policy
 	strict    bool  // on_type_mismatch: reject
 	targeting int32 // 1 + the slot of the field that targetingKey fills; 0: none
+	unit      int32 // 1 + the slot of the field of the units; 0: none
 	remarks   []Remark
 }
 
@@ -119,13 +120,16 @@ func DecodeModel(doc *document.Node, gateway []*document.Node, errs *document.Er
 		coerce:    true,
 	}
 	readable := doc != nil && doc.CheckMembers(errs, "the data model",
-		"fields", "computed", "segments", "timezone", "coerce", "on_unknown_field", "on_type_mismatch", "targeting_key")
+		"fields", "computed", "segments", "timezone", "coerce", "on_unknown_field", "on_type_mismatch", "targeting_key", "unit")
 	if readable {
 		m.decodeOptions(doc, errs)
 		m.decodeFields(doc.Get("fields"), errs)
 		m.nestFields()
 		if n := doc.Get("targeting_key"); n != nil {
 			m.decodeTargeting(n, errs)
+		}
+		if n := doc.Get("unit"); n != nil {
+			m.decodeUnit(n, errs)
 		}
 	}
 	m.sent = len(m.fields)

@@ -141,6 +141,9 @@ type Definition struct {
 	// Version is the first 12 hexadecimal digits of the SHA-256 of Content.
 	Version string
 	Log     LogPolicy
+	// Window is how long an answer that was recorded stands for further ones of the same
+	// unit, which are counted on it. Zero: each answer is recorded.
+	Window time.Duration
 	// Pos is where the definition begins.
 	Pos     document.Position
 	node    *document.Node

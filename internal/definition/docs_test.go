@@ -81,7 +81,7 @@ func TestDecisionsPage(t *testing.T) {
 func TestManualIsComplete(t *testing.T) {
 	text, err := os.ReadFile(manual)
 	must(t, err)
-	for _, member := range slices.Concat(commonMembers, promptMembers, variantMembers, policyMembers, endpointMembers, configMembers) {
+	for _, member := range slices.Concat(commonMembers, recordMembers, promptMembers, variantMembers, policyMembers, endpointMembers, configMembers) {
 		if !regexp.MustCompile("`" + member + "[`.:]").Match(text) {
 			t.Errorf("the member %s is not described", member)
 		}

@@ -451,6 +451,10 @@ func (d *Definition) seal(c content) {
 	if d.Log != Unset {
 		c["log"] = d.Log.String()
 	}
+	if d.Window > 0 {
+		c["record"] = "exposures"
+		c["window"] = d.Window.String()
+	}
 	c["kind"] = d.Kind.Noun
 	d.content = canonicalJSON(c)
 	d.Version = version(d.content)

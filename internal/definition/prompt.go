@@ -58,7 +58,8 @@ var promptMembers = []string{"default", "variables", "variants"}
 func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	p := &Prompt{Definition: d.common(errs)}
 	p.prompt = p
-	known := slices.Concat(promptMembers, rules.TableMembers, commonMembers)
+	p.decodeRecord(errs)
+	known := slices.Concat(promptMembers, recordMembers, rules.TableMembers, commonMembers)
 	single := d.node.Get("variants") == nil
 	if single {
 		known = append(known, variantMembers...)

@@ -84,8 +84,9 @@ var configMembers = []string{"type", "default", "merge", "schema", "client"}
 
 func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig {
 	c := &RemoteConfig{Definition: d.common(errs)}
+	c.decodeRecord(errs)
 	mistakes := errs.Len()
-	d.node.CheckMembers(errs, "a remote configuration", slices.Concat(configMembers, rules.TableMembers, commonMembers)...)
+	d.node.CheckMembers(errs, "a remote configuration", slices.Concat(configMembers, recordMembers, rules.TableMembers, commonMembers)...)
 	misspelt := errs.Len() > mistakes // an unknown member may be the one that is missing
 	if n := d.node.Get("type"); n == nil && !misspelt {
 		errs.Add(d.node, "type is missing: one of boolean, string, number, list, object")

@@ -100,6 +100,8 @@ func TestSchemasAndLoading(t *testing.T) {
 	}{
 		{"context", model, true},
 		{"context", "targeting_key: id\nfields: { id: string }\n", true},
+		{"context", "unit: id\nfields: { id: number }\n", true},
+		{"context", "unit: [id]\nfields: { id: number }\n", false},
 		{"context", "targeting_key: [id]\nfields: { id: string }\n", false},
 		{"context", "field: {}\n", false},
 		{"context", "fields: { a: { type: text } }\n", false},
@@ -149,6 +151,9 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"remoteconfig", rule + "- { value: 1 }\ncolumns: [ value ]\nmatrix: [ [ 1 ] ]\n", false},
 		{"remoteconfig", rc + "tests: [ { context: { seats: 1 }, value: 0 }, { context: { plan: pro }, unchecked_context: true, value: 0 } ]\n", true},
 		{"remoteconfig", rc + "tests: [ { context: { seats: 1 }, unchecked_context: 1, value: 0 } ]\n", false},
+		{"remoteconfig", rc + "record: exposures\nwindow: 1h\n", true},
+		{"remoteconfig", rc + "record: all\n", false},
+		{"remoteconfig", rc + "record: exposures\nwindow: [1h]\n", false},
 		{"remoteconfig", rc + "tests: [ { contxt: {}, value: 0 } ]\n", false},
 
 		{"prompt", variant + "max_tokens: 5\ntop_k: 0\n", true},
@@ -303,9 +308,9 @@ func TestSchemasAreComplete(t *testing.T) {
 		return slices.Collect(maps.Keys(node))
 	}
 	for what, pair := range map[string][2][]string{
-		"prompt":        {members("prompt"), slices.Concat(commonMembers, promptMembers, variantMembers, rules.TableMembers)},
+		"prompt":        {members("prompt"), slices.Concat(commonMembers, recordMembers, promptMembers, variantMembers, rules.TableMembers)},
 		"variant":       {members("prompt", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, variantMembers)},
-		"remoteconfig":  {members("remoteconfig"), slices.Concat(commonMembers, configMembers, rules.TableMembers)},
+		"remoteconfig":  {members("remoteconfig"), slices.Concat(commonMembers, recordMembers, configMembers, rules.TableMembers)},
 		"endpoint":      {members("endpoint"), slices.Concat(commonMembers, rules.TableMembers, policyMembers, endpointMembers, []string{"targets", "batch"})},
 		"a way to call": {members("endpoint", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, policyMembers)},
 	} {

@@ -1,0 +1,48 @@
+package rules
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// decodeUnit reads which field has the units where no split decides.
+func (m *Model) decodeUnit(n *document.Node, errs *document.Errors) {
+	if _, ok := n.ReadString(errs, "unit"); !ok {
+		return
+	}
+	slot, known := m.lookupField(n, nil, errs)
+	if !known {
+		return
+	}
+	if f := &m.fields[slot]; f.typ != stringField && f.typ != numberField {
+		errs.Add(n, "unit must name a field of type string or number, %s is %s", strconv.Quote(f.name), f.typ.article())
+		return
+	}
+	m.unit = slot + 1
+}
+
+// AppendExposure appends what makes two answers of the table the same for a unit: the row,
+// the outcome and the unit, which is the value of the field of the split that decided, or
+// else of the data model's unit. It reports whether there is a unit.
+func (t *Table) AppendExposure(dst []byte, d Decision, b *Binding) (_ []byte, ok bool) {
+	dst = binary.AppendVarint(dst, int64(d.Row))
+	dst = binary.AppendVarint(dst, int64(d.Outcome))
+	slot := t.model.unit - 1
+	if d.Row >= 0 && t.answers[d.Row].split != nil {
+		slot = t.answers[d.Row].split.by
+	}
+	if slot < 0 || b.model != t.model {
+		return dst, false
+	}
+	v := &b.values[slot]
+	if v.state != present {
+		return dst, false
+	}
+	dst = binary.AppendUvarint(dst, uint64(slot))
+	if t.model.fields[slot].typ == numberField {
+		return binary.BigEndian.AppendUint64(dst, uint64(v.key)), true
+	}
+	return append(dst, b.unit(slot)...), true
+}
