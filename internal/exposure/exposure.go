@@ -52,14 +52,14 @@ type Count struct {
 // MinuteOf returns the minute of a time, since 1970.
 func MinuteOf(t time.Time) uint32 { return uint32(t.Unix() / 60) }
 
-// Count counts an answer of a minute, and returns what was pending before. If that is of
+// Count counts answers of a minute, and returns what was pending before. If that is of
 // another minute, the caller has to keep it.
-func (e *Exposure) Count(minute uint32) (before Count) {
+func (e *Exposure) Count(minute, answers uint32) (before Count) {
 	for {
 		pending := e.pending.Load()
-		next := uint64(minute)<<32 | 1
+		next := uint64(minute)<<32 | uint64(answers)
 		if uint32(pending>>32) == minute {
-			next = pending + 1
+			next = pending + uint64(answers)
 		}
 		if e.pending.CompareAndSwap(pending, next) {
 			return e.count(pending)

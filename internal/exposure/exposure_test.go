@@ -89,7 +89,7 @@ func TestCounts(t *testing.T) {
 		counting.Go(func() {
 			for n := range each {
 				minute := uint32(1 + n%2)
-				if before := e.Count(minute); before.Minute != minute {
+				if before := e.Count(minute, 1); before.Minute != minute {
 					keep(before)
 				}
 				if n%64 == 0 {
@@ -129,6 +129,6 @@ func BenchmarkFind(b *testing.B) {
 	since := time.Now().Add(-time.Hour)
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Find(m.Key(text), since).Count(1)
+		m.Find(m.Key(text), since).Count(1, 1)
 	}
 }

@@ -12,10 +12,11 @@ const contentLeftOut = "content left out: too large to be recorded"
 
 // Evaluations records the answers of one request, each as Evaluation does.
 // Shared members count once, with the first record that is taken. Evaluations
-// owns the records from then on, but not the slice.
+// owns the records from then on, but not the slice, in which those that were not
+// taken are nil afterwards.
 func (r *Recorder) Evaluations(records []*trace.Record) {
 	left, counted := MaxRequestSize, false
-	for _, record := range records {
+	for i, record := range records {
 		shared := record.Shared
 		counts := shared != nil && !counted
 		size := r.bound(record, left, counts)
@@ -24,6 +25,8 @@ func (r *Recorder) Evaluations(records []*trace.Record) {
 		if r.push(record, size, false) {
 			left -= size
 			counted = counted || counts
+		} else {
+			records[i] = nil
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (w *writer) dropBatch() {
 // clearBatch empties the batch and releases its records.
 func (w *writer) clearBatch() {
 	w.queue.mu.Lock()
-	w.queue.settled += uint64(len(w.batch.Records) + len(w.batch.Refusals) + len(w.batch.Peaks))
+	w.queue.settled += uint64(len(w.batch.Records) + len(w.batch.Refusals) + len(w.batch.Peaks) + len(w.batch.Counts))
 	w.queue.mu.Unlock()
 	for _, r := range w.batch.Records {
 		trace.ReleaseRecord(r)
@@ -50,11 +50,12 @@ func (w *writer) clearBatch() {
 	clear(b.Revisions)
 	clear(b.Refusals)
 	clear(b.Peaks)
+	clear(b.Counts)
 	clear(w.durable)
 	*b = Batch{
 		Interrupted: b.Interrupted[:0], Records: b.Records[:0], Metrics: b.Metrics[:0],
 		Replies: b.Replies[:0], Versions: b.Versions[:0], Revisions: b.Revisions[:0],
-		Refusals: b.Refusals[:0], Peaks: b.Peaks[:0],
+		Refusals: b.Refusals[:0], Peaks: b.Peaks[:0], Counts: b.Counts[:0],
 	}
 	w.durable = w.durable[:0]
 }
@@ -104,6 +105,9 @@ func (q *queue) dropAll() map[string]uint64 {
 		lost[r.Workspace]++
 	}
 	q.revisions = nil
+	for _, c := range q.counts.take(nil) {
+		lost[c.Workspace] += uint64(c.Answers)
+	}
 	return lost
 }
 
@@ -121,6 +125,9 @@ func (b *Batch) byWorkspace() map[string]uint64 {
 	}
 	for _, r := range b.Revisions {
 		counts[r.Workspace]++
+	}
+	for _, c := range b.Counts {
+		counts[c.Workspace] += uint64(c.Answers)
 	}
 	return counts
 }

@@ -29,6 +29,8 @@ type memStore struct {
 	read                       func() error // decides each Reply; nil: all succeed
 	versions                   []string
 	revisions                  []string // with an asterisk if the batch was durable
+	counts                     map[Count]int
+	early                      []Count // on traces that are not stored
 }
 
 // committed is a commit that succeeded.
@@ -38,7 +40,7 @@ type committed struct {
 }
 
 func newMemStore() *memStore {
-	return &memStore{records: make(map[trace.ID]trace.State), replies: make(map[trace.ReplyKey]*trace.Reply)}
+	return &memStore{records: make(map[trace.ID]trace.State), counts: make(map[Count]int), replies: make(map[trace.ReplyKey]*trace.Reply)}
 }
 
 func (s *memStore) open(context.Context) (Store, error) {
@@ -97,6 +99,14 @@ func (s *memStore) Commit(ctx context.Context, b *Batch) error {
 			name += "*"
 		}
 		s.revisions = append(s.revisions, name)
+	}
+	for _, c := range b.Counts {
+		if _, known := s.records[c.Trace]; !known {
+			s.early = append(s.early, c)
+		}
+		answers := c.Answers
+		c.Answers = 0
+		s.counts[c] += int(answers)
 	}
 	s.commits = append(s.commits, committed{time.Now(), len(b.Interrupted), len(b.Records), len(b.Metrics), len(b.Versions)})
 	return nil

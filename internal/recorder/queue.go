@@ -66,9 +66,10 @@ type queue struct {
 	served    []*Revision // of the workspaces that joined, for a store that replaces another
 	shares    shares
 	refusals  refusals
+	counts    counts
 	peaks     map[PeakID]Peak
 
-	pushed  uint64 // records that came, refusals and peaks that the writer took
+	pushed  uint64 // records that came; refusals, peaks and counts that the writer took
 	settled uint64 // how many of them are stored or lost
 
 	bytes        int64 // of records and versions
@@ -95,7 +96,7 @@ func (q *queue) urgency() (urgency, bool) {
 	switch {
 	case len(q.durable) > 0 || len(q.revisions) > 0 || len(q.records) >= maxBatch || q.bytes >= maxBatchBytes:
 		return urgent, q.closing
-	case len(q.records) > 0 || len(q.versions) > 0 || q.refusals.waiting() > 0 || len(q.peaks) > 0:
+	case len(q.records) > 0 || len(q.versions) > 0 || q.refusals.waiting() > 0 || len(q.peaks) > 0 || q.counts.wait():
 		return lazy, q.closing
 	}
 	return empty, q.closing
@@ -147,6 +148,11 @@ func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 		b.Versions = append(b.Versions, v.version)
 	}
 	q.versions = slices.Delete(q.versions, 0, taken)
+	// Counts come after the records that they are on, which waited here before them.
+	if len(q.records) == 0 {
+		b.Counts = q.counts.take(b.Counts)
+		q.pushed += uint64(len(b.Counts))
+	}
 }
 
 // admits reports whether one more item that may be dropped fits. count is the

@@ -76,6 +76,7 @@ type Recorder struct {
 	closed  sync.Once
 
 	counters counters
+	epoch    atomic.Uint64
 }
 
 // openStore holds the store while it is open, for readers.
@@ -132,6 +133,7 @@ func New(options Options) *Recorder {
 		recordBytes: options.MaxBytes, durableCount: int64(options.MaxMetrics), durableBytes: options.MaxBytes,
 	}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.Forget()
 	return r
 }
 
@@ -363,13 +365,17 @@ func (r *Recorder) abandon(w *waitingDurable, cause error) error {
 // flushLook is the interval at which Flush looks.
 const flushLook = 5 * time.Millisecond
 
-// Flush waits until all evaluations, ends of calls and refusals that were recorded before
+// Flush waits until all evaluations, ends of calls, refusals and counts that were recorded before
 // are stored or lost. It returns the error of ctx if ctx is done first.
 func (r *Recorder) Flush(ctx context.Context) error {
 	q := &r.queue
 	q.mu.Lock()
-	// The writer takes all refusals and peaks that wait with its next batch.
+	// The writer takes all refusals and peaks that wait with its next batch, and all counts
+	// with the last of the records.
 	last, settled := q.pushed+uint64(q.refusals.waiting()+len(q.peaks)), q.settled
+	if q.counts.wait() {
+		last++
+	}
 	q.mu.Unlock()
 	for settled < last {
 		select {

@@ -68,6 +68,9 @@ type Batch struct {
 	Refusals []*Refusal
 	// Peaks count if they are above those of their hours.
 	Peaks []Peak
+	// Counts are to be added to those of their traces, which are in this or in an earlier
+	// batch.
+	Counts []Count
 }
 
 // Revision is a set of definitions that a workspace serves from a directory.
@@ -87,5 +90,5 @@ func (b *Batch) Durable() bool {
 
 // Len returns how many things the batch holds.
 func (b *Batch) Len() int {
-	return len(b.Interrupted) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions) + len(b.Refusals) + len(b.Peaks)
+	return len(b.Interrupted) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions) + len(b.Refusals) + len(b.Peaks) + len(b.Counts)
 }
