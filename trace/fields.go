@@ -61,7 +61,7 @@ func named[T any](fields []Field[T]) []Field[T] {
 // Shared and SharesContent, which tell a store what several records have in common,
 // and Sealer, which is not stored.
 //
-// A seal covers the members in this order, by these names and in the form of
+// A seal covers the members but answers in this order, by these names and in the form of
 // appendSealed. A new member may have any place, because older records do not have
 // it. If a member is moved, renamed or written differently, the seals of all records
 // that have it become invalid.
@@ -96,6 +96,7 @@ var RecordFields = named([]Field[Record]{
 	{Name: "total_tokens", Group: "usage", Known: hasUsage, At: func(r *Record) any { return &r.TotalTokens }},
 	{Name: "cost_usd", Column: "cost", At: func(r *Record) any { return &r.Cost }},
 	{Name: "cached", At: func(r *Record) any { return &r.Cached }},
+	{Name: answersName, At: func(r *Record) any { return &r.Answers }},
 	{Name: "notes", At: func(r *Record) any { return &r.Notes }},
 	{Name: "attempts", At: func(r *Record) any { return &r.Attempts }},
 	{Name: "splits", At: func(r *Record) any { return &r.Splits }},
@@ -109,6 +110,13 @@ var RecordFields = named([]Field[Record]{
 	{Name: "response", Content: true, Text: true, At: func(r *Record) any { return &r.Response }},
 	{Name: "tool_calls", Content: true, At: func(r *Record) any { return &r.ToolCalls }},
 })
+
+// answersName is the member that a store keeps apart from the record, and that no seal
+// covers: it grows after the record.
+const answersName = "answers"
+
+// IsCounted reports whether a field of a record is kept apart from it, since it grows.
+func (f *Field[T]) IsCounted() bool { return f.Name == answersName }
 
 func hasUsage(r *Record) *bool { return &r.HasUsage }
 

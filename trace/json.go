@@ -19,7 +19,7 @@ import (
 //	kind, key, state, api_key, version, revision, prompt, prompt_version,
 //	endpoint_variant, endpoint_row, reason, row, variant, arm, provider, model,
 //	status, code, finish_reason, latency_ms, first_token_ms,
-//	usage {prompt_tokens, completion_tokens, total_tokens}, cost_usd, cached, notes [text],
+//	usage {prompt_tokens, completion_tokens, total_tokens}, cost_usd, cached, answers, notes [text],
 //	attempts [{provider, model, status, code, error, latency_ms, started_ms,
 //	  wait_ms, first_token_ms, prompt_tokens, completion_tokens, estimated,
 //	  the members of UsageDetails, cost_usd, list_cost_usd, free, hedge}],

@@ -133,6 +133,10 @@ type Record struct {
 	// have the same. It is zero in some records of earlier versions.
 	Decision ID
 
+	// Answers is how many answers the record stands for, if further ones were counted on it;
+	// otherwise 0. A store adds it when the record is read: it is not part of the seal.
+	Answers int
+
 	// Seal is the seal made by Sealer. Empty: the record has no seal.
 	Seal string
 	// Sealer seals the record before it is stored; nil: it gets no seal.

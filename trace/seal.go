@@ -49,7 +49,7 @@ const (
 //	HMAC-SHA-256(key, length, parts, record)
 //
 // where parts is the text after the MAC in the seal and length its length in four bytes.
-// The record is each member that is not absent, except the seal and the content, in the
+// The record is each member that is not absent, except the seal, answers and the content, in the
 // order of [RecordFields]. A member is the length of its name in one byte, the name, the
 // length of its value in four bytes, and the value: times in milliseconds, durations in
 // microseconds and JSON on one line, as in a store. The hash of a part is 8 bytes of
@@ -90,7 +90,7 @@ type sealing struct {
 // their own hashes.
 var (
 	sealedFields = slices.DeleteFunc(slices.Clone(RecordFields), func(f Field[Record]) bool {
-		return f.Content || f.Name == "seal"
+		return f.Content || f.Name == "seal" || f.IsCounted()
 	})
 	contentFields = slices.DeleteFunc(slices.Clone(RecordFields), func(f Field[Record]) bool { return !f.Content })
 )

@@ -43,6 +43,7 @@ CREATE TABLE traces (
 	splits            jsonb,                        -- array: those that were consulted
 	read_versions     jsonb,                        -- object: of configurations that were read
 	inputs            jsonb,                        -- object: of the fields that were read
+	answers           integer,                      -- that the trace stands for, if others were counted on it
 	seal              text                          -- of the row in the gateway's store, which the gateway verifies
 );
 

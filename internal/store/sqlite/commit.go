@@ -67,6 +67,9 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 				return err
 			}
 		}
+		if err := keepCounts(s.writer, batch.Counts); err != nil {
+			return err
+		}
 		return ctx.Err()
 	})
 	return classify(err)

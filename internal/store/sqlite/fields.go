@@ -21,7 +21,7 @@ var sharedField = trace.Field[trace.Record]{Column: "shared", At: shownOf}
 
 // traceFields are the fields of a record as it is inserted.
 var traceFields = func() []trace.Field[trace.Record] {
-	fields := append(slices.Clone(trace.RecordFields), sharedField)
+	fields := append(slices.DeleteFunc(slices.Clone(trace.RecordFields), isCounted), sharedField)
 	for i := range fields {
 		if fields[i].Name == "messages" {
 			fields[i].At = ownMessages
@@ -51,6 +51,7 @@ var (
 	metricsList = strings.Join(columnsOf(trace.MetricsFields), ", ")
 )
 
+func isCounted(f trace.Field[trace.Record]) bool { return f.IsCounted() }
 func isContent(f trace.Field[trace.Record]) bool { return f.Content }
 func isShort(f trace.Field[trace.Record]) bool   { return !f.Content }
 
@@ -79,6 +80,9 @@ func shownColumns(fields []trace.Field[trace.Record]) string {
 		}
 		if column == "messages" {
 			columns[i] = wholeMessages
+		}
+		if fields[i].IsCounted() {
+			columns[i] = "(SELECT 1 + e.answers FROM exposures AS e WHERE e.trace_id = traces.id)"
 		}
 	}
 	return strings.Join(append(columns, notesOfDecision), ", ")

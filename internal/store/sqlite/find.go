@@ -206,6 +206,13 @@ func (s *idSource) reported(ctx context.Context, db querier, d direction, cursor
 	return ids, end, more, nil
 }
 
+// packedIDs selects the ids that are packed in the first argument, whose length is the
+// second.
+const packedIDs = `
+	WITH RECURSIVE place (at) AS (VALUES (1) UNION ALL SELECT at + 16 FROM place WHERE at + 16 < ?2)
+	SELECT substr(?1, at, 16) FROM place
+`
+
 // readIDs returns the query, and its arguments, for columns of the traces with these ids
 // that meet the conditions.
 func readIDs(columns string, d direction, ids []trace.ID, where clauses, limit int) (string, []any) {
@@ -213,10 +220,7 @@ func readIDs(columns string, d direction, ids []trace.ID, where clauses, limit i
 	for i := range ids {
 		packed = append(packed, ids[i][:]...)
 	}
-	query := fmt.Sprintf(`
-SELECT %s FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id IN (
-	WITH RECURSIVE place (at) AS (VALUES (1) UNION ALL SELECT at + 16 FROM place WHERE at + 16 < ?2)
-	SELECT substr(?1, at, 16) FROM place
-) AND %s ORDER BY id %s LIMIT ?`, columns, where.and(), d.order)
+	query := fmt.Sprintf("\nSELECT %s FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id IN ("+packedIDs+") AND %s ORDER BY id %s LIMIT ?",
+		columns, where.and(), d.order)
 	return query, slices.Concat([]any{packed, len(packed)}, where.args, []any{limit})
 }

@@ -278,5 +278,25 @@ CREATE TABLE stats (
 ) WITHOUT ROWID;
 INSERT INTO cursors (sink) VALUES ('stats');
 
+-- Answers that were counted on traces, as commits brought them. A background task adds them
+-- to stats and exposures, and deletes the row in the same transaction.
+CREATE TABLE counted (
+	seq       INTEGER PRIMARY KEY AUTOINCREMENT,
+	workspace TEXT    NOT NULL,
+	counts    BLOB    NOT NULL                 -- of each the trace's id, the minute since 1970 and the answers: 16, 4 and 4 bytes
+);
+
+-- The traces that stand for further answers. A row's seq grows with each write of it.
+CREATE TABLE exposures (
+	seq       INTEGER PRIMARY KEY AUTOINCREMENT,
+	trace_id  BLOB    NOT NULL UNIQUE,
+	workspace TEXT    NOT NULL,
+	answers   INTEGER NOT NULL,                -- beside the trace's own
+	last_ms   INTEGER NOT NULL                 -- Unix time of the minute of the last
+);
+CREATE TRIGGER traces_exposure_deleted AFTER DELETE ON traces BEGIN
+	DELETE FROM exposures WHERE trace_id = OLD.id;
+END;
+
 -- Tables terms_N of FTS5, one for each period, find traces by their names and metadata. The
 -- first trace of a period makes its table: see terms.go.

@@ -92,6 +92,7 @@ type statsKeeper struct {
 	swept          int64            // progress.swept
 	expired        int64            // the hour before which there are no statistics
 	countAt        time.Time        // when few rows are counted too
+	foldAt         time.Time        // when the counts of commits are added
 	expireAt       time.Time
 }
 
@@ -146,6 +147,12 @@ func (k *statsKeeper) look(ctx context.Context, s *Store) error {
 		}
 		k.expireAt = now.Add(statsExpireEvery)
 	}
+	if !now.Before(k.foldAt) {
+		if err := k.fold(ctx, s); err != nil {
+			return err
+		}
+		k.foldAt = now.Add(statsEvery)
+	}
 	for {
 		waiting, err := k.waiting(ctx)
 		if err != nil || waiting == 0 || waiting < worthCounting && now.Before(k.countAt) {
@@ -176,13 +183,25 @@ FROM cursors WHERE sink = ?`, statsCursor)
 func isBusy(err error) bool { return resultCode(err) == sqlite3.SQLITE_BUSY }
 
 // progress is the seq of each table up to which rows are counted. swept is the number of
-// deletions of series, whose ids later series may reuse; the cursor has it in the column
-// versions.
-type progress struct{ traces, metrics, swept int64 }
+// deletions of series, whose ids later series may reuse, and folded that of additions of
+// answers; the cursor has them in the columns versions and erasures.
+type progress struct{ traces, metrics, swept, folded int64 }
 
 func statsProgress(ctx context.Context, db queryer) (p progress, err error) {
-	err = db.QueryRowContext(ctx, "SELECT traces, metrics, versions FROM cursors WHERE sink = ?", statsCursor).Scan(&p.traces, &p.metrics, &p.swept)
+	err = db.QueryRowContext(ctx, "SELECT traces, metrics, versions, erasures FROM cursors WHERE sink = ?", statsCursor).
+		Scan(&p.traces, &p.metrics, &p.swept, &p.folded)
 	return p, err
+}
+
+// move moves the cursor, unless another process has counted meanwhile, or deleted series.
+func (p progress) move(ctx context.Context, tx *sql.Tx, to progress) (moved bool, err error) {
+	result, err := tx.ExecContext(ctx, "UPDATE cursors SET traces = ?, metrics = ?, erasures = ? WHERE sink = ? AND traces = ? AND metrics = ? AND versions = ? AND erasures = ?",
+		to.traces, to.metrics, to.folded, statsCursor, p.traces, p.metrics, p.swept, p.folded)
+	if err != nil {
+		return false, err
+	}
+	rows, err := result.RowsAffected()
+	return rows > 0, err
 }
 
 // step counts some of the rows after the cursor, and reports whether it found any.
@@ -206,10 +225,7 @@ func (k *statsKeeper) count(ctx context.Context, now time.Time) (before, after p
 		return before, after, nil, err
 	}
 	after = before
-	if k.swept != before.swept {
-		clear(k.series)
-		k.swept = before.swept
-	}
+	k.forgetSwept(before)
 	counted = tallies{}
 	until, err := endOfRows(ctx, tx, "traces", before.traces, statsRows)
 	if err != nil {
@@ -232,6 +248,14 @@ func (k *statsKeeper) count(ctx context.Context, now time.Time) (before, after p
 		return before, after, nil, err
 	}
 	return before, after, counted, k.addStored(ctx, tx, counted)
+}
+
+// forgetSwept forgets the ids of series if any series was deleted.
+func (k *statsKeeper) forgetSwept(at progress) {
+	if k.swept != at.swept {
+		clear(k.series)
+		k.swept = at.swept
+	}
 }
 
 // endOfRows returns the seq of the last of the next count rows.
@@ -310,38 +334,38 @@ func scanStored(ctx context.Context, stored *sql.Stmt, id int64, key slot) (_ *t
 func (k *statsKeeper) store(ctx context.Context, before, after progress, counted tallies) error {
 	fresh := map[series]int64{}
 	err := k.transact(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, "UPDATE cursors SET traces = ?, metrics = ? WHERE sink = ? AND traces = ? AND metrics = ? AND versions = ?",
-			after.traces, after.metrics, statsCursor, before.traces, before.metrics, before.swept)
-		if err != nil {
+		if moved, err := before.move(ctx, tx, after); err != nil || !moved {
 			return err
 		}
-		if moved, err := result.RowsAffected(); err != nil || moved == 0 {
-			return err // another process has counted these, or deleted series
-		}
-		update := tx.StmtContext(ctx, k.update)
-		for key, t := range counted {
-			id, known := k.series[key.series]
-			if !known {
-				id, known = fresh[key.series]
-			}
-			if !known {
-				err := tx.QueryRowContext(ctx, `INSERT INTO stats_series (workspace, kind, key, variant, version, arm) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET variant = variant RETURNING id`, key.workspace, key.kind, key.key, key.variant, key.version, key.arm).Scan(&id)
-				if err != nil {
-					return err
-				}
-				fresh[key.series] = id
-			}
-			if _, err := update.ExecContext(ctx, append([]any{id, key.hours, key.start}, t.columns()...)...); err != nil {
-				return err
-			}
-		}
-		return nil
+		return k.write(ctx, tx, counted, fresh)
 	})
 	if err == nil {
 		maps.Copy(k.series, fresh)
 	}
 	return err
+}
+
+// write writes the slots, and adds the ids of new series to fresh.
+func (k *statsKeeper) write(ctx context.Context, tx *sql.Tx, counted tallies, fresh map[series]int64) error {
+	update := tx.StmtContext(ctx, k.update)
+	for key, t := range counted {
+		id, known := k.series[key.series]
+		if !known {
+			id, known = fresh[key.series]
+		}
+		if !known {
+			err := tx.QueryRowContext(ctx, `INSERT INTO stats_series (workspace, kind, key, variant, version, arm) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET variant = variant RETURNING id`, key.workspace, key.kind, key.key, key.variant, key.version, key.arm).Scan(&id)
+			if err != nil {
+				return err
+			}
+			fresh[key.series] = id
+		}
+		if _, err := update.ExecContext(ctx, append([]any{id, key.hours, key.start}, t.columns()...)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // expire deletes the statistics older than the retention. It does not trust the clock
