@@ -9,8 +9,10 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/exposure"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -22,14 +24,25 @@ const (
 	// countsInRow is how many counts a row of that table has at most.
 	countsInRow = 4096
 
-	// A fold adds the counts of at most some foldTraces traces, which bounds its memory and
-	// how long the recorder's writer waits for it. Answers read as many.
-	foldTraces = 8192
+	// A fold reads rows until it has some foldCounts counts, which bounds its memory; so do
+	// answers. It adds those of foldTraces traces in one transaction, which bounds how long
+	// the recorder's writer waits for it: some 10 ms.
+	foldCounts = 16384
+	foldTraces = 2048
 )
 
 // keepCounts stores the counts of a batch as they came: one row costs less than a look at
 // each trace, and they are many.
 func keepCounts(writer *native, counts []recorder.Count) error {
+	return pack(counts, func(workspace string, packed []byte) error {
+		return writer.execute(keepCountsSQL, textValue(workspace), blobValue(packed))
+	})
+}
+
+const keepCountsSQL = "INSERT INTO counted (workspace, counts) VALUES (?, ?)"
+
+// pack calls keep with each row for counts.
+func pack(counts []recorder.Count, keep func(workspace string, packed []byte) error) error {
 	for len(counts) > 0 {
 		workspace := counts[0].Workspace
 		var packed []byte
@@ -40,7 +53,7 @@ func keepCounts(writer *native, counts []recorder.Count) error {
 			packed = binary.BigEndian.AppendUint32(packed, c.Answers)
 			counts = counts[1:]
 		}
-		if err := writer.execute("INSERT INTO counted (workspace, counts) VALUES (?, ?)", textValue(workspace), blobValue(packed)); err != nil {
+		if err := keep(workspace, packed); err != nil {
 			return err
 		}
 	}
@@ -58,10 +71,11 @@ type countedOn struct {
 type countedRows struct {
 	last    int64 // seq of the last row; 0: there is none
 	answers map[countedOn]int64
-	left    int64 // about how many counts are in further rows
+	left    int64            // about how many counts are in further rows
+	rest    []recorder.Count // of these rows, for the next fold
 }
 
-// readCounted reads rows until they have foldTraces counts.
+// readCounted reads rows until they have foldCounts counts.
 func readCounted(ctx context.Context, db querier, workspace string) (c countedRows, err error) {
 	c.answers = map[countedOn]int64{}
 	_, err = collect(ctx, db, func(scan func(...any) error) (_ struct{}, err error) {
@@ -71,7 +85,7 @@ func readCounted(ctx context.Context, db querier, workspace string) (c countedRo
 		if err := scan(&seq, &of, &packed); err != nil {
 			return struct{}{}, err
 		}
-		if len(c.answers) >= foldTraces {
+		if len(c.answers) >= foldCounts {
 			c.left += int64(len(packed) / countSize)
 			return struct{}{}, nil
 		}
@@ -112,13 +126,18 @@ func (c *countedRows) names(ctx context.Context, db querier) (map[trace.ID]strin
 // countAnswers counts the answers that were counted on traces and are in no statistics yet,
 // at their own times in the series of these traces. An answer on a trace that was deleted
 // counts as a report on one does, under no key. It returns about how many remain.
-func (t tallies) countAnswers(ctx context.Context, db querier, workspace string) (c countedRows, err error) {
-	if c, err = readCounted(ctx, db, workspace); err != nil || c.last == 0 {
-		return c, err
+func (t tallies) countAnswers(ctx context.Context, db querier, workspace string) (left int64, err error) {
+	c, err := readCounted(ctx, db, workspace)
+	if err == nil {
+		err = t.addAnswers(ctx, db, &c)
 	}
+	return c.left, err
+}
+
+func (t tallies) addAnswers(ctx context.Context, db querier, c *countedRows) error {
 	names, err := c.names(ctx, db)
 	if err != nil {
-		return c, err
+		return err
 	}
 	for on, answers := range c.answers {
 		s := series{workspace: on.workspace, kind: on.trace.Kind().String()}
@@ -133,7 +152,21 @@ func (t tallies) countAnswers(ctx context.Context, db querier, workspace string)
 		t[minute].traces += answers
 		t.at(s, millis).traces += answers
 	}
-	return c, nil
+	return nil
+}
+
+// leave leaves the counts on the traces beyond the first foldTraces to the next fold.
+func (c *countedRows) leave() {
+	traces := make(map[trace.ID]bool)
+	for on, answers := range c.answers {
+		if !traces[on.trace] && len(traces) >= foldTraces {
+			delete(c.answers, on)
+			c.rest = append(c.rest, recorder.Count{Count: exposure.Count{Trace: on.trace, Minute: on.minute, Answers: uint32(answers)}, Workspace: on.workspace})
+			continue
+		}
+		traces[on.trace] = true
+	}
+	slices.SortFunc(c.rest, func(a, b recorder.Count) int { return strings.Compare(a.Workspace, b.Workspace) })
 }
 
 // fold adds the answers that were counted to the statistics and to their traces.
@@ -167,8 +200,12 @@ func (k *statsKeeper) gatherAnswers(ctx context.Context) (before progress, count
 		return before, nil, answers, err
 	}
 	k.forgetSwept(before)
+	if answers, err = readCounted(ctx, tx, ""); err != nil || answers.last == 0 {
+		return before, nil, answers, err
+	}
+	answers.leave()
 	counted = tallies{}
-	if answers, err = counted.countAnswers(ctx, tx, ""); err != nil || answers.last == 0 {
+	if err := counted.addAnswers(ctx, tx, &answers); err != nil {
 		return before, nil, answers, err
 	}
 	return before, counted, answers, k.addStored(ctx, tx, counted)
@@ -195,6 +232,12 @@ func (k *statsKeeper) storeAnswers(ctx context.Context, before progress, counted
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM counted WHERE seq <= ?", answers.last); err != nil {
+			return err
+		}
+		if err := pack(answers.rest, func(workspace string, packed []byte) error {
+			_, err := tx.ExecContext(ctx, keepCountsSQL, workspace, packed)
+			return err
+		}); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, exposuresSQL, list); err != nil {

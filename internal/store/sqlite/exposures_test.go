@@ -216,7 +216,7 @@ func TestManyCounts(t *testing.T) {
 	k, authority := mustKeep(t, s), mustAuthority(t)
 	now := time.Now()
 	var batch recorder.Batch
-	for n := range foldTraces + countsInRow + 10 {
+	for n := range 2*foldTraces + countsInRow + 10 {
 		r := flagRecord(authority, "f", "a", now)
 		if n%3 == 0 {
 			r.Workspace = "w"

@@ -346,11 +346,11 @@ func (q *StatsQuery) countTail(ctx context.Context, db querier) (counted tallies
 	if _, err := counted.countMetrics(ctx, db, from.metrics, to.metrics, to.traces, math.MaxInt, ofMetrics); err != nil {
 		return nil, 0, err
 	}
-	answers, err := counted.countAnswers(ctx, db, q.Workspace)
+	unfolded, err := counted.countAnswers(ctx, db, q.Workspace)
 	if err != nil {
 		return nil, 0, err
 	}
-	pending += answers.left
+	pending += unfolded
 	var where clauses
 	where.equal("workspace", q.Workspace)
 	if err := counted.countInterrupted(ctx, db, where); err != nil {
