@@ -10,7 +10,6 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // definitionsPage has what is served, with its traffic.
@@ -106,7 +105,7 @@ func (p *definitionsPage) list(span, today *adminapi.Stats) {
 		}
 		switch {
 		case p.Problem != "":
-		case row.Span.Calls == 0 && covered && (d.Kind != "remoteconfig" || !asked[name] && spans["remoteconfig/"+trace.AllFlags] == nil):
+		case row.Span.Calls == 0 && covered && (d.Kind != "remoteconfig" || !asked[name]):
 			row.Stale = append(row.Stale, "no traffic in "+countOf(p.Days, "day"))
 		case row.Span.Calls >= alone && d.Rows > 0 && d.Kind != "endpoint" && len(spans[name]) == 1:
 			for only := range spans[name] {

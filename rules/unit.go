@@ -33,14 +33,11 @@ func (t *Table) AppendExposure(dst []byte, d Decision, b *Binding) (_ []byte, ok
 	if d.Row >= 0 && t.answers[d.Row].split != nil {
 		slot = t.answers[d.Row].split.by
 	}
-	if slot < 0 || b.model != t.model {
-		return dst, false
+	if slot < 0 || b.model != t.model || b.values[slot].state != present {
+		return append(dst, 0), false
 	}
 	v := &b.values[slot]
-	if v.state != present {
-		return dst, false
-	}
-	dst = binary.AppendUvarint(dst, uint64(slot))
+	dst = binary.AppendUvarint(dst, 1+uint64(slot))
 	if t.model.fields[slot].typ == numberField {
 		return binary.BigEndian.AppendUint64(dst, uint64(v.key)), true
 	}

@@ -47,10 +47,6 @@ var FinishReasons = []string{"stop", "tool_calls", "length", "content_filter"}
 // leave the traces of these names out; costs and lists of traces have them.
 const ConsoleKey = "console:"
 
-// AllFlags is the key of the trace of an answer with all remote configurations, of which
-// its notes have the number alone. No definition has such a key.
-const AllFlags = "*"
-
 // NoteVariant begins the note on a caller that named the variant of a prompt, which
 // follows: the table did not choose it.
 const NoteVariant = "caller: variant: "

@@ -102,6 +102,10 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 	if dry {
 		erase, done = sqlite.CountErasure, "found"
 	}
+	if !dry {
+		// No further answer may be counted on a trace that is gone.
+		defer workspace.Store.Recorder.Forget()
+	}
 	for _, selector := range selectors {
 		more, err := erase(r.Context(), workspace.Store.Path, selector)
 		erased.Traces += more.Traces

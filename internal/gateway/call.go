@@ -102,6 +102,7 @@ type answers struct {
 	hasher     *trace.Hasher
 	evidence   evidence        // of the answer that is being built
 	records    []*trace.Record // of the answers, until they are recorded
+	exposures  exposures       // of the answers that are counted, or stand for others
 	answered   int             // keys
 	lastTrace  trace.ID        // of the answer that was built last
 	unchanged  bool            // the caller has the answer: only its headers are sent
@@ -156,10 +157,14 @@ func (c *call) release() {
 	if cap(scratch) > keepBuffer {
 		scratch = nil
 	}
+	clear(a.exposures.counted)
 	c.incoming = incoming{}
 	c.holdings = holdings{reserve: c.reserve, out: out}
 	*e = evaluation{binding: e.binding, values: e.values, unknown: e.unknown[:0], picked: e.picked[:0], scratch: scratch}
-	*a = answers{records: a.records[:0], evidence: a.evidence}
+	*a = answers{
+		records: a.records[:0], evidence: a.evidence,
+		exposures: exposures{counted: a.exposures.counted[:0], entering: a.exposures.entering[:0]},
+	}
 	c.link()
 	calls.Put(c)
 }

@@ -32,7 +32,7 @@ func (c *call) decisions() *wire.Error {
 	if err != nil {
 		return err
 	}
-	out, err := a.appendAnswers(wire.AppendDecisionStart(c.out, a.decisionID), kind.Prompt)
+	out, err := a.appendAnswers(wire.AppendDecisionStart(c.out, a.named(len(a.picked))), kind.Prompt)
 	if err != nil {
 		return err
 	}

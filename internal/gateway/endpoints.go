@@ -116,7 +116,7 @@ func (e *entered) begin() (*invocation, *wire.Error) {
 	if err := e.holdMessages(e.messages, policy, keep); err != nil {
 		return nil, err
 	}
-	a := e.eval.begin(1 + len(e.eval.picked))
+	a := e.eval.begin(1 + e.eval.exposePicked())
 	record := a.newCallRecord(&e.plan)
 	beside := a.buildBeside(e.besideSize)
 	a.nameIgnored(e.brought.Ignored, e.brought.MoreIgnored)
@@ -124,7 +124,7 @@ func (e *entered) begin() (*invocation, *wire.Error) {
 		trace.ReleaseRecord(record)
 		return nil, err
 	}
-	a.setHeaders(record.ID)
+	a.setHeaders(record.ID, a.decisionID)
 	i := &invocation{
 		answers: a, plan: e.plan, record: record, policy: policy, beside: beside, keep: keep,
 		thinks: e.route.dialect != native.Dialect || e.endpoint.Accept.History,

@@ -61,6 +61,7 @@ type picked struct {
 	name       string // in the request: the definition's key, or an alias
 	definition *definition.Definition
 	decision   rules.Decision
+	exposed
 }
 
 // pick finds and decides the definitions of the keys. It returns the bytes that their
@@ -88,7 +89,7 @@ func (e *evaluation) pick(k *kind.Kind, keys []string, several bool) (size, reco
 		if e.logs(d) == definition.LogContent {
 			recorded += value
 		}
-		e.picked = append(e.picked, picked{d.AskedAs(key), d, decision})
+		e.picked = append(e.picked, picked{name: d.AskedAs(key), definition: d, decision: decision})
 	}
 	return size, recorded, nil
 }
@@ -109,11 +110,12 @@ func (e *evaluation) rendered(p *definition.Prompt, variant *definition.Variant,
 // begins their traces. It can fail for prompts only.
 func (a *answers) appendAnswers(out []byte, k *kind.Kind) ([]byte, *wire.Error) {
 	for i := range a.picked {
-		d, decision := a.picked[i].definition, a.picked[i].decision
+		picked := &a.picked[i]
+		d, decision := picked.definition, picked.decision
 		if d.Kind != k {
 			continue
 		}
-		out = wire.AppendAnswerStart(out, a.picked[i].name)
+		out = wire.AppendAnswerStart(out, picked.name)
 		valueAt := len(out)
 		p := d.Rendered()
 		if p == nil {
@@ -125,18 +127,23 @@ func (a *answers) appendAnswers(out []byte, k *kind.Kind) ([]byte, *wire.Error) 
 			}
 			out, _ = variant.AppendJSON(out, &a.values) // Size has checked that it fits
 		}
+		if picked.on != nil {
+			a.countOn(picked.on)
+			out = wire.AppendAnswerEnd(out, d.Type(), picked.on.Trace)
+			continue
+		}
 		record := a.newRecord(d, d.Table(), decision)
 		if a.logs(d) == definition.LogContent {
 			record.Response = append(record.Response[:0], out[valueAt:]...)
 		}
-		a.noteAlias(record, d, a.picked[i].name)
+		a.noteAlias(record, d, picked.name)
 		if p != nil {
 			variant := p.Variant(decision)
 			record.Variant, record.Arm, record.Provider, record.Model = variant.Key, variant.Key, variant.Provider, variant.Model
 			a.noteVariables(record, d)
 		}
 		out = wire.AppendAnswerEnd(out, d.Type(), record.ID)
-		a.keep(record, d)
+		a.keepAnswer(record, picked)
 	}
 	return out, nil
 }
@@ -170,7 +177,7 @@ func (e *evaluation) beginKeys(size, recorded int, param string) (*answers, *wir
 		return nil, err
 	}
 	e.out = slices.Grow(e.out[:0], size)
-	return e.begin(len(e.picked)), nil
+	return e.begin(e.exposePicked()), nil
 }
 
 // answerKeys sends the answer that was built for a request's keys and records
@@ -187,7 +194,7 @@ func (a *answers) answerKeys(param string) *wire.Error {
 	if a.answered == 1 {
 		id = a.lastTrace
 	}
-	a.setHeaders(id)
+	a.setHeaders(id, a.named(a.answered))
 	if status := a.cacheStatus(a.answered); status != nil {
 		a.w.Header()[wire.HeaderCacheStatus] = status
 	}

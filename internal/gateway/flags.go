@@ -17,9 +17,6 @@ import (
 // maxFlags is how many remote configurations an answer with all of them may have.
 const maxFlags = 1000
 
-// allFlags stands for all remote configurations in the trace of an answer with them.
-var allFlags = &definition.Definition{Kind: kind.RemoteConfig, Key: trace.AllFlags, Log: definition.LogNone}
-
 // flag answers OpenFeature's request for one flag, which is a remote configuration. The
 // key is in the path.
 func (c *call) flag() *wire.Error {
@@ -32,14 +29,11 @@ func (c *call) flag() *wire.Error {
 		return err
 	}
 	_, recorded, _ := e.pick(kind.RemoteConfig, keys, false) // values do not fail
-	a, stale := e.begin(len(e.picked)), e.workspace.Source.Stale()
+	a, stale := e.begin(e.exposePicked()), e.workspace.Source.Stale()
 	for i := range a.picked {
-		p := &a.picked[i]
-		record := a.recordValue(p)
-		flag := flagOf(p, stale)
-		flag.TraceID = record.ID
+		flag := flagOf(&a.picked[i], stale)
 		c.out = wire.AppendFlag(c.out, &flag)
-		a.keep(record, p.definition)
+		c.out = wire.AppendFlagTrace(c.out, a.recordFlag(&a.picked[i]))
 	}
 	if err := a.fits(recorded); err != nil {
 		return err
@@ -47,8 +41,20 @@ func (c *call) flag() *wire.Error {
 	return a.answerKeys("")
 }
 
-// flags answers OpenFeature's request for all flags. The answer is one trace, whose notes
-// count its flags. Nothing in it differs from one request to the next unless a flag does:
+// recordFlag makes the trace of a flag, unless another stands for it, and returns its id.
+func (a *answers) recordFlag(p *picked) trace.ID {
+	if p.on != nil {
+		a.countOn(p.on)
+		return p.on.Trace
+	}
+	record := a.recordValue(p)
+	id := record.ID
+	a.keepAnswer(record, p)
+	return id
+}
+
+// flags answers OpenFeature's request for all flags. Each flag is an exposure. Nothing else
+// in the answer than their ids differs from one request to the next unless a flag does:
 // callers send its ETag, and get it again only if it has changed.
 func (c *call) flags() *wire.Error {
 	if err := c.readFlags(); err != nil {
@@ -65,54 +71,49 @@ func (c *call) flags() *wire.Error {
 	if len(all) > maxFlags {
 		return wire.Errorf(wire.InvalidRequest, "", "There are %d configurations, and an answer with all of them has at most %d. Ask for each flag by its key.", len(all), maxFlags)
 	}
-	a, stale := e.begin(1), e.workspace.Source.Stale()
-	record := a.newRecord(allFlags, nil, rules.Decision{Row: -1})
-	record.Reason, record.Status = "", http.StatusOK // there is no single reason
-	a.records = append(a.records, record)
-	a.answered, a.lastTrace = 1, record.ID
-	policy := definition.LogNone
+	a, stale := e.begin(len(all)), e.workspace.Source.Stale()
 	c.out = append(c.out, `{"flags":[`...)
+	recorded := 0
+	var digest xxhash.Digest
+	digest.Reset()
 	for i, d := range all {
 		if i > 0 {
 			c.out = append(c.out, ',')
 		}
-		flag := flagOf(&picked{d.Key, d, a.decide(d)}, stale)
+		p := &picked{name: d.Key, definition: d, decision: a.decide(d)}
+		from := len(c.out)
+		flag := flagOf(p, stale)
 		c.out = wire.AppendFlag(c.out, &flag)
-		if err := a.fits(0); err != nil {
-			return err
+		_, _ = digest.Write(c.out[from:]) // never fails
+		if a.expose(p, cmp.Or(d.Window, definition.DefaultWindow)); p.on != nil {
+			a.exposures.count(p)
+		} else if a.logs(d) == definition.LogContent {
+			recorded += len(d.Answer(p.decision))
 		}
-		if logs := a.logs(d); logs != definition.LogNone {
-			policy = max(policy, logs)
-			a.evidence.tables = append(a.evidence.tables, d.Table())
+		c.out = wire.AppendFlagTrace(c.out, a.recordFlag(p))
+		if err := a.fits(recorded); err != nil {
+			return err
 		}
 	}
 	c.out = append(c.out, ']')
-	tag := c.tagFlags()
-	c.w.Header()["Etag"] = []string{tag}
+	tag := c.tagFlags(&digest)
+	c.w.Header()["Etag"] = []string{"W/" + tag}
 	if a.unchanged = wire.MatchesETag(c.r.Header["If-None-Match"], tag); a.unchanged {
-		record.Status = http.StatusNotModified
-	}
-	if policy == definition.LogNone {
-		a.dropRecords()
-	} else {
-		a.recordEvidence(record)
-		record.Notes = append(record.Notes, "flags: "+strconv.Itoa(len(all)))
-		record.SharesContent = policy == definition.LogContent
+		for _, record := range a.records {
+			record.Status = http.StatusNotModified
+		}
 	}
 	// The tag covers no address: its state changes with configurations that the answer lacks.
 	c.out = append(c.appendEventStreams(append(c.out, ',')), '}')
 	return a.answerKeys("")
 }
 
-// tagFlags returns the ETag of the flags in the answer. It covers the caller's key and the
-// request, since a client may send the tag of an answer in another context. It also covers
+// tagFlags returns the ETag of the flags in the answer, which the digest has taken without
+// their ids. It covers the caller's key and the request, since a client may send the tag of an answer in another context. It also covers
 // the day: a client gets the address of the events with a 200 alone, and its token ends.
-func (h *holdings) tagFlags() string {
-	var d xxhash.Digest
-	d.Reset()
-	for _, part := range [...][]byte{h.out, h.body.Body()} {
+func (h *holdings) tagFlags(d *xxhash.Digest) string {
+	for _, part := range [...][]byte{{0}, h.body.Body(), {0}} {
 		_, _ = d.Write(part) // never fails
-		_, _ = d.Write([]byte{0})
 	}
 	_, _ = d.WriteString(h.key.name)
 	var buffer [20]byte

@@ -82,12 +82,15 @@ func (w *Workspace) newID(kind trace.Kind, now time.Time) trace.ID {
 	return w.ids.Load().current.New(kind, now)
 }
 
-// begin makes the ids of the request's decision and of its traces. It is called once in
-// a request, when the number of its traces is known.
+// begin makes the ids of the request's decision and of its traces, if there are any. It is
+// called once in a request, when the number of its traces is known.
 func (e *evaluation) begin(traces int) *answers {
 	a, ids := e.next, e.workspace.ids.Load()
-	a.decision, a.hasher = ids.current.Decide(e.began, traces), ids.hasher
-	a.decisionID = a.decision.ID()
+	a.hasher = ids.hasher
+	if traces > 0 {
+		a.decision = ids.current.Decide(e.began, traces)
+		a.decisionID = a.decision.ID()
+	}
 	return a
 }
 

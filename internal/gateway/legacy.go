@@ -91,7 +91,11 @@ func (a *answers) appendValues(out []byte) []byte {
 		}
 		out = append(jsontext.AppendString(out, p.name), ':')
 		out = appendBare(out, p.definition.Answer(p.decision))
-		a.keep(a.recordValue(p), p.definition)
+		if p.on != nil {
+			a.countOn(p.on)
+			continue
+		}
+		a.keepAnswer(a.recordValue(p), p)
 	}
 	return append(out, '}')
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/internal/exposure"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 )
 
@@ -17,7 +18,7 @@ const (
 
 // Memory is the state that a workspace keeps over reloads, in memory only: the
 // health of its targets, the decisions of costly tables, answers of models, its
-// keys, since when it is degraded, the streams that tell of its flags, and the bytes
+// keys, since when it is degraded, which answers stand for others, the streams that tell of its flags, and the bytes
 // that its large requests and answers hold.
 type Memory struct {
 	*leases
@@ -31,6 +32,7 @@ type Memory struct {
 	largeRequests room
 	largeAnswers  room
 	flags         *flagEvents
+	exposures     *exposure.Memory
 
 	mu          sync.Mutex
 	unavailable map[string]time.Time // since when, by the provider
@@ -56,7 +58,7 @@ func NewMemory() (*Memory, error) {
 	}
 	return &Memory{
 		leases: newLeases(), engine: invoke.NewEngine(), decisions: decisions, answers: answers,
-		flags: newFlagEvents(), unavailable: make(map[string]time.Time),
+		flags: newFlagEvents(), exposures: exposure.NewMemory(), unavailable: make(map[string]time.Time),
 	}, nil
 }
 

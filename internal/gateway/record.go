@@ -130,15 +130,15 @@ func (a *answers) completeRecords() {
 }
 
 // giveRecords passes the traces of a request's keys to the recorder, which owns them
-// from then on.
+// from then on, and counts the answers that have none.
 func (a *answers) giveRecords() {
-	if len(a.records) == 0 {
-		return
+	if records := a.records; len(records) > 0 {
+		a.records = a.records[:0] // the recorder owns them, even if it panics
+		a.workspace.Store.Recorder.Evaluations(records)
+		a.enterExposures(records)
+		clear(records)
 	}
-	records := a.records
-	a.records = a.records[:0] // the recorder owns them, even if it panics
-	a.workspace.Store.Recorder.Evaluations(records)
-	clear(records)
+	a.countExposures()
 }
 
 // dropRecords releases the traces of a request that failed.

@@ -242,24 +242,30 @@ func printable(text string) string {
 	return text
 }
 
-// setHeaders sets the headers of the definitions' revision and of the decision and,
-// if the answer has exactly one trace, the header of its id. Both ids share one
+// setHeaders sets the headers of the definitions' revision and, unless they are zero, of
+// the answer's only trace and of the decision that the answer names. Both ids share one
 // allocation.
-func (a *answers) setHeaders(id trace.ID) {
+func (a *answers) setHeaders(id, decision trace.ID) {
 	h := a.w.Header()
 	a.info.revision[0] = a.snapshot.Revision
 	h[wire.HeaderRevision] = a.info.revision[:]
 	var buffer [2 * wire.TraceIDLength]byte
-	text := a.decisionID.AppendTo(buffer[:0])
+	text := buffer[:0]
 	if !id.IsZero() {
 		text = id.AppendTo(text)
 	}
+	of := len(text)
+	if !decision.IsZero() {
+		text = decision.AppendTo(text)
+	}
 	ids := string(text)
-	a.info.decisionID[0] = ids[:wire.TraceIDLength]
-	h[wire.HeaderDecisionID] = a.info.decisionID[:]
-	if !id.IsZero() {
-		a.info.traceID[0] = ids[wire.TraceIDLength:]
+	if of > 0 {
+		a.info.traceID[0] = ids[:of]
 		a.nameTrace(h)
+	}
+	if len(ids) > of {
+		a.info.decisionID[0] = ids[of:]
+		h[wire.HeaderDecisionID] = a.info.decisionID[:]
 	}
 }
 

@@ -224,10 +224,6 @@ func (p *prover) prove() {
 		p.miss("it is a call of the console's playground, whose visitor chose what the tables decide otherwise")
 		return
 	}
-	if t.Key == trace.AllFlags {
-		p.miss("the answer had all remote configurations: their decisions are not in its trace, and those of single flags are")
-		return
-	}
 	if t.Reason == "" {
 		p.miss("the trace has no reason: it was recorded before a decision was made")
 		return

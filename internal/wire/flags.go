@@ -26,7 +26,6 @@ type Flag struct {
 	Value           []byte // JSON
 	Reason, Variant string
 	Version         string
-	TraceID         trace.ID // zero: the answer has no trace of its own
 }
 
 // Flags parses the body of a request of OFREP. A signed context is the member
@@ -66,10 +65,15 @@ func AppendFlag(dst []byte, f *Flag) []byte {
 	dst = append(append(dst, `,"reason":"`...), f.Reason...)
 	dst = jsontext.AppendString(append(dst, `","variant":`...), f.Variant)
 	dst = append(append(dst, `,"metadata":{"version":"`...), f.Version...)
-	if !f.TraceID.IsZero() {
-		dst = f.TraceID.AppendTo(append(dst, `","trace_id":"`...))
-	}
-	return append(dst, `"}}`...)
+	return append(dst, flagEnd...)
+}
+
+const flagEnd = `"}}`
+
+// AppendFlagTrace adds the trace to the flag that was appended last.
+func AppendFlagTrace(dst []byte, id trace.ID) []byte {
+	dst = append(dst[:len(dst)-len(flagEnd)], `","trace_id":"`...)
+	return append(id.AppendTo(dst), flagEnd...)
 }
 
 // appendFlagError appends the members that clients of OFREP read to the members of an

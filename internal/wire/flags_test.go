@@ -56,8 +56,7 @@ func TestAppendFlag(t *testing.T) {
 	if got := string(AppendFlag(nil, &f)); got != want+"}}" {
 		t.Error(got)
 	}
-	f.TraceID = trace.ID{1}
-	if got := string(AppendFlag(nil, &f)); got != want+`,"trace_id":"01000000-0000-0000-0000-000000000000"}}` {
+	if got := string(AppendFlagTrace(AppendFlag(nil, &f), trace.ID{1})); got != want+`,"trace_id":"01000000-0000-0000-0000-000000000000"}}` {
 		t.Error(got)
 	}
 }

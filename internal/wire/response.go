@@ -68,9 +68,11 @@ const TraceIDLength = 36
 // answers of its prompts. As in the answer to a request for prompts, each is
 // between AppendAnswerStart and AppendAnswerEnd.
 func AppendDecisionStart(dst []byte, decisionID trace.ID) []byte {
-	dst = append(dst, `{"decision_id":"`...)
-	dst = decisionID.AppendTo(dst)
-	return append(dst, `","prompts":{`...)
+	dst = append(dst, '{')
+	if !decisionID.IsZero() {
+		dst = append(decisionID.AppendTo(append(dst, `"decision_id":"`...)), `",`...)
+	}
+	return append(dst, `"prompts":{`...)
 }
 
 // AppendDecisionConfigs appends the text between a decision's prompts and its

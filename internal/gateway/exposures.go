@@ -1,0 +1,138 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/exposure"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// exposed says which trace an answer is counted on, or under which key its own trace becomes
+// one that others are counted on.
+type exposed struct {
+	on     *exposure.Exposure // nil: the answer has a trace of its own
+	hash   exposure.Key
+	enters bool
+}
+
+// exposures are those of a request's answers, until the request has succeeded.
+type exposures struct {
+	counted  []*exposure.Exposure
+	entering []entering
+	sum      uint64 // of the keys of counted, which stands for what was asked
+}
+
+// entering is an exposure whose trace is to be recorded.
+type entering struct {
+	key    exposure.Key
+	id     trace.ID
+	record int // index into the request's records
+}
+
+// expose looks for the trace that stands for an answer of a definition within a window. If
+// there is one, the answer makes no trace.
+func (e *evaluation) expose(p *picked, window time.Duration) {
+	d := p.definition
+	if window == 0 || e.logs(d) == definition.LogNone {
+		return
+	}
+	if retention := e.workspace.Limits.Retention; retention > 0 {
+		window = min(window, retention) // then the trace is deleted
+	}
+	text := binary.BigEndian.AppendUint64(e.scratch[:0], e.workspace.Store.Recorder.Epoch())
+	text = cache.AppendKey(text, e.key.name, d.Version, d.Kind.Trace, d.Key)
+	text, hasUnit := d.Table().AppendExposure(text, p.decision, &e.binding)
+	if !hasUnit {
+		text = binary.BigEndian.AppendUint32(text, exposure.MinuteOf(e.began))
+	}
+	e.scratch = text
+	memory := e.workspace.Memory.exposures
+	p.hash, p.enters = memory.Key(text), true
+	p.on = memory.Find(p.hash, e.began.Add(-window))
+}
+
+// count has an answer counted on the trace that stands for it.
+func (x *exposures) count(p *picked) {
+	x.counted = append(x.counted, p.on)
+	x.sum += p.hash[0]
+}
+
+// exposePicked looks for the traces that stand for the picked answers. It returns how many
+// answers make traces.
+func (e *evaluation) exposePicked() (traces int) {
+	x := &e.next.exposures
+	for i := range e.picked {
+		p := &e.picked[i]
+		if e.expose(p, p.definition.Window); p.on == nil {
+			traces++
+			continue
+		}
+		x.count(p)
+	}
+	return traces
+}
+
+// named returns the decision that an answer names: a report on it must be one on each of the
+// answers. If some of them are counted on earlier traces, these must be all of the answers
+// to an earlier request for the same. asked is how many answers there are.
+func (a *answers) named(asked int) trace.ID {
+	counted := a.exposures.counted
+	if len(counted) == 0 {
+		return a.decisionID
+	}
+	first := counted[0].Request
+	other := func(e *exposure.Exposure) bool { return e.Request != first }
+	if len(counted) < asked || first.Keys != a.exposures.sum || slices.ContainsFunc(counted, other) {
+		return trace.ID{}
+	}
+	return first.Decision
+}
+
+// countOn answers with the trace that stands for an answer.
+func (a *answers) countOn(e *exposure.Exposure) {
+	a.answered++
+	a.lastTrace = e.Trace
+}
+
+// keepAnswer is keep for an answer whose trace may stand for others.
+func (a *answers) keepAnswer(record *trace.Record, p *picked) {
+	id := record.ID
+	if a.keep(record, p.definition); p.enters {
+		a.exposures.entering = append(a.exposures.entering, entering{p.hash, id, len(a.records) - 1})
+	}
+}
+
+// enterExposures has the request's traces stand for further answers, as far as the recorder
+// took them.
+func (a *answers) enterExposures(records []*trace.Record) {
+	x := &a.exposures
+	if len(x.entering) == 0 {
+		return
+	}
+	request := &exposure.Request{Workspace: a.workspace.Name, Decision: a.decisionID, Began: a.began}
+	whole := len(x.entering) == a.answered
+	for i := range x.entering {
+		n := &x.entering[i]
+		whole = whole && records[n.record] != nil
+		request.Keys += n.key[0]
+	}
+	if !whole {
+		request.Keys = 0 // no request asks for just what its traces are of
+	}
+	for i := range x.entering {
+		if n := &x.entering[i]; records[n.record] != nil {
+			a.workspace.Memory.exposures.Enter(n.key, &exposure.Exposure{Request: request, Trace: n.id})
+		}
+	}
+}
+
+// countExposures counts the answers that have no trace of their own.
+func (a *answers) countExposures() {
+	for _, e := range a.exposures.counted {
+		a.workspace.Store.Recorder.Counted(e, a.began)
+	}
+}
