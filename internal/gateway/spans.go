@@ -51,23 +51,31 @@ func (a *answers) traceDecision(more []decided) {
 	_, span := a.tracer().Start(a.r.Context(), "cadenza.decide", oteltrace.WithTimestamp(a.began), oteltrace.WithAttributes(
 		attribute.String("cadenza.workspace", a.workspace.Name),
 		attribute.String("cadenza.route", a.route.name),
-		attribute.String("cadenza.decision_id", a.decisionID.String()),
 		attribute.String("cadenza.revision", a.snapshot.Revision),
 	))
 	defer span.End()
 	if !span.IsRecording() {
 		return
 	}
+	if decision := a.info.decisionID[0]; decision != "" {
+		span.SetAttributes(attribute.String("cadenza.decision_id", decision))
+	}
 	traces := 0
 	if len(more) > 0 {
 		traces = 1 // the tables of a call share a trace
 	}
 	for i := range more {
-		a.addEvaluation(span, &more[i], 0)
+		a.addEvaluation(span, &more[i], a.decision.Trace(trace.KindEndpoint, 0))
 	}
 	for i := range a.picked {
 		p := &a.picked[i]
-		a.addEvaluation(span, &decided{p.definition, p.definition.Table(), p.decision, p.arm()}, traces+i)
+		d := decided{p.definition, p.definition.Table(), p.decision, p.arm()}
+		if p.on != nil {
+			a.addEvaluation(span, &d, p.on.Trace)
+			continue
+		}
+		a.addEvaluation(span, &d, a.decision.Trace(p.definition.Kind.Trace, traces))
+		traces++
 	}
 }
 
@@ -79,14 +87,9 @@ type decided struct {
 	variant  string // or arm
 }
 
-// addEvaluation adds the event of a decision. number is the index of the trace, among the
-// request's traces, that records the decision. The event's provider is the gateway. It has
-// no value, because a value may be anything.
-func (a *answers) addEvaluation(span oteltrace.Span, d *decided, number int) {
-	kind := d.of.Kind.Trace
-	if a.info.endpoint != nil && number == 0 {
-		kind = trace.KindEndpoint
-	}
+// addEvaluation adds the event of a decision. id is that of the trace that records it. The
+// event's provider is the gateway. It has no value, because a value may be anything.
+func (a *answers) addEvaluation(span oteltrace.Span, d *decided, id trace.ID) {
 	row := rowOf(d.table, d.decision)
 	variant := cmp.Or(d.variant, row, "default") // a row of a configuration has one value
 	attributes := []attribute.KeyValue{
@@ -98,7 +101,7 @@ func (a *answers) addEvaluation(span oteltrace.Span, d *decided, number int) {
 		semconv.FeatureFlagResultReasonKey.String(strings.ToLower(flagReason(d.table, d.decision))),
 		attribute.String("cadenza.kind", d.of.Kind.String()),
 		attribute.String("cadenza.reason", d.decision.Reason.String()),
-		attribute.String("cadenza.trace_id", a.decision.Trace(kind, number).String()),
+		attribute.String("cadenza.trace_id", id.String()),
 	}
 	if row != "" {
 		attributes = append(attributes, attribute.String("cadenza.row", row))
