@@ -12,15 +12,16 @@ var ErrMoved = errors.New("the position was moved meanwhile")
 // Position is the progress of a sink in a store: the highest seq of each table
 // that the sink has taken. The store assigns each seq once, in the order of its
 // commits. A record that replaces another one has a new seq.
-type Position struct{ Traces, Metrics, Versions, Erasures int64 }
+type Position struct{ Traces, Metrics, Versions, Erasures, Exposures int64 }
 
 // Min returns the smaller one of each member: the progress that both have made.
 func (p Position) Min(q Position) Position {
 	return Position{
-		Traces:   min(p.Traces, q.Traces),
-		Metrics:  min(p.Metrics, q.Metrics),
-		Versions: min(p.Versions, q.Versions),
-		Erasures: min(p.Erasures, q.Erasures),
+		Traces:    min(p.Traces, q.Traces),
+		Metrics:   min(p.Metrics, q.Metrics),
+		Versions:  min(p.Versions, q.Versions),
+		Erasures:  min(p.Erasures, q.Erasures),
+		Exposures: min(p.Exposures, q.Exposures),
 	}
 }
 
@@ -29,6 +30,10 @@ type Delivery struct {
 	Records  []*Record  // ended or interrupted; each includes its shared members
 	Metrics  []*Metrics // each with its UUID
 	Versions []Version
+
+	// Exposures say how many answers records stand for by now. Such a record may come in a
+	// later delivery, with the number of then.
+	Exposures []Exposure
 
 	// Erasures are applied after the other members of this delivery. They apply to
 	// all rows delivered up to then, and to no later ones.
@@ -39,9 +44,9 @@ type Delivery struct {
 	Position Position
 }
 
-// Len returns the number of records, metrics, versions and erasures.
+// Len returns the number of records, metrics, versions, exposures and erasures.
 func (d *Delivery) Len() int {
-	return len(d.Records) + len(d.Metrics) + len(d.Versions) + len(d.Erasures)
+	return len(d.Records) + len(d.Metrics) + len(d.Versions) + len(d.Exposures) + len(d.Erasures)
 }
 
 // Version is one version of a definition: the text from which the records that
@@ -53,6 +58,12 @@ type Version struct {
 	Version   string
 	Content   []byte
 	Time      time.Time // when it was first seen
+}
+
+// Exposure is how many answers a record stands for.
+type Exposure struct {
+	TraceID ID  `json:"trace_id"`
+	Answers int `json:"answers"` // see Record
 }
 
 // File is a file of a set of definitions.

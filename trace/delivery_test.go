@@ -6,8 +6,8 @@ import (
 )
 
 func TestPositionMin(t *testing.T) {
-	p, q := Position{Traces: 1, Metrics: 5, Versions: 3, Erasures: 9}, Position{Traces: 2, Metrics: 4, Versions: 3}
-	want := Position{Traces: 1, Metrics: 4, Versions: 3}
+	p, q := Position{Traces: 1, Metrics: 5, Versions: 3, Erasures: 9, Exposures: 4}, Position{Traces: 2, Metrics: 4, Versions: 3, Exposures: 6}
+	want := Position{Traces: 1, Metrics: 4, Versions: 3, Exposures: 4}
 	if got := p.Min(q); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -1,10 +1,11 @@
 // Package jsonlines has two sinks that write one JSON object a line: to the standard
 // output, and to a file. The format is https://jsonlines.org.
 //
-// Each line has a member type first, which is trace, metrics, version or erasure. A
+// Each line has a member type first, which is trace, metrics, version, answers or erasure. A
 // trace and metrics have the members of [trace.Record.AppendJSON] and
 // [trace.Metrics.AppendJSON]. A version has workspace, kind, key, version, first_seen
-// and content. An erasure has time, workspace, and conversation_id, decision_id, or
+// and content. Answers have trace_id and the answers that the trace stands for by then. An
+// erasure has time, workspace, and conversation_id, decision_id, or
 // metadata_name and metadata_value (as JSON), and reported_on, the ids of traces and
 // decisions that reports on them chose. An upstream call has a line for its start and
 // one for its end, under the same trace_id.
@@ -46,6 +47,12 @@ func appendLines(dst []byte, d *trace.Delivery) ([]byte, error) {
 	for _, m := range d.Metrics {
 		dst = appendTyped(dst, "metrics", m.AppendJSON)
 	}
+	for _, e := range d.Exposures {
+		var err error
+		if dst, err = appendLine(dst, exposure{"answers", e}); err != nil {
+			return nil, err
+		}
+	}
 	for _, e := range d.Erasures {
 		var err error
 		if dst, err = appendLine(dst, erasure{Type: "erasure", Time: e.Time.UTC(), Selector: e.Selector, ReportedOn: e.ReportedOn}); err != nil {
@@ -83,6 +90,11 @@ func raw(content []byte) json.RawMessage {
 		return content
 	}
 	return jsontext.AppendString(nil, content)
+}
+
+type exposure struct {
+	Type string `json:"type"`
+	trace.Exposure
 }
 
 type erasure struct {

@@ -35,8 +35,9 @@ func delivery(n byte) *trace.Delivery {
 			{UUID: [16]byte{1}, TraceID: trace.ID{n}, Time: at, Workspace: "default", Score: new(5.0)},
 			{UUID: [16]byte{2}, Decision: trace.ID{9}, Time: at, Workspace: "default", Values: []byte(`{"resolved":1}`)},
 		},
-		Versions: []trace.Version{{Workspace: "default", Kind: trace.KindPrompt, Key: "k", Version: "v", Time: at, Content: []byte("<a>\n")}},
-		Erasures: []trace.Erasure{{Time: at, Selector: trace.Selector{Workspace: "default", MetadataName: "user", MetadataValue: `"u"`}, ReportedOn: []trace.ID{{15: 1}, {15: 2}}}},
+		Versions:  []trace.Version{{Workspace: "default", Kind: trace.KindPrompt, Key: "k", Version: "v", Time: at, Content: []byte("<a>\n")}},
+		Exposures: []trace.Exposure{{TraceID: trace.ID{n}, Answers: 12}},
+		Erasures:  []trace.Erasure{{Time: at, Selector: trace.Selector{Workspace: "default", MetadataName: "user", MetadataValue: `"u"`}, ReportedOn: []trace.ID{{15: 1}, {15: 2}}}},
 	}
 }
 
@@ -46,6 +47,7 @@ func TestLines(t *testing.T) {
 {"type":"trace","trace_id":"01000000-0000-0000-0000-000000000000","decision_id":"09000000-0000-0000-0000-000000000000","time":"2023-11-14T22:13:20.123Z","workspace":"default","kind":"endpoint","key":"k","state":"ended","arm":"b","splits":[{"bucket":1}],"messages":[{}],"response":"a\nb"}
 {"type":"metrics","id":"01000000-0000-0000-0000-000000000000","trace_id":"01000000-0000-0000-0000-000000000000","time":"2023-11-14T22:13:20.123Z","workspace":"default","score":5}
 {"type":"metrics","id":"02000000-0000-0000-0000-000000000000","decision_id":"09000000-0000-0000-0000-000000000000","time":"2023-11-14T22:13:20.123Z","workspace":"default","values":{"resolved":1}}
+{"type":"answers","trace_id":"01000000-0000-0000-0000-000000000000","answers":12}
 {"type":"erasure","time":"2023-11-14T22:13:20.123Z","workspace":"default","metadata_name":"user","metadata_value":"\"u\"","reported_on":["00000000-0000-0000-0000-000000000001","00000000-0000-0000-0000-000000000002"]}
 `
 	got, err := appendLines(nil, delivery(1))
@@ -84,7 +86,7 @@ func types(t *testing.T, path string) string {
 	return strings.Join(all, " ")
 }
 
-const once = "version trace trace metrics metrics erasure"
+const once = "version trace trace metrics metrics answers erasure"
 
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "traces.jsonl")

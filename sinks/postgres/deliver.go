@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -48,8 +50,8 @@ func (s *Sink) store(ctx context.Context, d *trace.Delivery, put func(context.Co
 		return err
 	}
 	to := d.Position
-	tag, err := tx.Exec(ctx, s.sql.move, uuid(s.source.StoreID), s.source.Workspace, s.source.Sink, to.Traces, to.Metrics, to.Versions, to.Erasures,
-		s.at.Traces, s.at.Metrics, s.at.Versions, s.at.Erasures)
+	tag, err := tx.Exec(ctx, s.sql.move, uuid(s.source.StoreID), s.source.Workspace, s.source.Sink, to.Traces, to.Metrics, to.Versions, to.Erasures, to.Exposures,
+		s.at.Traces, s.at.Metrics, s.at.Versions, s.at.Erasures, s.at.Exposures)
 	if err != nil {
 		return err
 	}
@@ -70,12 +72,29 @@ func (s *Sink) put(ctx context.Context, tx pgx.Tx, d *trace.Delivery) error {
 	if err := s.putVersions(ctx, tx, d.Versions); err != nil {
 		return err
 	}
+	if err := s.putExposures(ctx, tx, d.Exposures); err != nil {
+		return err
+	}
 	for _, e := range d.Erasures {
 		if err := s.erase(ctx, tx, e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// putExposures updates the answers of traces. It never lowers a number, which may come
+// again.
+func (s *Sink) putExposures(ctx context.Context, tx pgx.Tx, exposures []trace.Exposure) error {
+	if len(exposures) == 0 {
+		return nil
+	}
+	ids, answers := make([]pgtype.UUID, len(exposures)), make([]int32, len(exposures))
+	for i, e := range exposures {
+		ids[i], answers[i] = uuid(e.TraceID), int32(min(e.Answers, math.MaxInt32))
+	}
+	_, err := tx.Exec(ctx, s.sql.exposures, s.source.Workspace, ids, answers)
+	return err
 }
 
 // Copying to a stage and inserting from there costs PostgreSQL half of what as

@@ -50,6 +50,7 @@ func TestSink(t *testing.T) {
 		{"StatementTimeout", testStatementTimeout},
 		{"InterruptedCalls", testInterruptedCalls},
 		{"ALateStartDoesNotReplaceItsEnd", testALateStartDoesNotReplaceItsEnd},
+		{"Exposures", testExposures},
 		{"Erasures", testErasures},
 		{"ErasureReachesOtherGatewaysRows", testErasureReachesOtherGatewaysRows},
 		{"ErasureLeavesWhatCameLater", testErasureLeavesWhatCameLater},

@@ -41,6 +41,7 @@ func (s *Sink) putCarefully(ctx context.Context, tx pgx.Tx, d *trace.Delivery) e
 		carefully(ctx, tx, &found, latest(d.Records), func(r []*trace.Record) error { return s.putTraces(ctx, tx, r) }, stripRecord),
 		carefully(ctx, tx, &found, d.Metrics, func(m []*trace.Metrics) error { return s.putMetrics(ctx, tx, m) }, stripMetrics),
 		carefully(ctx, tx, &found, d.Versions, func(v []trace.Version) error { return s.putVersions(ctx, tx, v) }, nil),
+		carefully(ctx, tx, &found, d.Exposures, func(e []trace.Exposure) error { return s.putExposures(ctx, tx, e) }, nil),
 		carefully(ctx, tx, &found, d.Erasures, func(e []trace.Erasure) error { return s.erase(ctx, tx, e[0]) }, nil),
 	)
 	if err != nil {

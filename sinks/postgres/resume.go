@@ -40,7 +40,7 @@ func (s *Sink) resume(ctx context.Context, source sinks.Source, kept trace.Posit
 	defer rollback(tx)
 	var stored trace.Position
 	err = tx.QueryRow(ctx, s.sql.position, uuid(source.StoreID), source.Workspace, source.Sink).
-		Scan(&stored.Traces, &stored.Metrics, &stored.Versions, &stored.Erasures)
+		Scan(&stored.Traces, &stored.Metrics, &stored.Versions, &stored.Erasures, &stored.Exposures)
 	known := err == nil
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return trace.Position{}, err
@@ -52,7 +52,7 @@ func (s *Sink) resume(ctx context.Context, source sinks.Source, kept trace.Posit
 	if known && agreed != kept {
 		s.logger.Warn("the database lacks some of what it had taken, and gets it again", "store_had", kept, "database_has", stored)
 	}
-	if _, err := tx.Exec(ctx, s.sql.setPosition, uuid(source.StoreID), source.Workspace, source.Sink, agreed.Traces, agreed.Metrics, agreed.Versions, agreed.Erasures); err != nil {
+	if _, err := tx.Exec(ctx, s.sql.setPosition, uuid(source.StoreID), source.Workspace, source.Sink, agreed.Traces, agreed.Metrics, agreed.Versions, agreed.Erasures, agreed.Exposures); err != nil {
 		return trace.Position{}, err
 	}
 	return agreed, tx.Commit(ctx)

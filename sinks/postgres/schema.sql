@@ -105,6 +105,7 @@ CREATE TABLE positions (
 	metrics   bigint      NOT NULL,
 	versions  bigint      NOT NULL,
 	erasures  bigint      NOT NULL,
+	exposures bigint      NOT NULL,
 	updated   timestamptz NOT NULL,
 	PRIMARY KEY (store_id, workspace, sink)
 );

@@ -13,6 +13,7 @@ type statements struct {
 	begin                       string // a transaction with stages
 	traces, metrics, versions   string
 	position, setPosition, move string
+	exposures                   string
 	eraseConversation           string
 	eraseMetadata               string
 	eraseDecision               string
@@ -31,15 +32,18 @@ INSERT INTO cadenza.versions AS v (workspace, kind, key, version, first_seen, co
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (workspace, kind, key, version) DO UPDATE SET first_seen = excluded.first_seen
 WHERE excluded.first_seen < v.first_seen`),
-		position: in("SELECT traces, metrics, versions, erasures FROM cadenza.positions WHERE store_id = $1 AND workspace = $2 AND sink = $3 FOR UPDATE"),
+		position: in("SELECT traces, metrics, versions, erasures, exposures FROM cadenza.positions WHERE store_id = $1 AND workspace = $2 AND sink = $3 FOR UPDATE"),
 		setPosition: in(`
-INSERT INTO cadenza.positions (store_id, workspace, sink, traces, metrics, versions, erasures, updated)
-VALUES ($1, $2, $3, $4, $5, $6, $7, now())
-ON CONFLICT (store_id, workspace, sink) DO UPDATE SET (traces, metrics, versions, erasures, updated) =
-	(excluded.traces, excluded.metrics, excluded.versions, excluded.erasures, excluded.updated)`),
+INSERT INTO cadenza.positions (store_id, workspace, sink, traces, metrics, versions, erasures, exposures, updated)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now())
+ON CONFLICT (store_id, workspace, sink) DO UPDATE SET (traces, metrics, versions, erasures, exposures, updated) =
+	(excluded.traces, excluded.metrics, excluded.versions, excluded.erasures, excluded.exposures, excluded.updated)`),
 		move: in(`
-UPDATE cadenza.positions SET traces = $4, metrics = $5, versions = $6, erasures = $7, updated = now()
-WHERE store_id = $1 AND workspace = $2 AND sink = $3 AND traces = $8 AND metrics = $9 AND versions = $10 AND erasures = $11`),
+UPDATE cadenza.positions SET traces = $4, metrics = $5, versions = $6, erasures = $7, exposures = $8, updated = now()
+WHERE store_id = $1 AND workspace = $2 AND sink = $3 AND traces = $9 AND metrics = $10 AND versions = $11 AND erasures = $12 AND exposures = $13`),
+		exposures: in(`
+UPDATE cadenza.traces AS t SET answers = e.answers FROM unnest($2::uuid[], $3::integer[]) AS e (id, answers)
+WHERE t.id = e.id AND t.workspace = $1 AND coalesce(t.answers, 1) < e.answers`),
 		eraseConversation: in(`
 WITH named AS (
 	SELECT trace_id, decision_id FROM cadenza.metrics WHERE workspace = $1 AND time <= $3 AND conversation_id = $2

@@ -40,8 +40,8 @@ func readSinks(ctx context.Context, db queryer, names []string) ([]activeSink, e
 
 // readCursor reads a sink's position, which is zero before its first delivery.
 func readCursor(ctx context.Context, db queryer, sink string) (p trace.Position, err error) {
-	err = db.QueryRowContext(ctx, "SELECT traces, metrics, versions, erasures FROM cursors WHERE sink = ?", sink).
-		Scan(&p.Traces, &p.Metrics, &p.Versions, &p.Erasures)
+	err = db.QueryRowContext(ctx, "SELECT traces, metrics, versions, erasures, exposures FROM cursors WHERE sink = ?", sink).
+		Scan(&p.Traces, &p.Metrics, &p.Versions, &p.Erasures, &p.Exposures)
 	if errors.Is(err, sql.ErrNoRows) {
 		return trace.Position{}, nil
 	}

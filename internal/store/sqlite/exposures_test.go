@@ -210,6 +210,49 @@ func TestCountsOnDeletedTraces(t *testing.T) {
 	}
 }
 
+// TestExposuresAreDelivered: a sink gets the answers of each trace of its workspace, and gets
+// them again once they have grown.
+func TestExposuresAreDelivered(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k, authority := mustKeep(t, s), mustAuthority(t)
+	o, err := OpenOutbox(t.Context(), s.path, "default", "default/copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = o.Close() }()
+	now := time.Now()
+	a, b, other := flagRecord(authority, "f", "a", now), flagRecord(authority, "f", "b", now), flagRecord(authority, "f", "a", now)
+	other.Workspace = "w"
+	count := func(counts ...recorder.Count) {
+		t.Helper()
+		mustCommit(t, s, recorder.Batch{Counts: counts})
+		if err := k.fold(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{a, b, other}})
+	count(counted(a, now, 1), counted(b, now, 2), counted(other, now, 3))
+	for _, want := range []map[trace.ID]int{{a.ID: 2, b.ID: 3}, {a.ID: 5}} {
+		if rows, oldest, err := o.Pending(t.Context()); rows == 0 || oldest.IsZero() || err != nil {
+			t.Errorf("%d rows are pending since %v: %v", rows, oldest, err)
+		}
+		sink := newCopySink()
+		sink.drain(t, o, 2)
+		if diff := cmp.Diff(want, sink.answers); diff != "" {
+			t.Error(diff)
+		}
+		for id, r := range sink.records {
+			if r.Answers != want[id] {
+				t.Errorf("the record of a trace with %d answers has %d", want[id], r.Answers)
+			}
+		}
+		if rows, _, err := o.Pending(t.Context()); rows != 0 || err != nil {
+			t.Errorf("%d rows are pending: %v", rows, err)
+		}
+		count(counted(a, now, 3), counted(other, now, 1))
+	}
+}
+
 // TestManyCounts: more than a fold takes, and more than fit into a row, of two workspaces.
 func TestManyCounts(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})

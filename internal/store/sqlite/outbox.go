@@ -109,17 +109,17 @@ func (o *Outbox) Advance(ctx context.Context, from, to trace.Position) error {
 	if err := o.usable(); err != nil {
 		return err
 	}
-	query := `UPDATE cursors SET traces = ?2, metrics = ?3, versions = ?4, erasures = ?5
-WHERE sink = ?1 AND traces = ?6 AND metrics = ?7 AND versions = ?8 AND erasures = ?9`
+	query := `UPDATE cursors SET traces = ?2, metrics = ?3, versions = ?4, erasures = ?5, exposures = ?6
+WHERE sink = ?1 AND traces = ?7 AND metrics = ?8 AND versions = ?9 AND erasures = ?10 AND exposures = ?11`
 	if from == (trace.Position{}) { // or the sink has no position yet
-		query = `INSERT INTO cursors (sink, traces, metrics, versions, erasures) VALUES (?1, ?2, ?3, ?4, ?5)
-ON CONFLICT (sink) DO UPDATE SET traces = ?2, metrics = ?3, versions = ?4, erasures = ?5
-WHERE traces = ?6 AND metrics = ?7 AND versions = ?8 AND erasures = ?9`
+		query = `INSERT INTO cursors (sink, traces, metrics, versions, erasures, exposures) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (sink) DO UPDATE SET traces = ?2, metrics = ?3, versions = ?4, erasures = ?5, exposures = ?6
+WHERE traces = ?7 AND metrics = ?8 AND versions = ?9 AND erasures = ?10 AND exposures = ?11`
 	}
 	turn := turnOf(o.path)
 	turn.Lock()
-	result, err := o.writer.ExecContext(ctx, query, o.sink, to.Traces, to.Metrics, to.Versions, to.Erasures,
-		from.Traces, from.Metrics, from.Versions, from.Erasures)
+	result, err := o.writer.ExecContext(ctx, query, o.sink, to.Traces, to.Metrics, to.Versions, to.Erasures, to.Exposures,
+		from.Traces, from.Metrics, from.Versions, from.Erasures, from.Exposures)
 	turn.Unlock()
 	if err != nil {
 		return classify(err)
@@ -134,10 +134,11 @@ WHERE traces = ?6 AND metrics = ?7 AND versions = ?8 AND erasures = ?9`
 // greatestSQL selects the greatest seq of each table. Each is found at once.
 const greatestSQL = `
 SELECT coalesce((SELECT max(seq) FROM traces), 0), coalesce((SELECT max(seq) FROM metrics), 0),
-	coalesce((SELECT max(seq) FROM versions), 0), coalesce((SELECT max(seq) FROM erasures), 0)`
+	coalesce((SELECT max(seq) FROM versions), 0), coalesce((SELECT max(seq) FROM erasures), 0),
+	coalesce((SELECT max(seq) FROM exposures), 0)`
 
 func readGreatest(ctx context.Context, db queryer) (p trace.Position, err error) {
-	err = db.QueryRowContext(ctx, greatestSQL).Scan(&p.Traces, &p.Metrics, &p.Versions, &p.Erasures)
+	err = db.QueryRowContext(ctx, greatestSQL).Scan(&p.Traces, &p.Metrics, &p.Versions, &p.Erasures, &p.Exposures)
 	return p, err
 }
 
@@ -164,6 +165,7 @@ func (o *Outbox) pending(ctx context.Context) (rows int64, oldest time.Time, err
 	for _, behind := range []int64{
 		greatest.Traces - position.Traces, greatest.Metrics - position.Metrics,
 		greatest.Versions - position.Versions, greatest.Erasures - position.Erasures,
+		greatest.Exposures - position.Exposures,
 	} {
 		rows += max(behind, 0)
 	}
@@ -176,8 +178,9 @@ SELECT min(at) FROM (
 	SELECT (SELECT time_ms FROM traces WHERE seq > ? ORDER BY seq LIMIT 1) AS at
 	UNION ALL SELECT (SELECT time_ms FROM metrics WHERE seq > ? ORDER BY seq LIMIT 1)
 	UNION ALL SELECT (SELECT first_seen_ms FROM versions WHERE seq > ? ORDER BY seq LIMIT 1)
-	UNION ALL SELECT (SELECT time_ms FROM erasures WHERE seq > ? ORDER BY seq LIMIT 1))`,
-		position.Traces, position.Metrics, position.Versions, position.Erasures).Scan(&millis)
+	UNION ALL SELECT (SELECT time_ms FROM erasures WHERE seq > ? ORDER BY seq LIMIT 1)
+	UNION ALL SELECT (SELECT last_ms FROM exposures WHERE seq > ? ORDER BY seq LIMIT 1))`,
+		position.Traces, position.Metrics, position.Versions, position.Erasures, position.Exposures).Scan(&millis)
 	if err == nil && millis.Valid {
 		oldest = time.UnixMilli(millis.Int64)
 	}
@@ -236,6 +239,9 @@ func (o *Outbox) next(ctx context.Context, from trace.Position, limit int) (_ *t
 		return nil, err
 	}
 	if d.Position.Metrics, err = n.metrics(ctx, from.Metrics, until.Metrics); err != nil {
+		return nil, err
+	}
+	if d.Position.Exposures, err = n.exposures(ctx, from.Exposures, to.Exposures); err != nil {
 		return nil, err
 	}
 	switch {
@@ -312,6 +318,15 @@ func (n *gathering) metrics(ctx context.Context, from, to int64) (int64, error) 
 		}
 		n.delivery.Metrics = append(n.delivery.Metrics, &m)
 		return m.Size(), nil
+	})
+}
+
+func (n *gathering) exposures(ctx context.Context, from, to int64) (int64, error) {
+	return n.gather(ctx, "exposures", "trace_id, 1 + answers", from, to, func(scan func(...any) error, seq *int64) (int, error) {
+		var e trace.Exposure
+		err := scan(seq, into{&e.TraceID}, &e.Answers)
+		n.delivery.Exposures = append(n.delivery.Exposures, e)
+		return countSize, err
 	})
 }
 

@@ -44,13 +44,14 @@ type copySink struct {
 	records  map[trace.ID]*trace.Record
 	metrics  map[[16]byte]*trace.Metrics
 	versions map[string]trace.Version
+	answers  map[trace.ID]int
 	empty    int // deliveries without rows
 	largest  int
 }
 
 func newCopySink() *copySink {
 	return &copySink{
-		records: make(map[trace.ID]*trace.Record), metrics: make(map[[16]byte]*trace.Metrics), versions: make(map[string]trace.Version),
+		records: make(map[trace.ID]*trace.Record), metrics: make(map[[16]byte]*trace.Metrics), versions: make(map[string]trace.Version), answers: make(map[trace.ID]int),
 	}
 }
 
@@ -63,6 +64,9 @@ func (c *copySink) take(d *trace.Delivery) {
 	}
 	for _, v := range d.Versions {
 		c.versions[v.Kind.String()+"/"+v.Key+"/"+v.Version] = v
+	}
+	for _, e := range d.Exposures {
+		c.answers[e.TraceID] = e.Answers
 	}
 	for _, e := range d.Erasures {
 		c.erase(e)

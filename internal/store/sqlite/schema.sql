@@ -230,11 +230,12 @@ CREATE TABLE erasures (
 
 -- The position of each follower of the tables: the greatest seq that it has taken.
 CREATE TABLE cursors (
-	sink     TEXT    PRIMARY KEY,
-	traces   INTEGER NOT NULL DEFAULT 0,
-	metrics  INTEGER NOT NULL DEFAULT 0,
-	versions INTEGER NOT NULL DEFAULT 0,
-	erasures INTEGER NOT NULL DEFAULT 0
+	sink      TEXT    PRIMARY KEY,
+	traces    INTEGER NOT NULL DEFAULT 0,
+	metrics   INTEGER NOT NULL DEFAULT 0,
+	versions  INTEGER NOT NULL DEFAULT 0,
+	erasures  INTEGER NOT NULL DEFAULT 0,
+	exposures INTEGER NOT NULL DEFAULT 0
 );
 
 -- The series of statistics. The variants of a configuration are the names of the rows that
