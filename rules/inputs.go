@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
@@ -135,4 +138,32 @@ func (b *Binding) unit(slot int32) string {
 // records reports whether traces have anything of a field, declared or computed.
 func (f *field) records(m *Model) bool {
 	return f.trace != traceNone && !slices.ContainsFunc(f.reads, func(slot int32) bool { return m.fields[slot].trace == traceNone })
+}
+
+// AppendUnit binds a value to a field alone, and appends the hash that the splits of traces
+// have in place of it as their unit. Its error is a *BindError without a field.
+func (m *Model) AppendUnit(dst []byte, b *Binding, name string, v *fastjson.Value, hash HashFunc) ([]byte, error) {
+	slot, ok := m.slots[name]
+	if !ok || int(slot) >= m.sent {
+		message := "is not a declared field of the data model"
+		if near := document.Nearest(name, m.FieldNames()); near != "" {
+			message += ": did you mean " + near + "?"
+		}
+		return dst, &BindError{Message: message}
+	}
+	f := &m.fields[slot]
+	switch {
+	case f.typ != stringField && f.typ != numberField:
+		return dst, &BindError{Message: "is " + f.kind() + ", and splits go by a string or number"}
+	case f.trace == traceNone:
+		return dst, &BindError{Message: "has trace: none, so nothing of its values is kept"}
+	}
+	b.reset(m, time.Time{})
+	switch reason := b.bindValue(f, slot, v); {
+	case reason == NoteValueNotAllowed:
+		return dst, &BindError{Message: "has a value that its declaration does not allow: " + describeJSON(v)}
+	case reason != "" || b.values[slot].state != present:
+		return dst, &BindError{Message: "must be " + f.expected() + ", this is " + describeJSON(v)}
+	}
+	return b.appendHash(dst, slot, hash), nil
 }

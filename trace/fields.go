@@ -121,7 +121,7 @@ func (f *Field[T]) IsCounted() bool { return f.Name == answersName }
 func hasUsage(r *Record) *bool { return &r.HasUsage }
 
 // MetricsFields are the members of metrics in the order of their JSON. They exclude
-// Reply, which has its own table.
+// Reply, which has its own table, and Repeated.
 var MetricsFields = named([]Field[Metrics]{
 	{Name: "id", At: func(m *Metrics) any { return (*ID)(&m.UUID) }},
 	{Name: "trace_id", At: func(m *Metrics) any { return &m.TraceID }},
@@ -140,6 +140,10 @@ var MetricsFields = named([]Field[Metrics]{
 	{Name: "total_tokens", Group: "usage", At: func(m *Metrics) any { return &m.TotalTokens }},
 	{Name: "values", Column: "named_values", At: func(m *Metrics) any { return &m.Values }},
 	{Name: "metadata", At: func(m *Metrics) any { return &m.Metadata }},
+	{Name: "unit_field", At: func(m *Metrics) any { return &m.UnitField }},
+	{Name: "unit", At: func(m *Metrics) any { return &m.Unit }},
+	{Name: "happened", At: func(m *Metrics) any { return &m.Happened }},
+	{Name: "event_id", At: func(m *Metrics) any { return &m.EventID }},
 })
 
 // attemptFields are the members of an attempt in output. The JSON in a store has

@@ -172,7 +172,7 @@ func TestUnreadableRecords(t *testing.T) {
 // table of fields, with a type that appendFields supports. Some members are not shown.
 func TestEveryMemberIsAField(t *testing.T) {
 	everyMember(t, RecordFields, "HasUsage", "Shared", "SharesContent", "Sealer")
-	everyMember(t, MetricsFields, "Reply")
+	everyMember(t, MetricsFields, "Reply", "Repeated")
 	everyMember(t, attemptFields)
 }
 

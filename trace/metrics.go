@@ -30,6 +30,16 @@ type Metrics struct {
 	Values           []byte // a JSON object of numbers, by name
 	Metadata         []byte // a JSON object
 
+	// A report on a unit has the field whose value the unit is, and the keyed hash that
+	// stands for the value in the splits of traces. It is on no trace: TraceID is its own.
+	UnitField string
+	Unit      string
+	Happened  time.Time // what it reports; Time is when the report came
+	EventID   string    // which a workspace stores once; empty: none
+
+	// Repeated is set by a commit that found the event id, and stored nothing.
+	Repeated bool
+
 	// Reply is the answer to a report with an idempotency key. One transaction stores
 	// both.
 	Reply *Reply
@@ -37,7 +47,7 @@ type Metrics struct {
 
 // Size returns the approximate memory of the metrics without their reply, in bytes.
 func (m *Metrics) Size() int {
-	size := recordOverhead + len(m.Metadata) + len(m.Values)
+	size := recordOverhead + len(m.Metadata) + len(m.Values) + len(m.UnitField) + len(m.Unit) + len(m.EventID)
 	for _, text := range [...]*string{m.LLMResponse, m.ChainID, m.ConversationID} {
 		if text != nil {
 			size += len(*text)

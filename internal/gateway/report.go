@@ -9,11 +9,15 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // retryStore is the Retry-After of a request that the store could not serve.
 const retryStore = 2 * time.Second
+
+// repeatedAnswer is the answer to a report on a unit whose event id is stored.
+const repeatedAnswer = `{"ok":true,"repeated":true}`
 
 // report takes a metrics record, and answers when the record is on disk.
 func (c *call) report() *wire.Error {
@@ -34,7 +38,7 @@ func (c *call) report() *wire.Error {
 		ignored = append(ignored, "llm_response")
 	}
 	id, unattached := record.TraceID, ""
-	if kind == trace.KindMetrics && record.NamedTrace == nil {
+	if kind == trace.KindMetrics && record.NamedTrace == nil && record.Unit == "" {
 		unattached = id.String()
 	}
 	c.out = wire.AppendMetricsAnswer(c.out[:0], unattached, ignored)
@@ -68,10 +72,15 @@ func (c *call) report() *wire.Error {
 		return c.replay(earlier).err
 	}
 	c.traceReport(record)
+	if record.Repeated && c.reply == nil { // or the answer that is kept is the one to give
+		c.out = append(c.out[:0], repeatedAnswer...)
+	}
 	c.unclaim()
-	if kind == trace.KindDecision {
+	switch {
+	case record.Repeated:
+	case kind == trace.KindDecision:
 		c.w.Header()[wire.HeaderDecisionID] = c.info.decisionID[:]
-	} else {
+	default:
 		c.w.Header()[wire.HeaderTraceID] = c.info.traceID[:]
 	}
 	c.deliver(http.StatusOK, c.out, time.Now())
@@ -132,6 +141,10 @@ func (in *incoming) readReport() (record *wire.MetricsRecord, kind trace.Kind, e
 		return nil, 0, err
 	}
 	switch {
+	case record.NamedUnit != nil && in.pathID != "":
+		err = wire.Errorf(wire.InvalidRequest, "unit", "The path names a trace and the record a unit. Send a report on a unit to /v1/metrics.")
+	case record.NamedUnit != nil:
+		kind, err = trace.KindMetrics, in.workspace.unitOfReport(in.snapshot.Model, record, in.began, false)
 	case record.NamedDecision != nil:
 		kind, err = in.decisionOfReport(record)
 	case record.NamedTrace == nil && in.pathID == "":
@@ -141,6 +154,21 @@ func (in *incoming) readReport() (record *wire.MetricsRecord, kind trace.Kind, e
 		kind, err = in.traceOfReport(record)
 	}
 	return record, kind, err
+}
+
+// unitOfReport replaces the unit that a record names by the hash that traces have of it,
+// and gives the record an id of its own. history takes events of any age.
+func (w *Workspace) unitOfReport(model *rules.Model, record *wire.MetricsRecord, now time.Time, history bool) *wire.Error {
+	if err := record.CheckHappened(now, history); err != nil {
+		return err
+	}
+	hash, err := model.AppendUnit(nil, new(rules.Binding), record.UnitField, record.NamedUnit, w.ids.Load().hasher.Append)
+	if err != nil {
+		param := "unit." + wire.Clip(record.UnitField)
+		return wire.Errorf(wire.InvalidRequest, param, "%q %v.", param, err)
+	}
+	record.Unit, record.NamedUnit, record.TraceID = string(hash), nil, w.newID(trace.KindMetrics, now)
+	return nil
 }
 
 // decisionOfReport finds the decision that a record names.

@@ -39,7 +39,7 @@ type waitingVersion struct {
 // stable storage. result is buffered.
 type waitingDurable struct {
 	place
-	metrics   *trace.Metrics // or
+	metrics   []*trace.Metrics // for one commit; or
 	reply     *trace.Reply
 	result    chan error
 	abandoned bool // the sender gave up; guarded by queue.mu
@@ -48,11 +48,17 @@ type waitingDurable struct {
 // measure returns the item's workspace and an estimate of its size in memory,
 // in bytes.
 func (w *waitingDurable) measure() (workspace string, size int) {
-	if w.metrics != nil {
-		return w.metrics.Workspace, metricsSize(w.metrics)
+	for _, m := range w.metrics {
+		workspace, size = m.Workspace, size+metricsSize(m)
+	}
+	if w.reply == nil {
+		return workspace, size
 	}
 	return w.reply.Workspace, replySize(w.reply)
 }
+
+// count returns how many of the queue's places the item takes.
+func (w *waitingDurable) count() int64 { return max(int64(len(w.metrics)), 1) }
 
 // queue holds the items that wait for the writer.
 type queue struct {
@@ -125,7 +131,8 @@ func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 		}
 		take(w.size)
 		if w.metrics != nil {
-			b.Metrics = append(b.Metrics, w.metrics)
+			items -= len(w.metrics) - 1
+			b.Metrics = append(b.Metrics, w.metrics...)
 		} else {
 			b.Replies = append(b.Replies, w.reply)
 		}
@@ -176,7 +183,7 @@ func (q *queue) give(p place, count resource) {
 
 func (q *queue) giveDurable(w *waitingDurable) {
 	q.durableBytes -= w.size
-	q.shares.add(w.share, durableCount, -1)
+	q.shares.add(w.share, durableCount, -w.count())
 	q.shares.add(w.share, durableBytes, -w.size)
 }
 

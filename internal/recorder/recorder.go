@@ -300,10 +300,25 @@ func (r *Recorder) Start(ctx context.Context, record *trace.Record) bool {
 // stored before, with that reply. m is the caller's again when Metrics returns, but what
 // its pointers lead to must not change.
 func (r *Recorder) Metrics(ctx context.Context, m *trace.Metrics) error {
-	w := &waitingDurable{metrics: cloneMetrics(m), result: make(chan error, 1)}
+	return r.AllMetrics(ctx, []*trace.Metrics{m})
+}
+
+// AllMetrics stores metrics as Metrics does, all in one commit or none. Those with an event
+// id that is stored become Repeated. There must be one at least, all of one workspace.
+func (r *Recorder) AllMetrics(ctx context.Context, all []*trace.Metrics) error {
+	w := &waitingDurable{metrics: make([]*trace.Metrics, len(all)), result: make(chan error, 1)}
+	for i, m := range all {
+		w.metrics[i] = cloneMetrics(m)
+	}
 	err := r.store(ctx, w)
-	if err == nil && m.Reply != nil {
-		m.Reply.Earlier = w.metrics.Reply.Earlier
+	for i, m := range all {
+		if err != nil {
+			break
+		}
+		m.Repeated = w.metrics[i].Repeated
+		if m.Reply != nil {
+			m.Reply.Earlier = w.metrics[i].Reply.Earlier
+		}
 	}
 	if errors.Is(err, ErrUnavailable) {
 		r.counters.metricsRejected.Add(1)
@@ -338,12 +353,12 @@ func (r *Recorder) pushDurable(w *waitingDurable) error {
 		return err
 	}
 	w.place = place{share: q.shares.share(workspace), size: int64(size)}
-	if !q.shares.admits(w.share, durableCount, 1, false) || !q.shares.admits(w.share, durableBytes, w.size, false) {
+	if !q.shares.admits(w.share, durableCount, w.count(), false) || !q.shares.admits(w.share, durableBytes, w.size, false) {
 		return unavailable(errors.New("too many metrics wait"))
 	}
 	q.durable = append(q.durable, w)
 	q.durableBytes += w.size
-	q.shares.add(w.share, durableCount, 1)
+	q.shares.add(w.share, durableCount, w.count())
 	q.shares.add(w.share, durableBytes, w.size)
 	return nil
 }

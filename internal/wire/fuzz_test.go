@@ -145,6 +145,7 @@ func FuzzMetrics(f *testing.F) {
 	addBodies(f)
 	f.Add([]byte(`{"decision_id":"x","values":{"resolved":1,"n":-1e-7,"m":null}}`))
 	f.Add([]byte(`values[a]=1&metadata[b]=2`))
+	f.Add([]byte(`{"unit":{"id":"c-7"},"values":{"n":1},"time":"2026-01-31T12:00:00Z","event_id":"e-1"}`))
 	f.Add([]byte(`{"trace_id":"x","score":100,"latency":1e12,"roundtrip_time":-0,"llm_response":"","economics":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r := AcquireRequest()
@@ -203,6 +204,10 @@ func checkRecord(t *testing.T, m *MetricsRecord) {
 				t.Fatalf("value %q: %v", name, n)
 			}
 		}
+	}
+	if onUnit := m.NamedUnit != nil; onUnit && (m.Values == nil || m.NamedTrace != nil || m.NamedDecision != nil || m.Metadata != nil || m.asked() != (m.Values != nil)) ||
+		!onUnit && (m.UnitField != "" || m.EventID != "" || !m.Happened.IsZero()) {
+		t.Fatalf("a report on a unit %t: %+v", onUnit, m)
 	}
 	if m.NamedTrace != nil && m.NamedDecision != nil {
 		t.Fatalf("a trace %q and a decision %q", *m.NamedTrace, *m.NamedDecision)

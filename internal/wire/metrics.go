@@ -28,6 +28,9 @@ type MetricsRecord struct {
 	// NamedTrace and NamedDecision are the ids in trace_id and decision_id as the
 	// caller sent them, or nil.
 	NamedTrace, NamedDecision *string
+	// NamedUnit is the value of the record's UnitField, as the caller sent it, or nil.
+	// It is valid as long as the Request's parsed values.
+	NamedUnit *fastjson.Value
 	// Metrics holds the report without ids. Its members are compact JSON.
 	trace.Metrics
 }
@@ -48,6 +51,19 @@ func (r *Request) Metrics() (*MetricsRecord, *Error) {
 	body, err := r.Object()
 	if err != nil {
 		return nil, err
+	}
+	return r.anyRecord(body)
+}
+
+// anyRecord reads a record of /v1/metrics, which may be on a unit.
+func (r *Request) anyRecord(body *fastjson.Object) (*MetricsRecord, *Error) {
+	if !IsNull(body.Get("unit")) {
+		return r.unitRecord(body)
+	}
+	for _, name := range [...]string{"time", "event_id"} {
+		if !IsNull(body.Get(name)) {
+			return nil, Errorf(InvalidRequest, name, `%q goes with "unit": a report on a trace or a decision has none.`, name)
+		}
 	}
 	return r.metricsRecord(body)
 }

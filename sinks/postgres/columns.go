@@ -76,6 +76,9 @@ func value[T any](f *trace.Field[T], at any) any {
 		}
 		return [16]byte(*at)
 	case *time.Time:
+		if at.IsZero() && f.Name == "happened" {
+			return nil
+		}
 		return clampTime(*at)
 	case *trace.Kind:
 		return at.String()

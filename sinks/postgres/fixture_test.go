@@ -65,6 +65,7 @@ func TestSink(t *testing.T) {
 		{"Rights", testRights},
 		{"Schemas", testSchemas},
 		{"OtherFormats", testOtherFormats},
+		{"UnitReports", testUnitReports},
 		{"Positions", testPositions},
 		{"PasswordsMayChange", testPasswordsMayChange},
 		{"ModesOfTheDriver", testModesOfTheDriver},
@@ -256,6 +257,9 @@ func (g *gateway) report(on trace.Metrics, conversation string) {
 		LLMResponse: new("fine"), ChainID: new("chain"), ConversationID: new(conversation), TotalTokens: new(int64(12)),
 		Values: []byte(`{"resolved":1,"seconds_saved":-12.5}`), Metadata: []byte(`{"a":{"b":[1,null]}}`),
 	}
+	if on.EventID != "" {
+		m.UnitField, m.Unit, m.Happened, m.EventID = on.UnitField, on.Unit, on.Happened, on.EventID
+	}
 	if err := g.recorder.Metrics(context.Background(), m); err != nil {
 		g.t.Error(err)
 	}
@@ -408,6 +412,12 @@ func shown(t testing.TB, text []byte) map[string]any {
 		t.Fatal(err)
 	}
 	row["time"] = at.UnixMilli()
+	if text, ok := row["happened"].(string); ok {
+		if at, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			t.Fatal(err)
+		}
+		row["happened"] = at.UnixMilli()
+	}
 	return row
 }
 
@@ -436,7 +446,7 @@ func asShown(row map[string]any) map[string]any {
 			usage[name] = value
 			shown["usage"] = usage
 			continue
-		case "time":
+		case "time", "happened":
 			at, err := time.Parse(time.RFC3339Nano, value.(string))
 			if err != nil {
 				panic(err)

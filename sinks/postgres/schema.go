@@ -17,9 +17,16 @@ const format = 100
 //go:embed schema.sql
 var schema string
 
-// makeSchema makes the tables, unless they are there. It locks nothing if they are.
+//go:embed units.sql
+var unitsSchema string
+
+// errNoUnits says that a build without reports on units made the tables.
+var errNoUnits = errors.New("the tables lack reports on units")
+
+// makeSchema makes the tables, or what they lack, unless they are there. It locks nothing if
+// they are.
 func (s *Sink) makeSchema(ctx context.Context) error {
-	if made, err := s.checkFormat(ctx); made || err != nil {
+	if made, err := s.checkFormat(ctx); made || err != nil && !errors.Is(err, errNoUnits) {
 		return err
 	}
 	tx, err := s.begin(ctx, begin)
@@ -31,20 +38,27 @@ func (s *Sink) makeSchema(ctx context.Context) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "cadenza makes "+s.schema); err != nil {
 		return err
 	}
-	if made, err := s.checkFormat(ctx); made || err != nil {
+	quoted := pgx.Identifier{s.schema}.Sanitize()
+	made, err := s.checkFormat(ctx)
+	switch {
+	case errors.Is(err, errNoUnits):
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL search_path = %s; %s", quoted, unitsSchema)); err != nil {
+			return fmt.Errorf("adding reports on units to schema %q: %w", s.schema, err)
+		}
+		return tx.Commit(ctx)
+	case made || err != nil:
 		return err
 	}
 	var exists bool // an administrator may have made it
 	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", s.schema).Scan(&exists); err != nil {
 		return err
 	}
-	quoted := pgx.Identifier{s.schema}.Sanitize()
 	if !exists {
 		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+quoted); err != nil {
 			return err
 		}
 	}
-	tables := fmt.Sprintf("SET LOCAL search_path = %s; %s INSERT INTO schema_version VALUES (%d)", quoted, schema, format)
+	tables := fmt.Sprintf("SET LOCAL search_path = %s; %s %s INSERT INTO schema_version VALUES (%d)", quoted, schema, unitsSchema, format)
 	if _, err := tx.Exec(ctx, tables); err != nil {
 		return fmt.Errorf("making the tables of schema %q: %w", s.schema, err)
 	}
@@ -67,6 +81,17 @@ SELECT EXISTS (
 	err = s.conn.QueryRow(ctx, "SELECT version FROM "+pgx.Identifier{s.schema, "schema_version"}.Sanitize()).Scan(&number)
 	if err == nil && number != format {
 		err = fmt.Errorf("schema %q has format %d, and this version of Cadenza writes format %d: name another schema, or run the version that made it", s.schema, number, format)
+	}
+	if err != nil {
+		return true, err
+	}
+	var units bool
+	err = s.conn.QueryRow(ctx, `
+SELECT EXISTS (
+	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+	WHERE n.nspname = $1 AND c.relname = 'metrics' AND a.attname = 'unit')`, s.schema).Scan(&units)
+	if err == nil && !units {
+		return false, errNoUnits
 	}
 	return true, err
 }

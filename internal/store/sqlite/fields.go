@@ -122,6 +122,9 @@ func valueOf[T any](f *trace.Field[T], row *T) (value, error) {
 		}
 		return idValue(member), nil
 	case *time.Time:
+		if member.IsZero() && f.Name == "happened" {
+			return value{}, nil
+		}
 		return integerValue(member.UnixMilli()), nil
 	case *trace.Kind:
 		return textValue(member.String()), nil

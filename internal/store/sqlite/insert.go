@@ -101,6 +101,8 @@ type statements struct {
 	history, forgetHistory *statement
 	hashed                 large.Beginnings[string, []textHash] // by the workspace
 	terms                  termsInserter
+	known                  *statement
+	events                 map[string]bool // of the batch
 	rows                   []trace.Metrics // of the batch, as they are stored
 	uuids                  []byte          // of the batch
 }
@@ -115,6 +117,7 @@ func (s *statements) prepare(writer *native) error {
 		{&s.stored, "SELECT 1 FROM traces WHERE id = ?"},
 		{&s.keep, keepReplySQL},
 		{&s.kept, selectReply},
+		{&s.known, "SELECT 1 FROM metrics INDEXED BY metrics_event WHERE workspace = ? AND event_id = ?"},
 		{&s.history, keepHistorySQL},
 		{&s.forgetHistory, forgetHistorySQL},
 	} {
@@ -136,6 +139,7 @@ func (s *statements) batch(b *recorder.Batch) error {
 		s.metrics.reset()
 		clear(s.rows)
 		clear(s.decided)
+		clear(s.events)
 	}()
 	interrupted, err := s.withoutEnd(b.Interrupted)
 	if err != nil {
@@ -187,7 +191,8 @@ func (s *statements) allRecords(records []*trace.Record) error {
 	return s.records.flush()
 }
 
-// allMetrics inserts metrics, except those that were stored with an earlier reply.
+// allMetrics inserts metrics, except those that were stored with an earlier reply, or under
+// their event id.
 func (s *statements) allMetrics(all []*trace.Metrics) error {
 	const size = len(trace.Metrics{}.UUID)
 	s.uuids = slices.Grow(s.uuids[:0], size*len(all))[:size*len(all)]
@@ -202,11 +207,23 @@ func (s *statements) allMetrics(all []*trace.Metrics) error {
 				continue
 			}
 		}
+		if m.Repeated = false; m.EventID != "" {
+			var err error
+			if m.Repeated, err = s.eventKnown(m); err != nil {
+				return err
+			}
+			if m.Repeated {
+				continue
+			}
+		}
 		s.rows = append(s.rows, *m)
 		row := &s.rows[len(s.rows)-1]
 		row.UUID = [size]byte(s.uuids[size*n:])
 		if m.Reply != nil {
 			row.UUID = requestID(m.Reply)
+		}
+		if m.EventID != "" {
+			row.UUID = eventUUID(m)
 		}
 		if row.TraceID.IsZero() { // on a decision, whose id stands for that of a trace: see isDecision
 			row.TraceID = row.Decision
@@ -224,6 +241,31 @@ func requestID(r *trace.Reply) (id [16]byte) {
 	text := append(strconv.AppendQuote(buffer[:0], r.Workspace), ' ')
 	text = append(strconv.AppendQuote(text, r.Key), ' ')
 	sum := sha256.Sum256(hex.AppendEncode(text, r.Digest[:]))
+	copy(id[:], sum[:])
+	return id
+}
+
+// eventKnown reports whether the event id of a report is stored, or was in the batch.
+func (s *statements) eventKnown(m *trace.Metrics) (bool, error) {
+	key := strconv.Quote(m.Workspace) + m.EventID
+	if s.events[key] {
+		return true, nil
+	}
+	if s.events == nil {
+		s.events = make(map[string]bool)
+	}
+	s.events[key] = true
+	defer s.known.reset()
+	if err := s.known.bindAll(textValue(m.Workspace), textValue(m.EventID)); err != nil {
+		return false, err
+	}
+	return s.known.step()
+}
+
+// eventUUID returns the id of a report with an event id. As requestID, it is the same on
+// each gateway of a fleet.
+func eventUUID(m *trace.Metrics) (id [16]byte) {
+	sum := sha256.Sum256([]byte("event " + strconv.Quote(m.Workspace) + " " + m.EventID))
 	copy(id[:], sum[:])
 	return id
 }

@@ -24,6 +24,9 @@ var schema string
 //go:embed console.sql
 var consoleSchema string
 
+//go:embed units.sql
+var unitsSchema string
+
 // errNoStore says that a file has no schema of ours.
 var errNoStore = errors.New("not a trace store, or not one yet")
 
@@ -81,6 +84,29 @@ func makeSchema(ctx context.Context, conn *sql.Conn) (err error) {
 	marks := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, format)
 	if _, err := tx.ExecContext(ctx, schema+marks); err != nil {
 		return fmt.Errorf("making the tables: %w", err)
+	}
+	return tx.Commit()
+}
+
+// addUnits adds what reports on units need. A file of the same format that was made
+// without it keeps what is stored. It looks in the transaction: another process may be
+// doing the same.
+func addUnits(ctx context.Context, conn *sql.Conn) (err error) {
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if rollback := tx.Rollback(); !errors.Is(rollback, sql.ErrTxDone) {
+			err = errors.Join(err, rollback)
+		}
+	}()
+	there, err := queryInt(ctx, tx, "SELECT count(*) FROM pragma_table_info('metrics') WHERE name = 'unit'")
+	if err != nil || there > 0 {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, unitsSchema); err != nil {
+		return fmt.Errorf("adding reports on units: %w", err)
 	}
 	return tx.Commit()
 }

@@ -318,6 +318,7 @@ func (t *tally) addReport(m *trace.Metrics) {
 }
 
 // countMetrics counts metrics, each under its trace, within the same bounds as countTraces.
+// Reports on units are on no trace, and not counted.
 // A report on a decision counts under each of its ended traces that were counted, up to the
 // seq traces; countLate counts it under later ones.
 func (t tallies) countMetrics(ctx context.Context, db querier, from, until, traces int64, maxSlots int, where clauses) (last int64, err error) {
@@ -329,7 +330,7 @@ func (t tallies) countMetrics(ctx context.Context, db querier, from, until, trac
 	rows, err := db.QueryContext(ctx, fmt.Sprintf(`
 SELECT m.seq, m.trace_id, m.workspace, %s, t.time_ms, %s, m.score, m.latency_ms, m.prompt_tokens, m.completion_tokens, m.total_tokens, m.named_values
 FROM metrics AS m NOT INDEXED LEFT JOIN traces AS t INDEXED BY sqlite_autoindex_traces_1 ON t.id = m.trace_id AND t.workspace = m.workspace
-WHERE m.seq > ? AND m.seq <= ? AND %s AND %s ORDER BY m.seq`, ofDecision, seriesColumns, ofApps, where.and()),
+WHERE m.seq > ? AND m.seq <= ? AND m.unit IS NULL AND %s AND %s ORDER BY m.seq`, ofDecision, seriesColumns, ofApps, where.and()),
 		slices.Concat([]any{from, until}, where.args)...)
 	if err != nil {
 		return 0, err

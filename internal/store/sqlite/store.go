@@ -222,8 +222,10 @@ func prepareFile(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 	}
-	_, err = conn.ExecContext(ctx, consoleSchema+textsSchema)
-	return err
+	if _, err = conn.ExecContext(ctx, consoleSchema+textsSchema); err != nil {
+		return err
+	}
+	return addUnits(ctx, conn)
 }
 
 // limitPages bounds the file's size on a connection, to test a full disk.

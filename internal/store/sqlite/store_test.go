@@ -116,6 +116,7 @@ func TestMetricsComeBackAsTheyWere(t *testing.T) {
 			RoundtripTime: new(13.5), LLMResponse: new(""), ChainID: new("c"), ConversationID: new("d"),
 			PromptTokens: new(int64(1)), CompletionTokens: new(int64(0)), TotalTokens: new(int64(1)),
 			Values: []byte(`{"seconds_saved":1.5}`), Metadata: []byte(`{"n":1}`),
+			UnitField: "customer_id", Unit: "AbCdEfGhIjKlMnOp", Happened: at.Add(-time.Hour), EventID: "e-1",
 		},
 		{TraceID: id, Workspace: "default", Time: at.Add(time.Second), Score: new(100.0)},
 	}
