@@ -504,6 +504,8 @@ messages: [ { role: developer, content: Hi. } ]
 	}
 	try("/v1/metrics", `{"trace_id":"`+whole.header.Get(wire.HeaderTraceID)+`","score":1,"latency":1}`)
 	try("/v1/metrics", `{"score":1}`)
+	try("/v1/metrics", `[{"score":1},{"score":101}]`)
+	try("/v1/metrics", `[{"score":101},5]`)
 	for range 2 {
 		try("/v1/metrics", `{"unit":{"locale":"nl"},"values":{"n":1},"event_id":"e-1"}`)
 	}
@@ -526,7 +528,7 @@ messages: [ { role: developer, content: Hi. } ]
 	for _, refused := range []string{`{}`, `{"key":5}`, `{"keys":["a","b"]}`, `{"key":"agent","stream":"yes"}`, `{"key":"agent","context":5}`} {
 		tryRefused(t, o, g, "/v1/endpoints", refused)
 	}
-	for _, refused := range []string{`{"score":101}`, `{"score":"1"}`, `{"latency":-1}`, `{"roundtrip_time":1e13}`, `{"chain_id":5}`, `{"economics":{"prompt_tokens":-1,"total_tokens":1}}`, `{"economics":5}`, `{"decision_id":5}`, `{"values":5}`, `{"values":{"a":"1"}}`, `{"values":{"a b":1}}`, `{"values":{"a":1e16}}`, `{"unit":5}`, `{"unit":{"a":1,"b":2}}`, `{"unit":{"locale":"nl"},"values":{"a":1},"event_id":"a b"}`} {
+	for _, refused := range []string{`{"score":101}`, `{"score":"1"}`, `{"latency":-1}`, `{"roundtrip_time":1e13}`, `{"chain_id":5}`, `{"economics":{"prompt_tokens":-1,"total_tokens":1}}`, `{"economics":5}`, `{"decision_id":5}`, `{"values":5}`, `{"values":{"a":"1"}}`, `{"values":{"a b":1}}`, `{"values":{"a":1e16}}`, `[]`, `{"unit":5}`, `{"unit":{"a":1,"b":2}}`, `{"unit":{"locale":"nl"},"values":{"a":1},"event_id":"a b"}`} {
 		tryRefused(t, o, g, "/v1/metrics", refused)
 	}
 

@@ -29,19 +29,10 @@ func (c *call) report() *wire.Error {
 	if err != nil {
 		return err
 	}
-	ignored, err := record.Apply(kind)
-	if err != nil {
+	if c.out, err = c.appendStored(c.out[:0], record, kind); err != nil {
 		return err
 	}
-	if c.logCeiling != definition.Unset && c.logCeiling < definition.LogContent && record.LLMResponse != nil {
-		record.LLMResponse = nil
-		ignored = append(ignored, "llm_response")
-	}
-	id, unattached := record.TraceID, ""
-	if kind == trace.KindMetrics && record.NamedTrace == nil && record.Unit == "" {
-		unattached = id.String()
-	}
-	c.out = wire.AppendMetricsAnswer(c.out[:0], unattached, ignored)
+	id := record.TraceID
 	if key != "" {
 		if err := c.claim(key); err != nil {
 			return err
@@ -59,15 +50,7 @@ func (c *call) report() *wire.Error {
 	earlier, failure := c.storeReport(record)
 	switch {
 	case failure != nil:
-		level := zap.WarnLevel
-		if stats := c.workspace.Store.Recorder.Stats(); isDown(&stats) {
-			level = zap.DebugLevel // the log says so once, and on a full disk it must not grow
-		}
-		c.workspace.Logger.Log(level, "a metrics record could not be stored", about, zap.Error(failure))
-		err := wire.Errorf(wire.StoreUnavailable, "", "The record could not be stored. Send it again.")
-		err.RetryAfter = retryStore
-		err.TraceID = c.info.traceID[0]
-		return err
+		return c.notStored(about, failure)
 	case earlier != nil:
 		return c.replay(earlier).err
 	}
@@ -87,15 +70,45 @@ func (c *call) report() *wire.Error {
 	return nil
 }
 
+// notStored logs that a record, or a batch of them, could not be stored.
+func (c *call) notStored(about zap.Field, failure error) *wire.Error {
+	level := zap.WarnLevel
+	if stats := c.workspace.Store.Recorder.Stats(); isDown(&stats) {
+		level = zap.DebugLevel // the log says so once, and on a full disk it must not grow
+	}
+	c.workspace.Logger.Log(level, "a metrics record could not be stored", about, zap.Error(failure))
+	err := wire.Errorf(wire.StoreUnavailable, "", "The record could not be stored. Send it again.")
+	err.RetryAfter = retryStore
+	err.TraceID = c.info.traceID[0]
+	return err
+}
+
+// appendStored reduces a record to what its subject takes, and appends the answer to it when
+// it is stored.
+func (c *call) appendStored(dst []byte, record *wire.MetricsRecord, kind trace.Kind) ([]byte, *wire.Error) {
+	ignored, err := record.Apply(kind)
+	if err != nil {
+		return dst, err
+	}
+	if c.logCeiling != definition.Unset && c.logCeiling < definition.LogContent && record.LLMResponse != nil {
+		record.LLMResponse = nil
+		ignored = append(ignored, "llm_response")
+	}
+	unattached := ""
+	if kind == trace.KindMetrics && record.NamedTrace == nil && record.Unit == "" {
+		unattached = record.TraceID.String()
+	}
+	return wire.AppendMetricsAnswer(dst, unattached, ignored), nil
+}
+
 // storeReport stores a record and, if the request has an idempotency key, the reply
 // to it. If the key already has a reply, it stores neither and returns that reply.
 func (c *call) storeReport(record *wire.MetricsRecord) (earlier *trace.Reply, err error) {
 	recorder := c.workspace.Store.Recorder
 	switch {
 	case !record.Empty():
-		stored := &record.Metrics
-		stored.Workspace, stored.APIKey, stored.Time, stored.Reply = c.workspace.Name, c.key.name, c.began, c.reply
-		c.workspace.redactReport(stored)
+		stored := c.storable(record)
+		stored.Reply = c.reply
 		err = recorder.Metrics(c.r.Context(), stored)
 	case c.reply != nil:
 		err = recorder.Keep(c.r.Context(), c.reply)
@@ -104,6 +117,14 @@ func (c *call) storeReport(record *wire.MetricsRecord) (earlier *trace.Reply, er
 		return nil, err
 	}
 	return c.reply.Earlier, nil
+}
+
+// storable returns a record as it is stored.
+func (c *call) storable(record *wire.MetricsRecord) *trace.Metrics {
+	stored := &record.Metrics
+	stored.Workspace, stored.APIKey, stored.Time = c.workspace.Name, c.key.name, c.began
+	c.workspace.redactReport(stored)
+	return stored
 }
 
 // Report stores a report on a trace that a visitor of the console made, as that of an app.
@@ -131,38 +152,44 @@ func (w *Workspace) HashInput(field, text string) string {
 
 // readReport parses the record, and finds the trace or the decision that it belongs
 // to. The kind of the latter is KindDecision.
-func (in *incoming) readReport() (record *wire.MetricsRecord, kind trace.Kind, err *wire.Error) {
-	if in.pathID == "" {
-		record, err = in.body.Metrics()
+func (c *call) readReport() (record *wire.MetricsRecord, kind trace.Kind, err *wire.Error) {
+	if c.pathID == "" {
+		record, err = c.body.Metrics()
 	} else {
-		record, err = in.body.TraceMetrics(in.r.URL.RawQuery)
+		record, err = c.body.TraceMetrics(c.r.URL.RawQuery)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
+	kind, err = c.subjectOf(record)
+	return record, kind, err
+}
+
+// subjectOf finds the trace, the decision or the unit that a record is about.
+func (c *call) subjectOf(record *wire.MetricsRecord) (kind trace.Kind, err *wire.Error) {
 	switch {
-	case record.NamedUnit != nil && in.pathID != "":
+	case record.NamedUnit != nil && c.pathID != "":
 		err = wire.Errorf(wire.InvalidRequest, "unit", "The path names a trace and the record a unit. Send a report on a unit to /v1/metrics.")
 	case record.NamedUnit != nil:
-		kind, err = trace.KindMetrics, in.workspace.unitOfReport(in.snapshot.Model, record, in.began, false)
+		kind, err = trace.KindMetrics, c.workspace.unitOfReport(c.snapshot.Model, &c.evaluation.binding, record, c.began, false)
 	case record.NamedDecision != nil:
-		kind, err = in.decisionOfReport(record)
-	case record.NamedTrace == nil && in.pathID == "":
+		kind, err = c.decisionOfReport(record)
+	case record.NamedTrace == nil && c.pathID == "":
 		kind = trace.KindMetrics
-		record.TraceID = in.workspace.newID(kind, in.began)
+		record.TraceID = c.workspace.newID(kind, c.began)
 	default:
-		kind, err = in.traceOfReport(record)
+		kind, err = c.traceOfReport(record)
 	}
-	return record, kind, err
+	return kind, err
 }
 
 // unitOfReport replaces the unit that a record names by the hash that traces have of it,
 // and gives the record an id of its own. history takes events of any age.
-func (w *Workspace) unitOfReport(model *rules.Model, record *wire.MetricsRecord, now time.Time, history bool) *wire.Error {
+func (w *Workspace) unitOfReport(model *rules.Model, binding *rules.Binding, record *wire.MetricsRecord, now time.Time, history bool) *wire.Error {
 	if err := record.CheckHappened(now, history); err != nil {
 		return err
 	}
-	hash, err := model.AppendUnit(nil, new(rules.Binding), record.UnitField, record.NamedUnit, w.ids.Load().hasher.Append)
+	hash, err := model.AppendUnit(nil, binding, record.UnitField, record.NamedUnit, w.ids.Load().hasher.Append)
 	if err != nil {
 		param := "unit." + wire.Clip(record.UnitField)
 		return wire.Errorf(wire.InvalidRequest, param, "%q %v.", param, err)

@@ -77,7 +77,7 @@ var routes = table(
 	route{method: http.MethodPost, path: "/v1/embeddings", name: "embeddings", serve: (*call).endpoint, calls: true, dialect: embeddings.Dialect, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", client: true, serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
 	route{method: http.MethodPost, path: "/v1/decisions", name: "decisions", serve: allOrNothing((*call).decisions)},
-	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: allOrNothing((*call).report)},
+	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: (*call).reports},
 	route{method: http.MethodPost, path: "/v2/prompts", name: "prompts", serve: evaluatesFlat(kind.Prompt, "prompts", true)},
 	route{method: http.MethodPost, path: "/v2/remoteconfigs", name: "remoteconfigs", client: true, serve: evaluates(kind.RemoteConfig, (*wire.Request).RemoteConfigs)},
 	route{method: http.MethodPost, path: "/v2/prompts/{trace_id}/metrics", name: "metrics", kind: kind.Prompt, serve: allOrNothing((*call).report)},

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,6 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // unitDefinitions have fields that splits go by, and others.
@@ -155,5 +159,83 @@ func TestReportsOnUnitsOnce(t *testing.T) {
 	}
 	if stored := g.unitReports(); len(stored) != 1 {
 		t.Errorf("stored %q", stored)
+	}
+}
+
+// TestBatchesOfReports sends reports of all kinds at once: the valid ones are stored, and
+// each has its result.
+func TestBatchesOfReports(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, unitDefinitions, traceKeyed)
+	decision := decide(t, "default")
+	unit := g.unitOf(t, "banner", `{"customer_id":"7"}`)
+	reports := []string{
+		`{"unit":{"customer_id":7},"values":{"n":1},"event_id":"e-1"}`,
+		`{"trace_id":"` + decision.Trace(trace.KindRemoteConfig, 0).String() + `","score":1,"values":{"n":2}}`,
+		`{"decision_id":"` + decision.ID().String() + `","values":{"n":3}}`,
+		`{"trace_id":"` + forge(decision.ID().String()) + `","score":1}`,
+		`{"unit":{"session":"x"},"values":{"n":1}}`,
+		`{"unit":{"customer_id":"8"},"values":{"n":1},"event_id":"e-1"}`,
+		`{"trace_id":"` + decision.Trace(trace.KindRemoteConfig, 1).String() + `"}`,
+		`{"score":1,"score":2}`,
+	}
+	ndjson := bearer(testKey)
+	ndjson.Set("Content-Type", "application/x-ndjson")
+	a := gatewaytest.Do(t, g.client, http.MethodPost, "/v1/metrics", strings.Join(reports, "\n"), ndjson)
+	var answer struct {
+		Results []struct {
+			OK, Repeated bool
+			Ignored      []string
+			Error        struct{ Param, Code string }
+		}
+		Failed int
+	}
+	if err := json.Unmarshal(a.Body, &answer); err != nil || a.Status != http.StatusOK {
+		t.Fatalf("%d %s: %v", a.Status, a.Body, err)
+	}
+	var got []string
+	for _, r := range answer.Results {
+		got = append(got, fmt.Sprint(r.OK, r.Repeated, r.Ignored, r.Error.Code, " ", r.Error.Param))
+	}
+	want := []string{
+		"true false [] ", "true false [score] ", "true false [] ", "false false []unknown_trace trace_id", "false false []invalid_request unit.session",
+		"true true [] ", "true false [] ", "false false []invalid_json score",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || answer.Failed != 3 {
+		t.Errorf("%d failed: %s", answer.Failed, diff)
+	}
+	if diff := cmp.Diff([]string{"test customer_id " + unit + ` e-1 {"n":1}`}, g.unitReports()); diff != "" {
+		t.Error(diff)
+	}
+	if stored := g.reports(); len(stored) != 3 {
+		t.Errorf("stored %q", stored)
+	}
+
+	// All are bad.
+	b := g.post("/v1/metrics", `[`+reports[3]+`,`+reports[4]+`]`)
+	checkError(t, b, "invalid_request", "")
+	if text := string(b.body); !strings.Contains(text, `"failed":2}`) || !strings.Contains(text, "unit.session") {
+		t.Errorf("all are bad: %s", text)
+	}
+	checkError(t, g.keyed("key", "/v1/metrics", `[`+reports[0]+`]`), "invalid_request", "Idempotency-Key")
+	checkError(t, g.post("/v1/metrics", `[]`), "invalid_request", "")
+	if stored := g.reports(); len(stored) != 3 {
+		t.Errorf("stored %q", stored)
+	}
+}
+
+// TestFullBatch stores as many reports as a batch may have.
+func TestFullBatch(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, unitDefinitions, traceKeyed)
+	var batch []string
+	for i := range 1000 {
+		batch = append(batch, fmt.Sprintf(`{"unit":{"customer_id":%d},"values":{"n":1},"event_id":"e-%d"}`, i, i))
+	}
+	for _, want := range []string{`{"ok":true}`, `{"ok":true,"repeated":true}`} {
+		a := g.post("/v1/metrics", "["+strings.Join(batch, ",")+"]").ok(t)
+		if stored := len(g.unitReports()); strings.Count(string(a.body), want) != 1000 || stored != 1000 {
+			t.Errorf("%d reports are stored: %.200s", stored, a.body)
+		}
 	}
 }

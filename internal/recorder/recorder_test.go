@@ -164,6 +164,47 @@ func TestMetricsShareACommit(t *testing.T) {
 	})
 }
 
+// TestABatchIsOneCommit sends more metrics at once than a commit takes of single ones, and
+// more than wait at a time. Each finds out whether it was stored before.
+func TestABatchIsOneCommit(t *testing.T) {
+	run(t, Options{MaxMetrics: 3 * maxBatch}, func(t *testing.T, r *Recorder, s *memStore) {
+		open(t, r)
+		batch := func(n int) (all []*trace.Metrics) {
+			for i := range n {
+				all = append(all, metricsOn(byte(i)))
+			}
+			return all
+		}
+		s.fail = func(b *Batch) error {
+			for i, m := range b.Metrics {
+				m.Repeated = i%2 == 1
+			}
+			return nil
+		}
+		all := batch(2 * maxBatch)
+		if err := r.AllMetrics(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range all {
+			if m.Repeated != (i%2 == 1) {
+				t.Fatalf("metrics %d: repeated %t", i, m.Repeated)
+			}
+		}
+		if err := r.AllMetrics(t.Context(), batch(4*maxBatch)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("more than may wait: %v", err)
+		}
+		if err := r.Metrics(t.Context(), metricsOn(1)); err != nil {
+			t.Errorf("after it: %v", err)
+		}
+		if log := s.log(); len(log) != 2 || log[0].metrics != 2*maxBatch || log[1].metrics != 1 {
+			t.Errorf("commits %+v", log)
+		}
+		if used := r.queue.shares.share("").used[durableCount]; used != 0 {
+			t.Errorf("%d places stay taken", used)
+		}
+	})
+}
+
 // TestMetricsShareACommitOnOneProcessor has commits that take no time: nothing can
 // gather meanwhile.
 func TestMetricsShareACommitOnOneProcessor(t *testing.T) {

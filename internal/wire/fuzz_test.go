@@ -256,3 +256,32 @@ func FuzzAuthorizationHeader(f *testing.F) {
 		}
 	})
 }
+
+// FuzzReports checks that a batch has a record or an error for each report, whose records
+// satisfy their rules.
+func FuzzReports(f *testing.F) {
+	for _, body := range []string{
+		`[{"score":1},{"unit":{"id":"c-7"},"values":{"n":1}},5,[]]`, "{\"score\":1}\n\n{\"score\":x}\r\n[]\n", `[]`, ``, "\n \n", `[{"a":1,"a":2}]`,
+	} {
+		f.Add([]byte(body), false)
+		f.Add([]byte(body), true)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, lines bool) {
+		r := AcquireRequest()
+		defer r.Release()
+		r.body = append(r.body[:0], body...)
+		seen := 0
+		err := r.EachReport(lines, func(m *MetricsRecord, err *Error) {
+			seen++
+			if (m == nil) != (err != nil) || err != nil && (err.Status != 400 || !json.Valid(err.AppendObject(nil))) {
+				t.Fatalf("%q: %+v, %v", body, m, err)
+			}
+			if m != nil {
+				checkRecord(t, m)
+			}
+		})
+		if (err != nil) != (seen == 0) || seen > maxReports || !bytes.Equal(r.body, body) {
+			t.Fatalf("%q: %d reports, %v; the body is %q", body, seen, err, r.body)
+		}
+	})
+}

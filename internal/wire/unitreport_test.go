@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -87,5 +89,56 @@ func TestWhenAUnitWasReported(t *testing.T) {
 	m := new(MetricsRecord)
 	if err := m.CheckHappened(now, false); err != nil || !m.Happened.Equal(now) {
 		t.Errorf("without a time: %s, %v", m.Happened, err)
+	}
+}
+
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	many := func(n int) string { return strings.TrimSuffix(strings.Repeat(`{"score":1},`, n), ",") }
+	for _, test := range []struct {
+		name, body string
+		lines      bool
+		want       string // the score or the error's param of each; or else the error
+	}{
+		{"array", `[{"score":1},{"score":101},5,{"unit":{"a":1}},{"score":2}]`, false, "1 score  values 2"},
+		{"lines", "{\"score\":1}\r\n\n  {\"score\":101}\n{\"score\":\n5\n{\"score\":2,\"score\":2}\n{\"score\":3}", true, "1 score   score 3"},
+		{"no array", `{"score":1}`, false, "no report"},
+		{"no report", `[]`, false, "no report"},
+		{"no line", " \n\n", true, "no report"},
+		{"as many as may be", "[" + many(1000) + "]", false, strings.TrimSuffix(strings.Repeat("1 ", 1000), " ")},
+		{"too many", "[" + many(1001) + "]", false, "may have 1000 reports"},
+		{"too many lines", strings.ReplaceAll(many(1001), ",", "\n"), true, "may have 1000 reports"},
+		{"a mistake in the array", `[{"score":1},{"score":1,"score":2}]`, false, "more than once"},
+		{"not closed", `[{"score":1}`, false, "not valid JSON"},
+	} {
+		var got []string
+		err := parsed(t, test.body).EachReport(test.lines, func(m *MetricsRecord, err *Error) {
+			if err != nil {
+				got = append(got, err.Param)
+				return
+			}
+			got = append(got, fmt.Sprint(*m.Score))
+		})
+		switch {
+		case err != nil && (len(got) > 0 || !strings.Contains(err.Message, test.want)):
+			t.Errorf("%s: %v after %q, want %s", test.name, err, got, test.want)
+		case err == nil && strings.Join(got, " ") != test.want:
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+	for _, test := range []struct {
+		body, media  string
+		lines, batch bool
+	}{
+		{`{}`, "application/json", false, false},
+		{` [`, "", false, true},
+		{`{}`, "application/x-ndjson", true, true},
+		{`{}`, " Application/X-NDJSON; charset=utf-8", true, true},
+		{`{}`, "application/jsonl", true, true},
+		{``, "text/plain", false, false},
+	} {
+		if lines, batch := parsed(t, test.body).Batch(http.Header{"Content-Type": {test.media}}); lines != test.lines || batch != test.batch {
+			t.Errorf("%s of type %s: lines %t, batch %t", test.body, test.media, lines, batch)
+		}
 	}
 }
