@@ -70,6 +70,7 @@ var routes = []route{
 	{"traces", []string{http.MethodDelete}, gateway.RoleAdmin, serveErase},
 	{"traces/", reads, gateway.RoleViewer, serveTrace},
 	{"traces/", []string{http.MethodPost}, gateway.RoleEditor, serveLabel},
+	{"reports", []string{http.MethodPost}, gateway.RoleEditor, serveReports},
 	{"find", reads, gateway.RoleViewer, reading(serveFind, "workspace", "id")},
 	{"stats", reads, gateway.RoleViewer, reading(serveStats, "workspace", "since", "until", "kind", "key", "interval", "by", "variant", "arm", "version")},
 	{"costs", reads, gateway.RoleViewer, serveCosts},

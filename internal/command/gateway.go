@@ -122,10 +122,14 @@ func setGiven(values url.Values, name, flag string) {
 
 // do makes one request. The error is a *gatewayError.
 func (g *gatewayClient) do(method, path string, values url.Values) (*http.Response, error) {
+	return g.send(method, path, values, nil)
+}
+
+// send is do with a body, nil for none.
+func (g *gatewayClient) send(method, path string, values url.Values, body io.Reader) (*http.Response, error) {
 	query := url.Values{}
 	maps.Copy(query, values)
 	setGiven(query, "workspace", g.workspace)
-	var body io.Reader
 	switch {
 	case len(query) == 0:
 	case method == http.MethodDelete:
@@ -166,7 +170,12 @@ func (g *gatewayClient) get(path string, values url.Values, answer any) error {
 
 // ask is get with a method.
 func (g *gatewayClient) ask(method, path string, values url.Values, answer any) error {
-	resp, err := g.do(method, path, values)
+	return g.post(method, path, values, nil, answer)
+}
+
+// post is ask with a body.
+func (g *gatewayClient) post(method, path string, values url.Values, content io.Reader, answer any) error {
+	resp, err := g.send(method, path, values, content)
 	if err != nil {
 		return err
 	}

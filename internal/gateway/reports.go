@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -116,4 +117,39 @@ func (r *results) answer() (body []byte, err *wire.Error) {
 	}
 	body = append(body, `],"failed":`...)
 	return append(strconv.AppendInt(body, int64(r.failed), 10), '}'), err
+}
+
+// ImportReports stores a batch of reports on units, one on each line, which may have
+// happened at any time in the past. They have no API key. The answer is that to a batch, also
+// if none is valid.
+func (w *Workspace) ImportReports(rw http.ResponseWriter, r *http.Request, limit int64) (answer []byte, err *wire.Error) {
+	snapshot := w.Source.Snapshot()
+	if snapshot.Awaited {
+		return nil, noDefinitions()
+	}
+	body, now, binding := wire.AcquireRequest(), time.Now(), new(rules.Binding)
+	defer body.Release()
+	if err := body.ReadBody(rw, r, limit, w.BodyTimeout, 1, nil); err != nil {
+		return nil, err
+	}
+	results, err := newResults(body, true, func(dst []byte, record *wire.MetricsRecord) ([]byte, *trace.Metrics, *wire.Error) {
+		if record.NamedUnit == nil {
+			return dst, nil, wire.Errorf(wire.InvalidRequest, "unit", `"unit" is missing: only reports on units are imported.`)
+		}
+		if err := w.unitOfReport(snapshot.Model, binding, record, now, true); err != nil {
+			return dst, nil, err
+		}
+		stored := &record.Metrics
+		stored.Workspace, stored.Time = w.Name, now
+		w.redactReport(stored)
+		return wire.AppendMetricsAnswer(dst, "", nil), stored, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if failure := results.store(r.Context(), w); failure != nil {
+		return nil, wire.Errorf(wire.StoreUnavailable, "", "the reports could not be stored: %v", failure)
+	}
+	answer, _ = results.answer()
+	return answer, nil
 }
