@@ -24,7 +24,7 @@ type costsPage struct {
 
 // costParts are the parts that the page offers, and after them the members of metadata that
 // limits count by. Others can be written into its address.
-var costParts = []string{"model", "key", "api_key", "variant", "day"}
+var costParts = []string{"model", "key", "api_key", "variant", "version", "day"}
 
 func buildCosts(v *visit) (any, error) {
 	first := time.Date(v.now.Year(), v.now.Month(), 1, 0, 0, 0, 0, time.UTC)

@@ -432,7 +432,7 @@ func TestCommandCompletion(t *testing.T) {
 		"ok error " + noFiles:                              {"traces", "--status", ""},
 		"variant arm version " + noFiles:                   {"stats", "--by", ""},
 		"time latency cost score " + noFiles:               {"traces", "--sort", ""},
-		"workspace key variant endpoint_variant api_key provider model day metadata. :6": {"costs", "--by", ""},
+		"workspace key variant endpoint_variant version api_key provider model day metadata. :6": {"costs", "--by", ""},
 	} {
 		r := command(t, append([]string{"__complete"}, arguments...)...)
 		if got := strings.Join(strings.Fields(r.out), " "); r.err != nil || got != strings.TrimSpace(want) {

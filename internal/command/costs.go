@@ -26,10 +26,10 @@ func costsCommand() *cobra.Command {
 		Short: "Shows what calls of endpoints cost, by key, variant, model, API key or metadata",
 		Long: `
 Sums what the calls of endpoints used and cost, by what --by names: workspace,
-key, variant, endpoint_variant, api_key, provider, model, day (UTC) or
-metadata.NAME, or several of these with commas between. All attempts at
-providers count, also those that failed, were cancelled or lost to a hedge: they
-are paid for.
+key, variant, endpoint_variant, version (of the endpoint, and after a / that of
+its prompt), api_key, provider, model, day (UTC) or metadata.NAME, or several of
+these with commas between. All attempts at providers count, also those that
+failed, were cancelled or lost to a hedge: they are paid for.
 
 in is all of the prompts, of which cached was read from providers' caches and
 written was written to them; out is all of the answers, of which reasoning was

@@ -49,11 +49,12 @@ const (
 )
 
 // CostParts are the names of the parts that costs are summed by, except metadata.NAME.
-var CostParts = []string{"workspace", "key", "variant", "endpoint_variant", "api_key", "provider", "model", "day"}
+var CostParts = []string{"workspace", "key", "variant", "endpoint_variant", "version", "api_key", "provider", "model", "day"}
 
 // costColumns are the columns of the parts of which a trace has one value.
 var costColumns = map[string]string{
 	"workspace": "workspace", "key": "key", "variant": "variant", "endpoint_variant": "endpoint_variant", "api_key": "api_key",
+	"version": strings.ReplaceAll(countedVersion, "t.", "traces."), // with that of the prompt
 }
 
 // costMetadata is the prefix of a part that is a member of the metadata.

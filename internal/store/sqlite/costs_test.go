@@ -46,13 +46,13 @@ func costCalls() []*trace.Record {
 	}
 	return []*trace.Record{
 		{ // It answered, with parts of each sort.
-			Key: "chat", Variant: "en", APIKey: "web", Metadata: []byte(`{"customer":"acme","tier":1,"trial":true}`), Cost: 0.5,
+			Key: "chat", Variant: "en", Version: "e1", PromptVersion: "p1", APIKey: "web", Metadata: []byte(`{"customer":"acme","tier":1,"trial":true}`), Cost: 0.5,
 			Attempts: []trace.Attempt{mini(trace.Attempt{PromptTokens: 1000, CompletionTokens: 100, Cost: 0.5, UsageDetails: trace.UsageDetails{
 				CachedTokens: 400, CacheWriteTokens: 30, CacheWriteHourTokens: 20, ReasoningTokens: 60, WebSearches: 2,
 			}})},
 		},
 		{ // Its first attempt failed after some tokens, its second lost to a hedge, which answered after midnight.
-			Key: "chat", Variant: "nl", APIKey: "web", Metadata: []byte(`{"customer":"acme","tier":"1"}`), Cost: 0.175,
+			Key: "chat", Variant: "nl", Version: "e1", PromptVersion: "p2", APIKey: "web", Metadata: []byte(`{"customer":"acme","tier":"1"}`), Cost: 0.175,
 			Attempts: []trace.Attempt{
 				mini(trace.Attempt{Code: "server", PromptTokens: 10, CompletionTokens: 5, Estimated: true, Cost: 0.05}),
 				mini(trace.Attempt{Code: "superseded", PromptTokens: 20, Cost: 0.025, Started: 2 * time.Second}),
@@ -60,7 +60,7 @@ func costCalls() []*trace.Record {
 			},
 		},
 		{ // The model has no price, and the provider of another says that it was free.
-			Key: "draft", APIKey: "batch", Metadata: []byte(`{"customer":null,"tier":{"a":1}}`),
+			Key: "draft", Version: "e2", APIKey: "batch", Metadata: []byte(`{"customer":null,"tier":{"a":1}}`),
 			Attempts: []trace.Attempt{
 				{Provider: "groq", Model: "new", PromptTokens: 7, CompletionTokens: 3},
 				{Provider: "openrouter", Model: "gratis", PromptTokens: 7, CompletionTokens: 3, Free: true},
@@ -106,6 +106,11 @@ by{} calls:2 cached_answers:1 interrupted:1 attempts:0 prompt_tokens:0 completio
 		"workspace": {both, CostQuery{By: []string{"workspace", "endpoint_variant"}, Filter: trace.Filter{APIKey: "web"}}, `
 by{workspace:other} calls:1 attempts:1 prompt_tokens:1 completion_tokens:0 cost_usd:2
 by{workspace:default} calls:2 attempts:4 unanswered:2 prompt_tokens:1050 cached_tokens:400 cache_write_tokens:30 cache_write_hour_tokens:20 completion_tokens:115 reasoning_tokens:60 estimated_tokens:15 web_searches:2 cost_usd:0.675 estimated_cost_usd:0.05 unanswered_cost_usd:0.075 reported_cost_usd:0.1 list_cost_usd:0.125`},
+		"version, with the prompt's": {workspace, CostQuery{By: []string{"version"}, Filter: trace.Filter{Provider: "openrouter"}}, `
+by{version:e1/p2} calls:1 attempts:1 prompt_tokens:20 completion_tokens:10 cost_usd:0.1 reported_cost_usd:0.1 list_cost_usd:0.125
+by{version:e2} calls:1 attempts:1 prompt_tokens:7 completion_tokens:3 cost_usd:0`},
+		"version of a prompt": {workspace, CostQuery{By: []string{"version", "key"}, Filter: trace.Filter{Version: "p1"}}, `
+by{key:chat version:e1/p1} calls:1 attempts:1 prompt_tokens:1000 cached_tokens:400 cache_write_tokens:30 cache_write_hour_tokens:20 completion_tokens:100 reasoning_tokens:60 web_searches:2 cost_usd:0.5`},
 		"day of the attempt": {workspace, CostQuery{By: []string{"day", "api_key"}, Filter: trace.Filter{Provider: "openrouter"}}, `
 by{api_key:batch day:2026-11-01} calls:1 attempts:1 prompt_tokens:7 completion_tokens:3 cost_usd:0
 by{api_key:web day:2026-11-02} calls:1 attempts:1 prompt_tokens:20 completion_tokens:10 cost_usd:0.1 reported_cost_usd:0.1 list_cost_usd:0.125`},
