@@ -35,6 +35,7 @@
 //	  big_team: seats >= 100 && environment == "production"
 //	segments:
 //	  staff: [ { tags: employee }, { address: 10.0.0.0/8 } ]
+//	trace: { always: [plan] }          # recorded also where no table reads it
 //
 // A value of the wrong type, or outside values, min and max, counts as missing
 // and is noted. Under on_type_mismatch: reject such a request is refused, and so

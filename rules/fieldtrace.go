@@ -2,6 +2,7 @@ package rules
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
@@ -26,6 +27,40 @@ func (f *field) decodeTrace(n *document.Node, errs *document.Errors) {
 	if word, ok := n.ReadWord(errs, "trace", traceModes...); ok {
 		f.trace = traceMode(slices.Index(traceModes, word) + 1)
 	}
+}
+
+// decodeAlways reads the fields that every trace records, and takes over the slots behind
+// them. It follows the computed fields, of which traces have what they read.
+func (m *Model) decodeAlways(n *document.Node, errs *document.Errors) {
+	if n == nil || !n.CheckMembers(errs, "trace", "always") {
+		return
+	}
+	always := n.Get("always")
+	if always.IsNull() {
+		return
+	}
+	if always.Shape != document.Sequence {
+		errs.Add(always, "trace.always must be a list of fields such as [customer_id, plan], this is %s", always.Shape)
+		return
+	}
+	for _, item := range always.Items {
+		name, ok := item.ReadString(errs, "a field of trace.always")
+		if !ok {
+			continue
+		}
+		slot, known := m.lookupField(item, nil, errs)
+		switch {
+		case !known:
+		case m.isGateway(slot):
+			errs.Add(item, "%s is a field of the gateway, which a trace has where a table read it: trace.always takes declared and computed fields", strconv.Quote(name))
+		case !m.fields[slot].records(m):
+			errs.Add(item, "trace.always has %s, of which trace: none records nothing: give the field, or those that its expression reads, trace: hash or value, or leave it out", strconv.Quote(name))
+		default:
+			m.always = append(m.always, m.readsOf(slot)...)
+		}
+	}
+	slices.Sort(m.always)
+	m.always = slices.Compact(m.always)
 }
 
 // defaultTrace returns the mode of a field that gives none. Only values that the

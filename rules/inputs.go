@@ -27,12 +27,13 @@ type hashed struct {
 // AppendInputs appends, as a JSON object, the values of the declared fields and of the
 // gateway's that the table and the tables in also read: by their cells, segments,
 // computed fields and splits, but not by prerequisites, which belong into also where
-// they were consulted ([Trail.Asked]). Fields come in the order of the data model. A
-// field without a value, or with trace: none, is left out, and one with trace: hash is
-// {"hash": …}, as is a value whose JSON is longer than 256 bytes.
+// they were consulted ([Trail.Asked]). The fields that the data model has traces record
+// always are added. Fields come in the order of the data model. A field without a value,
+// or with trace: none, is left out, and one with trace: hash is {"hash": …}, as is a
+// value whose JSON is longer than 256 bytes.
 //
-// It appends nothing where the tables read no field, and without a context unless one
-// reads a field of the gateway. All
+// It appends nothing where there are no such fields, and without a context unless a
+// table reads a field of the gateway. All
 // calls for one binding must give the same hash function: the binding keeps its
 // results, since several answers often record the same field. It does not allocate
 // once the binding has grown.
@@ -41,8 +42,8 @@ func (t *Table) AppendInputs(dst []byte, b *Binding, also []*Table, hash HashFun
 		return dst
 	}
 	slots := t.own
-	if len(also) > 0 {
-		b.inputs = append(b.inputs[:0], slots...)
+	if always := b.model.always; len(also)+len(always) > 0 {
+		b.inputs = append(append(b.inputs[:0], slots...), always...)
 		for _, other := range also {
 			b.inputs = append(b.inputs, other.own...)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -76,6 +77,66 @@ rules:
 	}
 	if got := table(t, m, "rules: [{ value: 1 }]").AppendInputs(nil, bind(t, m, `{"flag":true}`), nil, shownHash); got != nil {
 		t.Errorf("a table without fields has inputs: %s", got)
+	}
+}
+
+// Fields that the data model has traces record always are inputs of all tables.
+func TestInputsAlways(t *testing.T) {
+	t.Parallel()
+	m := model(t, inputsModel+"trace: { always: [seats, big, id] }\n")
+	none := table(t, m, "rules: [{ value: 1 }]")
+	asked := named(t, m, "asked", "rules: [{ when: { cents: 1 }, value: on }]")
+	tab := named(t, m, "top", "rules: [{ when: { plan: pro, config: { asked: on } }, value: 1 }]", asked)
+	const context = `{"plan":"pro","seats":1,"id":"C","cents":2,"flag":true,"unread":true}`
+	for _, tt := range []struct {
+		table         *Table
+		also          []*Table
+		context, want string
+	}{
+		{none, nil, context, `{"flag":true,"id":{"hash":"id~c~"},"seats":1}`},
+		{none, nil, `{"id":"C"}`, `{"id":{"hash":"id~c~"}}`},
+		{none, nil, `{"unread":true}`, `{}`},
+		{none, nil, `{}`, ``},
+		{tab, []*Table{asked}, context, `{"plan":"pro","flag":true,"id":{"hash":"id~c~"},"seats":1,"cents":{"hash":"cents~2~"}}`},
+	} {
+		got := string(tt.table.AppendInputs(nil, bind(t, m, tt.context), tt.also, shownHash))
+		if got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.context, got, tt.want)
+			continue
+		}
+		if got == "" {
+			continue
+		}
+		e := Evidence{Inputs: parseJSON(t, got), Tables: append(tt.also, tt.table), At: noon}
+		if _, err := m.Replay(e); err != nil {
+			t.Errorf("%s: its inputs can't be replayed: %v", tt.context, err)
+		}
+	}
+}
+
+// What no trace records can't be recorded always.
+func TestAlwaysMistakes(t *testing.T) {
+	t.Parallel()
+	for always, want := range map[string]string{
+		"always: [secret]":       `trace.always has "secret", of which trace: none records nothing`,
+		"always: [masked]":       `trace.always has "masked", of which trace: none records nothing`,
+		"always: [paln]":         `unknown field "paln"`,
+		"always: [budget.daily]": `unknown field "budget.daily"`,
+		"always: plan":           "trace.always must be a list of fields",
+		"always: [[plan]]":       "a field of trace.always",
+		"aways: [plan]":          "aways",
+	} {
+		var errs document.Errors
+		DecodeModel(document.Parse("context.yaml", []byte(inputsModel+"trace: { "+always+" }\n"), &errs), nil, &errs)
+		if errs.Len() != 1 || !strings.Contains(errs.List()[0].Error(), want) {
+			t.Errorf("%s: got %v, want %s", always, errs.Err(), want)
+		}
+	}
+	var errs document.Errors
+	gateway := document.Parse("a.yaml", []byte("budget.daily: 1"), &errs).Members[0].Key
+	DecodeModel(document.Parse("context.yaml", []byte(inputsModel+"trace: { always: [budget.daily] }\n"), &errs), []*document.Node{gateway}, &errs)
+	if errs.Len() != 1 || !strings.Contains(errs.List()[0].Error(), "is a field of the gateway, which a trace has where a table read it") {
+		t.Errorf("got %v", errs.Err())
 	}
 }
 

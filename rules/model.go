@@ -49,9 +49,10 @@ type Model struct {
 	location  *time.Location
 	coerce    bool
 	onUnknown policy
-	strict    bool  // on_type_mismatch: reject
-	targeting int32 // 1 + the slot of the field that targetingKey fills; 0: none
-	unit      int32 // 1 + the slot of the field of the units; 0: none
+	strict    bool    // on_type_mismatch: reject
+	targeting int32   // 1 + the slot of the field that targetingKey fills; 0: none
+	unit      int32   // 1 + the slot of the field of the units; 0: none
+	always    []int32 // declared fields that traces have where no table reads them, too
 	remarks   []Remark
 }
 
@@ -120,7 +121,7 @@ func DecodeModel(doc *document.Node, gateway []*document.Node, errs *document.Er
 		coerce:    true,
 	}
 	readable := doc != nil && doc.CheckMembers(errs, "the data model",
-		"fields", "computed", "segments", "timezone", "coerce", "on_unknown_field", "on_type_mismatch", "targeting_key", "unit")
+		"fields", "computed", "segments", "timezone", "coerce", "on_unknown_field", "on_type_mismatch", "targeting_key", "unit", "trace")
 	if readable {
 		m.decodeOptions(doc, errs)
 		m.decodeFields(doc.Get("fields"), errs)
@@ -139,6 +140,7 @@ func DecodeModel(doc *document.Node, gateway []*document.Node, errs *document.Er
 		return m
 	}
 	m.decodeComputed(doc.Get("computed"), errs)
+	m.decodeAlways(doc.Get("trace"), errs)
 	m.decodeSegments(doc.Get("segments"), errs)
 	return m
 }

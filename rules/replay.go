@@ -146,6 +146,9 @@ func (r *Replay) inputs(e Evidence) error {
 			}
 		}
 	}
+	for _, slot := range m.always {
+		r.known[slot] = isKnown
+	}
 	if e.NoContext {
 		for i := range r.known[:m.sent] {
 			r.known[i] = isKnown // to be missing
@@ -165,7 +168,7 @@ func (r *Replay) inputs(e Evidence) error {
 		case !ok || int(slot) >= m.declared:
 			err = fmt.Errorf("inputs has %q, which is no field of the data model", shorten(string(name)))
 		case r.known[slot] == isUncalled:
-			err = fmt.Errorf("inputs has %q, which no table reads that was consulted", shorten(string(name)))
+			err = fmt.Errorf("inputs has %q, which no table reads that was consulted, and which trace.always does not name", shorten(string(name)))
 		case r.known[slot] == isNone:
 			err = fmt.Errorf("inputs has %q, whose field has trace: none", shorten(string(name)))
 		case v.Type() == fastjson.TypeObject && m.isGateway(slot):

@@ -91,6 +91,7 @@ var edits = []struct {
 	{name: "rewritten parts", same: true, before: `- { when: { email: ["*@a.com", "*a.com"] }, value: 1 }`, after: `- { when: { email: "*A.com" }, value: 1 }`},
 	{name: "unreachable row", same: true, before: "- { when: { name: \"*z\" }, value: 1 }", after: "- { when: { name: \"*z\" }, value: 1 }\n- { when: { name: \"*az\" }, value: 2 }"},
 	{name: "row that is past", same: true, before: "- { when: { name: \"*z\" }, value: 1 }", after: "- { when: { name: \"*x\" }, until: 2026-01-01, value: 2 }\n- { when: { name: \"*z\" }, value: 1 }"},
+	{name: "field to be recorded", same: true, rows: `- { when: { segment: staff, big: true, email: "*x" }, value: 1 }`, before: "\nfields:", after: "\ntrace: { always: [id] }\nfields:"},
 	{name: "field nobody reads", same: true, rows: `- { when: { segment: staff, big: true, email: "*x", since: 2026-01-31 }, value: 1 }`, before: "id:    { type: string }", after: "id:    { type: string, ignore_case: true }"},
 	{name: "new field", same: true, rows: `- { when: { segment: staff, big: true, email: "*x", since: 2026-01-31 }, value: 1 }`, before: "\ncomputed:", after: "\n  new: boolean\ncomputed:"},
 	{name: "time zone of numbers", same: true, rows: `- { when: { segment: staff, seats: 10.., email: "*x" }, value: 1 }`, before: "\nfields:", after: "\ntimezone: Europe/Brussels\nfields:"},
