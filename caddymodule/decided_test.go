@@ -32,7 +32,7 @@ rules:
 	g := startGateway(t, files, options)
 	address := adminOf(t, g, options)
 	const who = `"context":{"plan":"pro","user":"ada"},"variables":{"question":"Hi?"}`
-	passed := map[string]any{"experiment": map[string]any{"definition": "remoteconfigs/checkout", "rule": "none", "salt": "old"}, "share": 0.0}
+	passed := map[string]any{"experiment": map[string]any{"definition": "remoteconfigs/checkout", "rule": "none", "salt": "old"}, "share": 0.0, "arms": map[string]any{"1": 0.0, "2": 0.0}}
 	ramp := map[string]any{"experiment": map[string]any{"definition": "remoteconfigs/checkout", "rule": "ramp", "salt": "ramp"}, "share": 1.0, "arm": "1"}
 	split := map[string]any{"experiment": map[string]any{"definition": "prompts/reply", "rule": "checkout", "salt": "checkout"}, "share": 1.0, "arm": "nl"}
 	for _, test := range []struct {

@@ -130,6 +130,6 @@
 //
 // Traces call a part of a split by its arm (Table.Arm): its name, else its number,
 // as in split: { by: customer_id, of: [ { value: blue, share: 20%, name: b } ] }.
-// Table.AppendTrail lists the splits and prerequisites behind a decision, and
-// Table.AppendInputs the values of the fields that it read.
+// Table.AppendTrail lists the splits and prerequisites behind a decision, Trail.Rest
+// the other splits, and Table.AppendInputs the values of the fields that it read.
 package rules

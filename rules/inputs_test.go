@@ -170,8 +170,8 @@ func TestSplitsJSON(t *testing.T) {
 	experiment := func(rule string) string {
 		return `{"experiment":{"definition":"n\"1","rule":"` + rule + `","salt":"s\""},`
 	}
-	want := "[" + experiment("id") + `"bucket":49712,"share":0,"unit":"id~c-2~"},` + experiment("cents") + `"bucket":42794,"share":0.09999,"unit":"cents~1.5~"},` +
-		experiment("secret") + `"bucket":15583,"share":0},` + experiment("masked") + `"bucket":9412,"arm":"1","share":0.20002}]`
+	want := "[" + experiment("id") + `"bucket":49712,"share":0,"arms":{"1":0,"b":0},"unit":"id~c-2~"},` + experiment("cents") + `"bucket":42794,"share":0.09999,"arms":{"1":0.02,"b":0.07999},"unit":"cents~1.5~"},` +
+		experiment("secret") + `"bucket":15583,"share":0,"arms":{"1":0,"b":0}},` + experiment("masked") + `"bucket":9412,"arm":"1","share":0.20002,"arms":{"1":0.20002,"b":0.79998}}]`
 	if diff := cmp.Diff(want, string(tr.AppendSplits(nil, b, shownHash))); diff != "" {
 		t.Error(diff)
 	}
@@ -183,6 +183,51 @@ func TestSplitsJSON(t *testing.T) {
 	tab.AppendTrail(&tr, foreign)
 	if got := tr.AppendSplits(nil, foreign, shownHash); got != nil || tab.AppendInputs(nil, foreign, nil, shownHash) != nil {
 		t.Errorf("of a context of another model: %s", got)
+	}
+}
+
+// The shares of arms are those of the instant, and of one arm they are the share. A split
+// that was not consulted has no arm and no share.
+func TestArmsJSON(t *testing.T) {
+	t.Parallel()
+	m := model(t, "fields: { u: string, n: { type: number, trace: none } }")
+	ramp := "ramp: { from: 0%, to: 100%, start: 2026-06-01T11:00:00Z, end: 2026-06-01T13:00:00Z }"
+	tab := named(t, m, "t", `rules:
+  - { id: one, when: { n: 1 }, split: { by: u, of: [{ value: a, share: 20% }] } }
+  - { id: three, when: { n: missing }, split: { by: u, coverage: 50%, of: [{ value: a, share: 1% }, { value: b, share: 0%, name: none }, { value: c, share: 2% }] } }
+  - { id: grows, split: { by: u, of: [{ value: a, share: 1% }, { value: b, share: 99%, name: b }] }, `+ramp+` }
+  - { id: silent, when: { u: x }, split: { by: n, of: [{ value: a, share: 0.001% }] } }
+`) // noon is in the middle of the ramp
+	m2 := model(t, "fields: { u: string }")
+	var errs document.Errors
+	variants := DecodeTable(m2, parseYAML(t, "v.yaml", `rules: [{ id: v, split: { by: u, of: [{ value: en, share: 20% }, { value: nl, share: 30% }, { value: en, share: 10% }] } }]`), Options{Key: "v", Name: "v", Variants: true}, &errs)
+	if err := errs.Err(); err != nil {
+		t.Fatal(err)
+	}
+	experiment := func(name, rule string) string {
+		return `{"experiment":{"definition":"` + name + `","rule":"` + rule + `","salt":"` + rule + `"},`
+	}
+	for _, tt := range []struct {
+		table         *Table
+		context, want string
+	}{
+		{tab, `{"u":"c-1"}`, "[" + experiment("t", "three") + `"bucket":39564,"share":0.015,"arms":{"1":0.005,"none":0,"3":0.01},"unit":"u~c-1~"},` +
+			experiment("t", "grows") + `"bucket":10210,"arm":"b","share":0.495,"arms":{"1":0.005,"b":0.495},"unit":"u~c-1~"},` +
+			experiment("t", "one") + `"bucket":66657,"consulted":false,"arms":{"1":0.2},"unit":"u~c-1~"}]`},
+		{tab, `{"u":"c-1","n":1}`, "[" + experiment("t", "one") + `"bucket":66657,"share":0.2,"unit":"u~c-1~"},` +
+			experiment("t", "grows") + `"bucket":10210,"arm":"b","share":0.495,"arms":{"1":0.005,"b":0.495},"unit":"u~c-1~"},` +
+			experiment("t", "three") + `"bucket":39564,"consulted":false,"arms":{"1":0.005,"none":0,"3":0.01},"unit":"u~c-1~"},` +
+			experiment("t", "silent") + `"bucket":43753,"consulted":false,"arms":{"1":0.00001}}]`},
+		{variants, `{"u":"c-1"}`, "[" + experiment("v", "v") + `"bucket":16182,"arm":"en","share":0.2,"arms":{"en":0.3,"nl":0.3},"unit":"u~c-1~"}]`},
+	} {
+		b := bind(t, tt.table.model, tt.context)
+		var tr Trail
+		tt.table.AppendTrail(&tr, b)
+		tr.Rest(b)
+		got := string(tr.AppendSplits(nil, b, shownHash))
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: %s", tt.context, diff)
+		}
 	}
 }
 

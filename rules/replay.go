@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -228,14 +229,38 @@ func (r *Replay) context(e Evidence) error {
 	return nil
 }
 
-// SetBucket gives the bucket of the unit that came to the split of a row, as the
-// trace has it. It reports whether the row has a split.
+// SetBucket gives the bucket of the unit of a row's split, as the trace has it. It
+// reports whether the row has a split. A bucket that contradicts the unit's value, or
+// another split that divides alike, is a problem.
 func (r *Replay) SetBucket(t *Table, row int, bucket uint32) bool {
 	if row < 0 || row >= len(t.rows) || t.answers[row].split == nil || bucket >= Buckets {
 		return false
 	}
+	s, name := t.answers[row].split, t.rows[row].ID
+	if r.slot(s.by) == isKnown {
+		r.b.resolve(s.by)
+		if own, ok := s.bucket(&r.b); !ok {
+			r.problem("%s has a bucket of %s, which is missing", name, r.b.model.fields[s.by].name)
+		} else if own != bucket {
+			r.problem("%s: the unit falls on bucket %d, and %d is recorded", name, own, bucket)
+		}
+	}
+	for other, recorded := range r.buckets {
+		if as := other.table.answers[other.row].split; recorded != bucket && as.by == s.by && as.seed == s.seed {
+			r.problem("%s and %s divide units alike, and the buckets of one unit are different", min(name, other.table.rows[other.row].ID), max(name, other.table.rows[other.row].ID))
+		}
+	}
 	r.buckets[experiment{t, row}] = bucket
 	return true
+}
+
+// Arms are the shares of a row's split at the replay's instant, as parts of 1. The row
+// must have a split.
+func (r *Replay) Arms(t *Table, row int) map[string]float64 {
+	s := t.answers[row].split
+	arms := make(map[string]float64, len(s.arms))
+	_ = json.Unmarshal(t.appendArms(nil, s, s.covers(&r.b)), &arms) // as the trace has them
+	return arms
 }
 
 // Consulted returns a record's entry for a unit in the bucket that came to the split
@@ -660,13 +685,7 @@ func (r *Replay) split(t *Table, row int, s *split, certain bool) (outcomes []in
 		r.b.resolve(s.by)
 		bucket, ok := s.bucket(&r.b)
 		if !ok {
-			if hasBucket {
-				r.problem("%s has a bucket of %s, which is missing", t.rows[row].ID, name)
-			}
 			return nil, true, s.kind() + ": " + name + " is missing", false
-		}
-		if hasBucket && bucket != recorded {
-			r.problem("%s: the unit falls on bucket %d, and %d is recorded", t.rows[row].ID, bucket, recorded)
 		}
 		recorded, hasBucket, unit = bucket, true, true
 	} else if hasBucket {

@@ -111,6 +111,7 @@ type recorded struct {
 func recordOf(tab *Table, b *Binding) *recorded {
 	r := &recorded{decision: tab.Evaluate(b), noContext: b.NoContext()}
 	tab.AppendTrail(&r.trail, b)
+	r.trail.Rest(b)
 	constant := func(dst []byte, _, _ string) []byte { return append(dst, "hash"...) }
 	r.inputs = string(tab.AppendInputs(nil, b, r.trail.Asked, constant))
 	return r
@@ -136,7 +137,7 @@ func (r *recorded) replay(t testing.TB, tab *Table, at time.Time, context *fastj
 		if !replay.SetBucket(c.Table, c.Row, c.Bucket) {
 			t.Fatal("no split")
 		}
-		if got := replay.Consulted(c.Table, c.Row, c.Bucket); got != c {
+		if got := replay.Consulted(c.Table, c.Row, c.Bucket); got != c && !c.Unconsulted {
 			t.Errorf("the split was %v and is %v", c, got)
 		}
 	}
@@ -204,7 +205,7 @@ func TestReplayOfKnownValues(t *testing.T) {
 				}
 				var own []int
 				for _, c := range r.trail.Splits {
-					if c.Table == tab {
+					if c.Table == tab && !c.Unconsulted {
 						own = append(own, c.Row)
 					}
 				}
@@ -437,5 +438,27 @@ func TestReplayRefuses(t *testing.T) {
 	}
 	if p, _ := bucketOf(`{"plan":"pro","n":1}`, `{"plan":"pro","none":"x","n":1}`, right); len(p) != 1 || !strings.Contains(p[0], "is missing") {
 		t.Errorf("the bucket of no unit: %v", p)
+	}
+}
+
+// TestBucketsThatDivideAlike: splits with one key, salt and unit put a unit into one bucket,
+// whatever the unit is.
+func TestBucketsThatDivideAlike(t *testing.T) {
+	t.Parallel()
+	m := model(t, "fields: { id: string, other: string }")
+	tab := table(t, m, `rules:
+  - { id: a, split: { by: id, salt: s, of: [{ value: 1, share: 10% }] } }
+  - { id: b, split: { by: id, salt: s, of: [{ value: 1, share: 20% }] } }
+  - { id: c, split: { by: id, salt: t, of: [{ value: 1, share: 20% }] } }
+  - { id: d, split: { by: other, salt: s, of: [{ value: 1, share: 20% }] } }
+`)
+	for row, problems := range map[int]int{1: 1, 2: 0, 3: 0} {
+		r, err := m.Replay(Evidence{Inputs: parseJSON(t, `{"id":{"hash":"h"},"other":{"hash":"h"}}`), Tables: []*Table{tab}, At: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.SetBucket(tab, 0, 7) || !r.SetBucket(tab, row, 8) || len(r.Problems()) != problems {
+			t.Errorf("row %d: %v", row, r.Problems())
+		}
 	}
 }

@@ -37,6 +37,7 @@ type split struct {
 	arms     []string // the names of the parts in traces, including parts without buckets
 	coverage uint32   // of each share's width, in buckets of buckets
 	ramp     *ramp    // gives the coverage, when there is one
+	armsJSON []byte   // the share of each arm, as traces have it; of a ramp nil
 	node     *document.Node
 }
 

@@ -88,6 +88,7 @@ type Table struct {
 	named *namedRows
 
 	own      []int32 // reads without the fields of prerequisites
+	splits   []int   // the rows with splits
 	consults bool    // whether rows have splits or prerequisites
 }
 
@@ -265,8 +266,11 @@ func (t *Table) finish() {
 	for i := range t.answers {
 		if s := t.answers[i].split; s != nil {
 			slots = append(slots, s.by)
+			t.splits = append(t.splits, i)
 			if s.ramp != nil {
 				t.ramps = append(t.ramps, s.ramp)
+			} else {
+				s.armsJSON = t.appendArms(nil, s, s.coverage)
 			}
 		}
 	}
@@ -295,7 +299,7 @@ func (t *Table) finish() {
 		}
 	}
 	t.cost = t.estimate()
-	t.consults = len(t.nested) > 0 || slices.ContainsFunc(t.answers, func(a answer) bool { return a.split != nil })
+	t.consults = len(t.nested)+len(t.splits) > 0
 }
 
 // ask takes over what follows from the tables of prerequisites, which are

@@ -1,7 +1,7 @@
 package rules
 
-// MaxSplits is how many splits that passed a unit on a trail has at most. Those
-// that gave an arm are always in it.
+// MaxSplits is how many splits that gave no arm a trail has at most. Those that
+// gave one are always in it.
 const MaxSplits = 100
 
 // Trail is the basis of a decision apart from the context: the splits and the
@@ -9,16 +9,18 @@ const MaxSplits = 100
 // again. One trail may be of several tables that answered for one binding.
 type Trail struct {
 	// Splits are the splits and ramps that were consulted, in the order they were,
-	// including splits of prerequisites and splits that passed the unit on.
+	// including splits of prerequisites and splits that passed the unit on. After
+	// them come those that [Trail.Rest] appends.
 	Splits []Consulted
 	// Asked are the tables of the prerequisites that were consulted, and the
 	// tables of [Trail.Ask], each once.
 	Asked []*Table
 
-	seen map[*Table]bool // the tables in the trail; true: it is in Asked
+	seen  map[*Table]bool // the tables in the trail; true: it is in Asked
+	tried []*Table        // those of them whose rows were gone through, in their order
 }
 
-// Consulted is a split or ramp that a unit came to.
+// Consulted is a split or ramp that a unit came to, or of [Trail.Rest].
 type Consulted struct {
 	Table  *Table
 	Row    int    // index into the table's Rows
@@ -28,13 +30,17 @@ type Consulted struct {
 	Share uint32
 	Arm   string // empty: the unit was passed on
 	Field string // whose value is the unit
+	// Unconsulted says that the unit did not come to the split. Share and Arm are
+	// then empty.
+	Unconsulted bool
 }
 
 // Reset empties the trail.
 func (tr *Trail) Reset() {
 	clear(tr.Splits)
 	clear(tr.Asked)
-	tr.Splits, tr.Asked = tr.Splits[:0], tr.Asked[:0]
+	clear(tr.tried)
+	tr.Splits, tr.Asked, tr.tried = tr.Splits[:0], tr.Asked[:0], tr.tried[:0]
 	clear(tr.seen)
 }
 
@@ -53,7 +59,23 @@ func (t *Table) HasTrail() bool { return t.consults }
 //
 // The rows are evaluated again, so that Evaluate need not remember its steps.
 // It does not allocate once the trail and the binding have grown.
-func (t *Table) AppendTrail(trail *Trail, b *Binding) { trail.walk(t, b) }
+func (t *Table) AppendTrail(trail *Trail, b *Binding) {
+	if _, seen := trail.seen[t]; seen {
+		return
+	}
+	if trail.seen == nil {
+		trail.seen = make(map[*Table]bool)
+	}
+	trail.seen[t] = false
+	if !t.consults || !t.tries(b) {
+		return
+	}
+	trail.tried = append(trail.tried, t)
+	before := b.trail
+	b.trail = trail
+	t.Evaluate(b)
+	b.trail = before
+}
 
 // Ask appends a table that was evaluated for the binding and is no
 // prerequisite, for a value that an answer has from it, and the splits and
@@ -63,22 +85,29 @@ func (tr *Trail) Ask(t *Table, b *Binding) {
 	tr.ask(t, b)
 }
 
-// walk goes through the rows of a table, unless it was.
-func (tr *Trail) walk(t *Table, b *Binding) {
-	if _, seen := tr.seen[t]; seen {
-		return
+// Rest appends the splits of the trail's tables that were not consulted and whose unit
+// is there: a row above them decided, or another cell of their row did not match. They
+// tell what the unit would get if it came to them. It is called once, after all tables.
+func (tr *Trail) Rest(b *Binding) {
+	consulted := tr.Splits
+	for _, t := range tr.tried {
+		next := 0 // the rows of a table are consulted from top to bottom
+		for _, row := range t.splits {
+			for next < len(consulted) && (consulted[next].Table != t || consulted[next].Row < row) {
+				next++
+			}
+			if next < len(consulted) && consulted[next].Row == row {
+				continue
+			}
+			if len(tr.Splits) >= MaxSplits {
+				return
+			}
+			if s := t.answers[row].split; b.values[s.by].state == present {
+				bucket, _ := s.bucket(b)
+				tr.Splits = append(tr.Splits, Consulted{Table: t, Row: row, Bucket: bucket, Field: t.model.fields[s.by].name, Unconsulted: true})
+			}
+		}
 	}
-	if tr.seen == nil {
-		tr.seen = make(map[*Table]bool)
-	}
-	tr.seen[t] = false
-	if !t.consults || !t.tries(b) {
-		return
-	}
-	before := b.trail
-	b.trail = tr
-	t.Evaluate(b)
-	b.trail = before
 }
 
 // ask appends a prerequisite and the splits and tables that it consulted.
@@ -87,7 +116,7 @@ func (tr *Trail) ask(t *Table, b *Binding) {
 		return
 	}
 	tr.Asked = append(tr.Asked, t)
-	tr.walk(t, b)
+	t.AppendTrail(tr, b)
 	tr.seen[t] = true
 }
 

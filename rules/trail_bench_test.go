@@ -54,6 +54,7 @@ func recording(tb testing.TB, m *Model, tab *Table, hash HashFunc) func() (split
 		if tab.HasTrail() {
 			tab.AppendTrail(&trail, b)
 		}
+		trail.Rest(b)
 		splits = trail.AppendSplits(splits[:0], b, hash)
 		inputs = tab.AppendInputs(inputs[:0], b, trail.Asked, hash)
 		return splits, inputs

@@ -12,7 +12,11 @@ import (
 func trailText(tr *Trail) string {
 	var parts []string
 	for _, c := range tr.Splits {
-		parts = append(parts, fmt.Sprintf("%s:%s %s=%d %q %d", c.Table.Name(), c.Table.Rows()[c.Row].ID, c.Field, c.Bucket, c.Arm, c.Share))
+		outcome := fmt.Sprintf("%q %d", c.Arm, c.Share)
+		if c.Unconsulted {
+			outcome = "not consulted"
+		}
+		parts = append(parts, fmt.Sprintf("%s:%s %s=%d %s", c.Table.Name(), c.Table.Rows()[c.Row].ID, c.Field, c.Bucket, outcome))
 	}
 	for _, t := range tr.Asked {
 		parts = append(parts, "asked "+t.Name())
@@ -91,6 +95,50 @@ asked base`},
 	}
 }
 
+// TestTrailRest checks that the splits that no unit came to follow, where there is a unit:
+// below the row that decided, in rows of others, and in the tables that were asked.
+func TestTrailRest(t *testing.T) {
+	t.Parallel()
+	m := model(t, "fields: { plan: string, u: string, n: number }\ncomputed: { unit: 'u + \"x\"' }")
+	base := named(t, m, "base", "rules: [{ id: first, when: { plan: team }, split: { by: u, of: [{ value: on, share: 10% }] } }, { id: half, split: { by: u, of: [{ value: on, share: 50% }] } }]")
+	unasked := named(t, m, "unasked", "rules: [{ id: x, split: { by: u, of: [{ value: on, share: 100% }] } }]")
+	top := named(t, m, "top", `
+rules:
+  - { id: asks, when: { config: { base: on }, plan: [pro, free] }, split: { by: u, of: [{ value: a, share: 100% }] } }
+  - { id: never, when: { plan: other, config: { unasked: on } }, until: 2020-01-01, split: { by: unit, of: [{ value: a, share: 30% }, { value: b, share: 0% }, { value: c, share: 20%, name: sea }] } }
+  - { id: number, when: { plan: other }, split: { by: n, of: [{ value: a, share: 20% }] } }
+  - { id: plain, when: { plan: other }, value: d }
+  - { id: ramp, ramp: { by: u, from: 10%, to: 50%, start: 2026-06-01T11:00:00Z, end: 2026-06-01T13:00:00Z }, value: d }
+`, base, unasked)
+	for context, want := range map[string]string{
+		`{"plan":"pro","u":"c-18"}`: `
+base:half u=14895 "1" 50000
+top:asks u=33244 "1" 100000
+top:never unit=69496 not consulted
+top:ramp u=27853 not consulted
+base:first u=29769 not consulted
+asked base`,
+		`{"plan":"none","u":"c-18"}`: `
+top:ramp u=27853 "1" 30000
+top:asks u=33244 not consulted
+top:never unit=69496 not consulted`,
+		`{"plan":"other","n":4}`: `top:number n=74148 "" 20000`,
+		`{"plan":"free","n":4}`:  "top:number n=74148 not consulted\nasked base",
+		`{}`:                     ``,
+	} {
+		b := bind(t, m, context)
+		var tr Trail
+		for range 2 { // also where the memory is another decision's
+			tr.Reset()
+			top.AppendTrail(&tr, b)
+			tr.Rest(b)
+		}
+		if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), trailText(&tr)); diff != "" {
+			t.Errorf("%s: %s", context, diff)
+		}
+	}
+}
+
 // A trail may be of several tables, each of which is in it once, whether another
 // asked it before or after it answered itself.
 func TestTrailOfSeveralTables(t *testing.T) {
@@ -152,6 +200,9 @@ func TestTrailOfManySplits(t *testing.T) {
 		tab.AppendTrail(&tr, b)
 		if len(tr.Splits) != want || tr.Splits[want-1].Arm != "1" {
 			t.Errorf("%s: %d splits, want %d", context, len(tr.Splits), want)
+		}
+		if tr.Rest(b); len(tr.Splits) != max(want, MaxSplits) {
+			t.Errorf("%s: %d splits with those that were not consulted", context, len(tr.Splits))
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // AppendSplits appends the splits of a trail as a JSON array, in the form of the
-// traces' member splits. b is the binding that the trail is of. hash is that of
+// traces' member splits, each with the shares of its arms unless it was consulted and has
+// one. b is the binding that the trail is of. hash is that of
 // [Table.AppendInputs]; it makes the unit of a split, which is left out where its
 // field says trace: none. It appends nothing where the trail has no splits.
 func (tr *Trail) AppendSplits(dst []byte, b *Binding, hash HashFunc) []byte {
@@ -34,15 +35,63 @@ func (c *Consulted) appendJSON(dst []byte, b *Binding, hash HashFunc) []byte {
 	dst = jsontext.AppendString(dst, s.salt)
 	dst = append(dst, `},"bucket":`...)
 	dst = strconv.AppendUint(dst, uint64(c.Bucket), 10)
-	if c.Arm != "" {
+	switch {
+	case c.Unconsulted:
+		dst = append(dst, `,"consulted":false`...)
+	case c.Arm != "":
 		dst = append(dst, `,"arm":`...)
 		dst = jsontext.AppendString(dst, c.Arm)
+		fallthrough
+	default:
+		dst = append(dst, `,"share":`...)
+		dst = strconv.AppendFloat(dst, c.Part(), 'f', -1, 64)
 	}
-	dst = append(dst, `,"share":`...)
-	dst = strconv.AppendFloat(dst, c.Part(), 'f', -1, 64)
+	if c.Unconsulted || len(s.arms) > 1 { // of one arm, the share says it
+		dst = append(dst, `,"arms":`...)
+		if s.ramp == nil {
+			dst = append(dst, s.armsJSON...)
+		} else {
+			dst = c.Table.appendArms(dst, s, s.covers(b))
+		}
+	}
 	if b.model.fields[s.by].records(b.model) {
 		dst = append(dst, `,"unit":"`...)
 		dst = append(b.appendHash(dst, s.by, hash), '"')
 	}
 	return append(dst, '}')
+}
+
+// appendArms appends, as a JSON object, the share of each arm of a split that covers so
+// much. A variant that has several parts of the split is one arm.
+func (t *Table) appendArms(dst []byte, s *split, coverage uint32) []byte {
+	dst = append(dst, '{')
+	empty := len(dst)
+	for i := range s.arms {
+		arm := t.arm(s, s.first+i)
+		if t.isArmOf(s, arm, i) {
+			continue
+		}
+		if len(dst) > empty {
+			dst = append(dst, ',')
+		}
+		dst = append(jsontext.AppendString(dst, arm), ':')
+		covered := uint32(0)
+		for j := range s.shares {
+			if sh := &s.shares[j]; t.arm(s, sh.outcome) == arm {
+				covered += sh.covered(coverage)
+			}
+		}
+		dst = strconv.AppendFloat(dst, float64(covered)/Buckets, 'f', -1, 64)
+	}
+	return append(dst, '}')
+}
+
+// isArmOf reports whether one of the first n parts of a split is that of an arm.
+func (t *Table) isArmOf(s *split, arm string, n int) bool {
+	for i := range n {
+		if t.arm(s, s.first+i) == arm {
+			return true
+		}
+	}
+	return false
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,10 @@ func checkTrail(t *testing.T, seed uint64) {
 				continue
 			}
 			// All tables of the reference have the same rows' names, but not the same table.
-			last := tr.Splits[len(tr.Splits)-1]
+			consulted := slices.Clone(tr.Splits)
+			last := consulted[len(consulted)-1]
+			tr.Rest(b)
+			checkRest(t, &tr, consulted, tab, b)
 			if last.Table != tab || last.Row != d.Row || last.Arm != tab.Arm(d) || last.Arm == "" {
 				t.Fatalf("seed %d: the last split is %v, the decision %v", seed, last, d)
 			}
@@ -110,4 +114,33 @@ func TestTrailAgainstReference(t *testing.T) {
 func FuzzTrailAgainstReference(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(checkTrail)
+}
+
+// checkRest checks that the splits of a trail are those that were consulted, and after
+// them every other one of its tables that has a unit.
+func checkRest(t *testing.T, tr *Trail, consulted []Consulted, top *Table, b *Binding) {
+	t.Helper()
+	if !slices.Equal(tr.Splits[:len(consulted)], consulted) {
+		t.Fatalf("the consulted splits were %v and are %v", consulted, tr.Splits)
+	}
+	rest := 0
+	for _, tab := range append([]*Table{top}, tr.Asked...) {
+		for row := range tab.rows {
+			s := tab.answers[row].split
+			if s == nil || slices.ContainsFunc(consulted, func(c Consulted) bool { return c.Table == tab && c.Row == row }) {
+				continue
+			}
+			bucket, ok := s.bucket(b)
+			if !ok {
+				continue
+			}
+			rest++
+			if !slices.Contains(tr.Splits[len(consulted):], Consulted{Table: tab, Row: row, Bucket: bucket, Field: tab.model.fields[s.by].name, Unconsulted: true}) {
+				t.Fatalf("the trail lacks row %d of %s", row, tab.name)
+			}
+		}
+	}
+	if len(tr.Splits)-len(consulted) != rest {
+		t.Fatalf("%d splits follow, want %d", len(tr.Splits)-len(consulted), rest)
+	}
 }

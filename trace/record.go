@@ -108,7 +108,8 @@ type Record struct {
 	Cached           bool    // a cache answered
 
 	// The basis of the decision, as JSON. Splits are the evaluated splits and ramps,
-	// including the ones that passed the unit on. Read are the versions of the
+	// including the ones that passed the unit on, and after them those of the same tables
+	// that were not consulted. Read are the versions of the
 	// configurations that were read, by "remoteconfigs/KEY". Inputs are the values of
 	// the fields that the tables read, if the data model has them recorded.
 	Splits []byte // array

@@ -72,7 +72,9 @@ func writeBasis(b *bytes.Buffer, st styles, traces []*shownTrace) {
 		var all []inspect.TracedSplit
 		_ = json.Unmarshal(t.Splits, &all) // a trace may have no splits
 		for i := range all {
-			add(&splits, splitName(&all[i]), splitOutcome(&all[i]), "")
+			if all[i].WasConsulted() {
+				add(&splits, splitName(&all[i]), splitOutcome(&all[i]), "")
+			}
 		}
 		for _, input := range adminapi.MembersOf(t.Inputs) {
 			var hashed struct {

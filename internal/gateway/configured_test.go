@@ -159,7 +159,7 @@ rules:
 		{`{"beta":true,"seats":20,"user":"ada"}`, `{}`, "half warm", both, `{"user":"ada","seats":20,"beta":true}`},
 		{`{"beta":true,"seats":20,"user":"ada"}`, `{"tone":"mine"}`, "half warm", both, `{"user":"ada","seats":20,"beta":true}`},
 		{`{"beta":true,"seats":20,"user":"ada"}`, `{"tone":"mine","more":"mine"}`, "", "", `{"beta":true}`},
-		{`{"beta":true,"seats":2,"user":"ada"}`, `{}`, "", both, `{"user":"ada","seats":2,"beta":true}`},
+		{`{"beta":true,"seats":2,"user":"ada"}`, `{}`, "half ", both, `{"user":"ada","seats":2,"beta":true}`},
 		{`{"beta":false,"seats":20,"user":"ada"}`, `{}`, "", "", `{"beta":false}`},
 	} {
 		for _, body := range []string{`{"keys":["notice"]`, `{"key":"notice"`} {

@@ -158,7 +158,13 @@ func hashOf(t *testing.T, field, text string) string {
 	return string(hasher.Append(nil, field, text))
 }
 
-// splitOf returns a split in the form of a trace. share is empty if the unit got no arm.
+// decidingArms are the shares of arms of the splits of decidingFiles that have several.
+var decidingArms = map[string]string{
+	"remoteconfigs/colour colours": `{"cold":0.4,"2":0.6}`, "prompts/reply half": `{"en":0.5,"nl":0.5}`, "endpoints/varied some": `{"calm":0.5,"eager":0.5}`,
+}
+
+// splitOf returns a split in the form of a trace. arm is empty if the unit was passed on, and
+// of one that was not consulted share are the arms.
 func splitOf(t *testing.T, definition, rule, salt, arm, share, field, unit string) string {
 	t.Helper()
 	key := definition[strings.Index(definition, "/")+1:]
@@ -166,7 +172,11 @@ func splitOf(t *testing.T, definition, rule, salt, arm, share, field, unit strin
 	if arm != "" {
 		text += fmt.Sprintf(`,"arm":%q`, arm)
 	}
-	text += `,"share":` + share
+	if strings.HasPrefix(share, "{") {
+		text += `,"consulted":false,"arms":` + share
+	} else if text += `,"share":` + share; decidingArms[definition+" "+rule] != "" {
+		text += `,"arms":` + decidingArms[definition+" "+rule]
+	}
 	if field != "" {
 		text += fmt.Sprintf(`,"unit":%q`, hashOf(t, field, unit))
 	}
@@ -218,7 +228,10 @@ func TestEvidenceOfDecisions(t *testing.T) {
 			`[` + passed + `,` + colour + `,` + banner + `]`, readColour,
 			`{"environment":"production","plan":"pro","user":` + hash("user", "ada") + `,"customer":17}`,
 		},
-		{"/v1/remoteconfigs", "banner", `{"environment":"staging","plan":"pro","user":"ada","customer":17}`, "default", "", "", "", `{"environment":"staging","customer":17}`},
+		{
+			"/v1/remoteconfigs", "banner", `{"environment":"staging","plan":"pro","user":"ada","customer":17}`, "default", "",
+			`[` + split("remoteconfigs/banner", "cold", "cold", "", `{"1":1}`, "customer", "17") + `]`, "", `{"environment":"staging","customer":17}`,
+		},
 		{
 			"/v1/remoteconfigs", "quiet", `{"seats":3,"secret":"canary","since":"2026-01-31T10:00:00.250Z","email":"ada@example.com"}`, "split", "1",
 			`[` + split("remoteconfigs/quiet", "half", "half", "1", "1", "", "canary") + `]`, "",
@@ -234,7 +247,11 @@ func TestEvidenceOfDecisions(t *testing.T) {
 			`{"remoteconfigs/banner":"` + versions["banner"] + `","remoteconfigs/colour":"` + versions["colour"] + `"}`,
 			`{"environment":"production","plan":"pro","user":` + hash("user", "ada") + `,"customer":17}`,
 		},
-		{"/v1/prompts", "reply", `{"locale":"nl","user":"ada"}`, "match", "nl", "", "", `{"locale":` + hash("locale", "nl") + `,"user":` + hash("user", "ada") + `}`},
+		{
+			"/v1/prompts", "reply", `{"locale":"nl","user":"ada"}`, "match", "nl",
+			`[` + split("prompts/reply", "half", "half", "", decidingArms["prompts/reply half"], "user", "ada") + `]`, "",
+			`{"locale":` + hash("locale", "nl") + `,"user":` + hash("user", "ada") + `}`,
+		},
 		{
 			"/v1/endpoints", "chat", `{"environment":"production","plan":"pro","user":"ada","customer":17}`, "split", "nl",
 			`[` + passed + `,` + colour + `,` + banner + `,` + split("prompts/reply", "half", "half", "nl", "0.5", "user", "ada") + `]`,

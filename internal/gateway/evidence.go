@@ -44,13 +44,16 @@ func (a *answers) recordEvidence(record *trace.Record) {
 	if len(e.tables) == 0 {
 		return // nothing is recorded
 	}
-	if n := len(e.trail.Splits); n > 0 {
-		record.Splits = slices.Grow(record.Splits[:0], n*splitSize)
-		record.Splits = e.trail.AppendSplits(record.Splits, &a.binding, a.hasher.Append)
-	}
 	if len(e.trail.Asked) > 0 {
 		record.Read = a.appendRead(record.Read[:0])
 		e.tables = append(e.tables, e.trail.Asked...)
+	}
+	if slices.ContainsFunc(e.tables, (*rules.Table).HasTrail) {
+		e.trail.Rest(&a.binding)
+	}
+	if n := len(e.trail.Splits); n > 0 {
+		record.Splits = slices.Grow(record.Splits[:0], n*splitSize)
+		record.Splits = e.trail.AppendSplits(record.Splits, &a.binding, a.hasher.Append)
 	}
 	if a.binding.NoContext() && slices.ContainsFunc(e.tables, (*rules.Table).ReadsGateway) {
 		record.Notes = append(record.Notes, rules.NoteNoContext)

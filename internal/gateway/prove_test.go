@@ -341,7 +341,11 @@ func changed(t *testing.T, traced *inspect.Traced) map[string]*inspect.Traced {
 		change(name+".bucket", func(c *inspect.Traced) { *c.Splits[i].Bucket = (*c.Splits[i].Bucket + 1) % 100_000 })
 		change(name+".bucket far", func(c *inspect.Traced) { *c.Splits[i].Bucket += 100_000 })
 		change(name+".share", func(c *inspect.Traced) { c.Splits[i].Share += 0.00001 })
-		change(name+" removed", func(c *inspect.Traced) { c.Splits = slices.Delete(c.Splits, i, i+1) })
+		if traced.Splits[i].WasConsulted() {
+			change(name+" removed", func(c *inspect.Traced) { c.Splits = slices.Delete(c.Splits, i, i+1) })
+		}
+		change(name+".consulted", func(c *inspect.Traced) { c.Splits[i].Consulted = new(!traced.Splits[i].WasConsulted()) })
+		change(name+".arms", func(c *inspect.Traced) { c.Splits[i].Arms = map[string]float64{"1": 0.5, "2": 0.4} })
 		change(name+" twice", func(c *inspect.Traced) { c.Splits = append(c.Splits, c.Splits[i]) })
 	}
 	for key := range traced.Read {

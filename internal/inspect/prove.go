@@ -44,7 +44,7 @@ type Traced struct {
 	Unreadable string `json:"-"`
 }
 
-// TracedSplit is a split or ramp that the decision consulted, as a trace has it.
+// TracedSplit is a split or ramp of the decision's tables, as a trace has it.
 type TracedSplit struct {
 	Experiment struct {
 		Definition string `json:"definition"`
@@ -55,7 +55,15 @@ type TracedSplit struct {
 	Arm    string  `json:"arm"`
 	Share  float64 `json:"share"`
 	Unit   string  `json:"unit"`
+	// Arms are the shares of all arms; nil: there is one, or an earlier version wrote the
+	// trace.
+	Arms map[string]float64 `json:"arms,omitempty"`
+	// Consulted is false where the unit did not come to the split, and otherwise absent.
+	Consulted *bool `json:"consulted,omitempty"`
 }
+
+// WasConsulted reports whether the unit came to the split. Only then is it an exposure.
+func (s *TracedSplit) WasConsulted() bool { return s.Consulted == nil || *s.Consulted }
 
 // Decided is the outcome of a decision: a row and an arm.
 type Decided struct {
@@ -244,7 +252,7 @@ func (p *prover) prove() {
 		p.proveDefault()
 		return
 	}
-	e := rules.Evidence{Tables: p.consulted, At: t.Time, NoContext: noContext, AllSplits: len(t.Splits) < rules.MaxSplits}
+	e := rules.Evidence{Tables: p.consulted, At: t.Time, NoContext: noContext, AllSplits: p.hasAllConsulted()}
 	var ok bool
 	if e.Inputs, ok = parsed(t.Inputs); !ok {
 		p.differ("inputs is no JSON")
@@ -369,10 +377,27 @@ func (p *prover) checkSplits() {
 			continue
 		}
 		want := p.replay.Consulted(table, row, *c.Bucket)
+		if !c.WasConsulted() {
+			want.Arm, want.Share = "", 0
+		}
 		if c.Arm != want.Arm || c.Share != want.Part() {
 			p.differ("%s: bucket %d has arm %q and share %v, and recorded are %q and %v", name, *c.Bucket, want.Arm, want.Part(), c.Arm, c.Share)
 		}
+		if arms := p.replay.Arms(table, row); (c.Arms != nil || !c.WasConsulted()) && !maps.Equal(arms, c.Arms) {
+			p.differ("%s: the shares of its arms are %v, and recorded are %v", name, arms, c.Arms)
+		}
 	}
+}
+
+// hasAllConsulted reports whether the trace has room for every split that a unit came to.
+func (p *prover) hasAllConsulted() bool {
+	n := 0
+	for i := range p.t.Splits {
+		if p.t.Splits[i].WasConsulted() {
+			n++
+		}
+	}
+	return n < rules.MaxSplits
 }
 
 // decide evaluates the tables that answered, and compares.
@@ -441,13 +466,17 @@ func (p *prover) checkConsulted(t *rules.Table, v *rules.Verdict) {
 		switch {
 		case recorded[row]:
 			p.differ("%s: the split of row %s is recorded twice", t.Name(), t.Rows()[row].ID)
+		case !p.t.Splits[i].WasConsulted():
+			if slices.Contains(v.Consulted(), row) {
+				p.differ("%s: the split of row %s is recorded as not consulted, and the unit came to it", t.Name(), t.Rows()[row].ID)
+			}
 		case !v.MayHaveConsulted(row):
 			p.differ("%s: the split of row %s is recorded, to which no unit came", t.Name(), t.Rows()[row].ID)
 		}
 		recorded[row] = true
 	}
 	for _, row := range v.Consulted() {
-		if !recorded[row] && len(p.t.Splits) < rules.MaxSplits {
+		if !recorded[row] && p.hasAllConsulted() {
 			p.differ("%s: the unit came to the split of row %s, which is not recorded", t.Name(), t.Rows()[row].ID)
 		}
 	}

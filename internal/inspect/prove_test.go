@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -126,5 +130,73 @@ func TestProveSplitsOfTwoTables(t *testing.T) {
 		if p := Prove(s, traced); p.Result != result {
 			t.Errorf("%s: %s, want %s: %v %v", splits, p.Result, result, p.Differences, p.Missing)
 		}
+	}
+}
+
+// TestProveSplitsBeside: splits that were not consulted are held against the definitions,
+// the unit where it is known, and each other.
+func TestProveSplitsBeside(t *testing.T) {
+	t.Parallel()
+	s := load(t, workspace(t,
+		"context.yaml", "fields:\n  id: string\n  plan: { type: string, trace: value }\n",
+		"remoteconfigs/a.yaml", "type: number\ndefault: 0\nrules:\n- { id: top, when: { plan: pro }, value: 9 }\n"+
+			"- { id: half, split: { by: id, salt: s, of: [ { value: 1, share: 50% }, { value: 2, share: 30%, name: b } ] } }\n"+
+			"- { id: again, split: { by: id, salt: s, of: [ { value: 3, share: 10% } ] } }\n",
+	))
+	c := s.RemoteConfigs["a"]
+	var b rules.Binding
+	var trail rules.Trail
+	must(t, s.Model.Bind(&b, fastjson.MustParse(`{"id":"c-1","plan":"pro"}`), time.Now()))
+	c.Table().AppendTrail(&trail, &b)
+	trail.Rest(&b)
+	splits := string(trail.AppendSplits(nil, &b, func(dst []byte, _, _ string) []byte { return append(dst, "AAAAAAAAAAAAAAAA"...) }))
+	bucket := fmt.Sprintf(`"bucket":%d`, trail.Splits[0].Bucket)
+	if strings.Count(splits, bucket+`,"consulted":false`) != 2 || trail.Splits[0].Bucket > 99_990 {
+		t.Fatal(splits)
+	}
+	another := fmt.Sprintf(`"bucket":%d`, trail.Splits[0].Bucket+1)
+	for _, tt := range []struct {
+		old, new, context string
+		all               bool
+		result, says      string
+	}{
+		{"", "", "", false, Same, ""},
+		{"", "", `{"id":"c-1","plan":"pro"}`, false, Same, ""},
+		{bucket, another, "", false, Differs, "again and half divide units alike, and the buckets of one unit are different"},
+		{bucket, another, "", true, Same, ""},
+		{bucket, another, `{"id":"c-1","plan":"pro"}`, true, Differs, "again: the unit falls on bucket"},
+		{`{"1":0.5,"b":0.3}`, `{"1":0.5,"b":0.2}`, "", false, Differs, "the shares of its arms are map[1:0.5 b:0.3], and recorded are map[1:0.5 b:0.2]"},
+		{`,"arms":{"1":0.1}`, "", "", false, Differs, "the shares of its arms are map[1:0.1], and recorded are map[]"},
+		{`"consulted":false`, `"consulted":true`, "", false, Differs, `has arm`},
+		{`"consulted":false`, `"consulted":false,"arm":"1","share":0.5`, "", false, Differs, `has arm "" and share 0, and recorded are "1" and 0.5`},
+		{`"rule":"half"`, `"rule":"top"`, "", false, Differs, "is no split that the answer rests on"},
+	} {
+		n := 1
+		if tt.all {
+			n = -1
+		}
+		recorded := strings.Replace(splits, tt.old, tt.new, n)
+		if tt.old == "" {
+			recorded = splits
+		}
+		text := fmt.Sprintf(`{"trace_id":"t","time":"2026-11-22T09:30:00.12Z","kind":"remoteconfig","key":"a","version":%q,"revision":%q,"reason":"match","row":"top","splits":%s,"inputs":{"id":{"hash":"AAAAAAAAAAAAAAAA"},"plan":"pro"}`,
+			c.Version, s.Revision, recorded)
+		if tt.context != "" {
+			text += `,"context":` + tt.context
+		}
+		traced := new(Traced)
+		must(t, json.Unmarshal([]byte(text+"}"), traced))
+		p := Prove(s, traced)
+		if says := fmt.Sprint(p.Differences, p.Missing, p.Notes); p.Result != tt.result || !strings.Contains(says, tt.says) {
+			t.Errorf("%s for %s: %s %s, want %s %s", tt.new, tt.old, p.Result, says, tt.result, tt.says)
+		}
+	}
+	// A unit that came to a split was an exposure, whatever the record says.
+	text := fmt.Sprintf(`{"trace_id":"t","time":"2026-11-22T09:30:00.12Z","kind":"remoteconfig","key":"a","version":%q,"revision":%q,"reason":"default","splits":[{"experiment":{"definition":"remoteconfigs/a","rule":"half","salt":"s"},"bucket":90000,"consulted":false,"arms":{"1":0.5,"b":0.3}},`+
+		`{"experiment":{"definition":"remoteconfigs/a","rule":"again","salt":"s"},"bucket":90000,"share":0.1}],"inputs":{"id":{"hash":"A"},"plan":"free"}}`, c.Version, s.Revision)
+	traced := new(Traced)
+	must(t, json.Unmarshal([]byte(text), traced))
+	if p := Prove(s, traced); p.Result != Differs || !strings.Contains(fmt.Sprint(p.Differences), "row half is recorded as not consulted, and the unit came to it") {
+		t.Errorf("%s %v", p.Result, p.Differences)
 	}
 }
