@@ -165,7 +165,7 @@ var maxLines = map[string]int{
 	"providers/openai":             3300,
 	"providers/providertest":       3690,
 	"providers/upstream":           4190,
-	"rules":                        11060,
+	"rules":                        11550,
 	"secret":                       380,
 	"sinks":                        700,
 	"sinks/jsonlines":              480,

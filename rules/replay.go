@@ -40,6 +40,10 @@ type Replay struct {
 	// stood says that a bucket stood in for a unit.
 	stood     bool
 	allSplits bool // see Evidence
+	// transfer is set if the evidence is of another model: then verdicts have no Rows.
+	transfer *Transfer
+	facts    []fact
+	units    []unitBucket
 }
 
 // knowledge is the degree to which a field's value is known.
@@ -51,6 +55,7 @@ const (
 	isNone                      // nothing: its field records nothing
 	isUncalled                  // nothing: only a table that was not consulted reads it
 	isRedacted                  // nothing: it was redacted
+	isChanged                   // nothing: the field is declared otherwise than it was
 )
 
 // reason says why a value is not known.
@@ -64,6 +69,8 @@ func (k knowledge) reason() string {
 		return "not recorded: no table that was consulted reads it"
 	case isRedacted:
 		return "redacted"
+	case isChanged:
+		return "not known, because the field is declared otherwise than it was"
 	}
 	return "known"
 }
@@ -293,7 +300,11 @@ type Verdict struct {
 	// whose split it may have come to.
 	consulted, reached []int
 	asked              []*Table
+	doubtful           []cellAt // of Possible: what is in doubt
 }
+
+// cellAt is a cell of a row in doubt: cell -1 is its split, and row -1 none.
+type cellAt struct{ row, cell int }
 
 // Asked are the tables of prerequisites that were certainly consulted, each once,
 // including the prerequisites of these.
@@ -353,12 +364,13 @@ func (r *Replay) Table(t *Table) *Verdict {
 	}
 	v := &Verdict{}
 	r.tables[t] = v
+	none := cellAt{-1, -1}
 	if r.noContext && !t.gateway {
-		v.Possible = []Decision{{Row: -1, Outcome: -1, Reason: NoContext}}
+		v.Possible, v.doubtful = []Decision{{Row: -1, Outcome: -1, Reason: NoContext}}, []cellAt{none}
 		return v
 	}
 	if t.model != r.b.model {
-		v.Possible = []Decision{t.Again(-1, -1)}
+		v.Possible, v.doubtful = []Decision{t.Again(-1, -1)}, []cellAt{none}
 		return v
 	}
 	for row := range t.rows {
@@ -366,7 +378,7 @@ func (r *Replay) Table(t *Table) *Verdict {
 			return v
 		}
 	}
-	v.Possible = append(v.Possible, t.Again(-1, -1))
+	v.Possible, v.doubtful = append(v.Possible, t.Again(-1, -1)), append(v.doubtful, none)
 	r.settle(v)
 	return v
 }
@@ -379,6 +391,9 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 		v.Rows = append(v.Rows, shown)
 	}
 	matched, at := r.cells(t.rowAtoms(row))
+	if r.transfer != nil {
+		return r.briefly(t, v, row, matched, at)
+	}
 	if len(v.Possible) == 0 {
 		r.ask(v, t.rowAtoms(row))
 	}
@@ -525,6 +540,11 @@ func (r *Replay) atom(a *atom) truth {
 		r.b.resolve(a.slot)
 		return truthOf(a.match(&r.b))
 	case known == isHashed && int(a.slot) < m.declared:
+		if r.transfer != nil {
+			if told := r.told(a); told != maybe {
+				return told
+			}
+		}
 		return r.anyValue(a)
 	default:
 		if whole := r.anyValue(a); whole == truthOf(a.onMissing) {
@@ -640,7 +660,7 @@ func (r *Replay) blameSlot(d *Doubt, slot int32) {
 		case known == isHashed && f.trace == traceValue:
 			d.Reason += ", because it is long"
 			fallthrough
-		case known == isUncalled:
+		case known == isUncalled || known == isChanged:
 			d.Remedy = "It can be proved of later traces with log: content"
 		default:
 			d.Remedy = "It can be proved of later traces with trace: value for " + f.name + " in context.yaml, or with log: content"
@@ -660,7 +680,7 @@ func (r *Replay) blame(d *Doubt, a *atom) {
 			}
 		}
 	case a.op == atomConfig:
-		if other := r.Table(a.more.config.Table).Doubt; other != nil {
+		if other := r.firstDoubt(a.more.config.Table); other != nil {
 			d.Unseen, d.Reason, d.Remedy = other.Unseen, other.Reason, other.Remedy
 			return
 		}
