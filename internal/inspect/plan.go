@@ -1,0 +1,494 @@
+package inspect
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
+	"github.com/cadenza-gateway/cadenza/internal/prompt"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/valyala/fastjson"
+)
+
+// Planner works out what new definitions would have answered to recorded decisions. It
+// compares answers as callers have them: the value of a configuration, however it was
+// picked, the variant of a prompt, and of an endpoint the variants of its prompt and its
+// own. The same variant with another content is another version, and no other decision.
+//
+// It replays the new tables by the evidence that the old ones left (rules.Transfer), and
+// never guesses: where several answers are possible, of which one is the recorded one, a
+// decision is not decided. Definitions that are the same in both sets, with all that they
+// ask, answer the same.
+//
+// A Planner is not safe for concurrent use.
+type Planner struct {
+	old           func(revision string) (*definition.Snapshot, error)
+	against, next *definition.Snapshot
+	options       PlanOptions
+	pasts         map[string]*past
+	subjects      map[*definition.Definition]*subject
+	replayed      map[replayedKey]*replayed
+	decided       map[string]verdict // by what a decision rests on
+	size          int                // of decided, in bytes
+	ids           uint32             // of replayed
+	key           []byte             // reused
+	inputs, whole fastjson.Parser
+	tally
+}
+
+// PlanOptions are the options of a Planner.
+type PlanOptions struct {
+	// Hash makes the hashes of values as records have them, as trace.Hasher does. Without
+	// it, a hash may be of any value.
+	Hash rules.HashFunc
+	// Witnesses is how many traces are named of each change; 0 means 3.
+	Witnesses int
+	// replayAll replays definitions that are the same, too.
+	replayAll bool
+}
+
+// The ceilings of what a Planner remembers. Beyond one it forgets all, and decides again.
+const (
+	maxPlanned      = 64 << 20 // bytes of decisions, of which equal ones are decided once
+	maxPlannedNames = 10_000   // names of definitions, which callers of an alias with a star choose
+	verdictSize     = 256      // bytes of a decision beside what it depends on, about
+)
+
+// past is a revision that decided.
+type past struct {
+	s       *definition.Snapshot
+	missing string // why there is none
+	// next and against replay on the sets that are compared, self on the revision itself.
+	next, against, self *rules.Transfer
+	alike               map[*definition.Definition]bool // of Planner.alike
+}
+
+type replayedKey struct{ revision, kind, key, name string }
+
+// replayed is a definition as a revision had it, with what stands for it in the sets that
+// are compared.
+type replayed struct {
+	id              uint32
+	past            *past
+	old, base, next *subject
+	same            bool  // base and next can't differ
+	timed           bool  // whether the answer depends on the instant
+	texts           []int // the indexes of subjects' configs whose values may differ
+	counts          *PlanDefinition
+}
+
+// verdict is what became of a decision.
+type verdict struct {
+	class         planClass
+	change        *PlanChange // of changed and version
+	field, reason string      // of undecided
+	unit          unitFate
+	row           string // of the split that the unit is of
+}
+
+type planClass uint8
+
+const (
+	planSame planClass = iota
+	planVersion
+	planChanged
+	planUndecided
+)
+
+// NewPlanner returns a planner that compares the answers of next with the recorded ones,
+// or if against is not nil, with what that one would have answered. old gives the
+// definitions of a revision, which say what its records mean.
+func NewPlanner(old func(revision string) (*definition.Snapshot, error), against, next *definition.Snapshot, o PlanOptions) *Planner {
+	o.Witnesses = cmp.Or(o.Witnesses, 3)
+	return &Planner{old: old, against: against, next: next, options: o, pasts: make(map[string]*past), subjects: make(map[*definition.Definition]*subject),
+		replayed: make(map[replayedKey]*replayed), decided: make(map[string]verdict), tally: newTally()}
+}
+
+// Add adds a recorded decision that stands for weight equal ones.
+func (p *Planner) Add(t *Traced, weight int64) error {
+	if weight < 1 {
+		return fmt.Errorf("a decision must count at least once, this is %d", weight)
+	}
+	if t.Key == trace.AllFlags || strings.HasPrefix(t.APIKey, trace.ConsoleKey) {
+		p.leftOut++
+		return nil
+	}
+	d := p.definition(t)
+	v := p.verdict(d, t)
+	p.count(d, t, v, weight)
+	if v.change != nil {
+		p.witness(d, t, v.change, weight)
+	}
+	return nil
+}
+
+// definition finds the definition of a trace.
+func (p *Planner) definition(t *Traced) *replayed {
+	k := replayedKey{t.Revision, t.Kind, t.Key, t.Key}
+	for _, note := range t.Notes {
+		if name, ok := strings.CutPrefix(note, "asked as "); ok {
+			k.name = name
+		}
+	}
+	if d := p.replayed[k]; d != nil {
+		return d
+	}
+	if len(p.replayed) >= maxPlannedNames {
+		clear(p.replayed)
+	}
+	p.ids++
+	d := &replayed{id: p.ids, past: p.past(t.Revision), counts: p.of(t.Kind, t.Key)}
+	p.replayed[k] = d
+	named := kind.Named(t.Kind)
+	if named == nil || d.past.s == nil {
+		return d
+	}
+	if d.old = p.subject(d.past.s, d.past.s.Find(named, t.Key)); d.old == nil {
+		return d
+	}
+	d.base, d.next = d.old, p.subject(p.next, p.next.Named(named, k.name))
+	if p.against != nil {
+		d.base = p.subject(p.against, p.against.Named(named, k.name))
+	}
+	for _, s := range []*subject{d.old, d.base, d.next} {
+		d.timed = d.timed || s != nil && (slices.ContainsFunc(s.tables, (*rules.Table).HasSchedule) ||
+			slices.ContainsFunc(s.configs, func(c *prompt.Configured) bool { return c.Table().HasSchedule() }))
+	}
+	if d.base == nil || d.next == nil {
+		return d
+	}
+	d.same = !p.options.replayAll && p.alike(d.past, d.base.d, d.next.d)
+	for i := range min(len(d.base.configs), len(d.next.configs)) {
+		if !p.alike(d.past, p.base(d.past).Find(kind.RemoteConfig, d.base.configs[i].Key), p.next.Find(kind.RemoteConfig, d.next.configs[i].Key)) {
+			d.texts = append(d.texts, i)
+		}
+	}
+	return d
+}
+
+// base returns the set that the new one is compared with.
+func (p *Planner) base(past *past) *definition.Snapshot { return cmp.Or(p.against, past.s) }
+
+// past returns a revision.
+func (p *Planner) past(revision string) *past {
+	if found := p.pasts[revision]; found != nil {
+		return found
+	}
+	found := &past{alike: make(map[*definition.Definition]bool)}
+	p.pasts[revision] = found
+	s, err := p.old(revision)
+	switch {
+	case err != nil:
+		found.missing = err.Error()
+		return found
+	case s == nil:
+		found.missing = NoRevision(revision)
+		return found
+	}
+	found.s = s
+	tables := tablesOf(s)
+	to := func(s *definition.Snapshot) *rules.Transfer {
+		return rules.NewTransfer(found.s.Model, s.Model, slices.Concat(tables, tablesOf(s)), p.options.Hash)
+	}
+	found.next, found.self = to(p.next), to(s)
+	if p.against != nil {
+		found.against = to(p.against)
+	}
+	return found
+}
+
+// tablesOf returns all tables of a workspace.
+func tablesOf(s *definition.Snapshot) []*rules.Table {
+	var tables []*rules.Table
+	for _, d := range s.Definitions {
+		if t := d.Table(); t != nil {
+			tables = append(tables, t)
+		}
+	}
+	return tables
+}
+
+// alike reports whether a definition of the base answers as one of the new set does.
+func (p *Planner) alike(past *past, a, b *definition.Definition) bool {
+	if a == nil || b == nil || a.Version != b.Version || a.Key != b.Key {
+		return false
+	}
+	alike, known := past.alike[a]
+	if known {
+		return alike
+	}
+	base := p.base(past)
+	alike = a.Table() == nil || past.next.Alike(b.Table()) && (past.against == nil || past.against.Alike(a.Table()))
+	for _, name := range []string{"segments", "computed", "timezone"} {
+		alike = alike && nodeText(base.DataModel.Get(name)) == nodeText(p.next.DataModel.Get(name))
+	}
+	for _, u := range uses(base, a) { // of which a version has only the keys
+		k := kind.Named(u.Kind)
+		alike = alike && p.alike(past, base.Find(k, u.Key), p.next.Find(k, u.Key))
+	}
+	past.alike[a] = alike
+	return alike
+}
+
+// refuses returns what of the compared data models may refuse a context that was answered.
+func (p *Planner) refuses(d *replayed) string {
+	refuses := d.past.next.Refuses()
+	if d.past.against != nil {
+		refuses = cmp.Or(refuses, d.past.against.Refuses())
+	}
+	return refuses
+}
+
+// verdict decides a decision, or finds an equal one.
+func (p *Planner) verdict(d *replayed, t *Traced) verdict {
+	switch {
+	case d.past.missing != "":
+		return verdict{class: planUndecided, reason: d.past.missing}
+	case d.old == nil:
+		return verdict{class: planUndecided, reason: "revision " + t.Revision + " has no " + t.Kind + " " + t.Key}
+	case t.Reason == "" || t.Unreadable != "":
+		return verdict{class: planUndecided, reason: "the trace has no decision that can be read"}
+	case d.same:
+		return verdict{}
+	}
+	p.key = d.appendKey(p.key[:0], t)
+	if v, ok := p.decided[string(p.key)]; ok {
+		return v
+	}
+	v := p.decide(d, t)
+	if p.size += len(p.key) + verdictSize; p.size > maxPlanned {
+		clear(p.decided)
+		p.size = len(p.key) + verdictSize
+	}
+	p.decided[string(p.key)] = v
+	return v
+}
+
+// appendKey appends what the verdict on a trace depends on.
+func (d *replayed) appendKey(key []byte, t *Traced) []byte {
+	key = binary.LittleEndian.AppendUint32(key, d.id)
+	if d.timed {
+		key = binary.LittleEndian.AppendUint64(key, uint64(t.Time.UnixMicro()))
+	}
+	if noContext(t) {
+		key = append(key, 1)
+	}
+	add := func(texts ...string) {
+		for _, text := range texts {
+			key = append(append(key, text...), 0)
+		}
+	}
+	add(t.Reason, t.Row, t.Arm, t.EndpointVariant, t.EndpointRow, namedVariant(t))
+	for i := range t.Splits {
+		s := &t.Splits[i]
+		add(s.Experiment.Definition, s.Experiment.Rule, s.Experiment.Salt, s.Arm)
+		if s.Bucket != nil {
+			key = binary.LittleEndian.AppendUint32(key, *s.Bucket)
+		}
+	}
+	if len(t.Read) > 0 {
+		add(slices.Sorted(maps.Keys(t.Read))...)
+	}
+	key = append(append(append(key, 0), t.Inputs...), 0)
+	return append(key, t.Context...)
+}
+
+func noContext(t *Traced) bool {
+	return t.Reason == rules.NoContext.String() || slices.Contains(t.Notes, rules.NoteNoContext)
+}
+
+// namedVariant returns the variant that the caller named, or "".
+func namedVariant(t *Traced) string {
+	for _, note := range t.Notes {
+		if name, ok := strings.CutPrefix(note, trace.NoteVariant); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// decide compares the answers that the two sets give by the evidence of a trace.
+func (p *Planner) decide(d *replayed, t *Traced) verdict {
+	e, missing := p.evidence(d, t)
+	if missing != "" {
+		return verdict{class: planUndecided, reason: missing}
+	}
+	if field := p.refuses(d); field != "" && e.Context == nil && !e.NoContext {
+		return verdict{class: planUndecided, field: field, reason: "may refuse the context, which was not kept"}
+	}
+	base := answers{}
+	switch a, ok := d.old.recorded(t); {
+	case p.against != nil:
+		base = d.answers(d.base, d.past.against, e, t)
+	case !ok:
+		return verdict{class: planUndecided, reason: "the revision has no such row or arm as was recorded"}
+	case len(d.texts) > 0:
+		base = d.answers(d.old, d.past.self, e, t)
+		base.list = slices.DeleteFunc(base.list, func(b answer) bool { return a.value != b.value || a.Row != b.Row })
+	default:
+		base.list = []answer{a}
+	}
+	next := d.answers(d.next, d.past.next, e, t)
+	if len(next.list) == 0 || len(base.list) == 0 {
+		return verdict{class: planUndecided, reason: "too many answers are possible"}
+	}
+	var same, version, changed bool
+	for _, a := range base.list {
+		for _, b := range next.list {
+			changed = changed || a.value != b.value
+			version = version || a.value == b.value && a.content != b.content
+			same = same || a.value == b.value && a.content == b.content
+		}
+	}
+	v := verdict{unit: fateOf(d, t, base, next), row: t.Row}
+	switch {
+	case changed && !same && !version:
+		v.class, v.change = planChanged, p.change(d.counts, base.side(), next.side(), false)
+	case version && !same && !changed:
+		v.class, v.change = planVersion, p.change(d.counts, base.side(), next.side(), true)
+	case changed || version:
+		return doubtOf(next, base)
+	}
+	return v
+}
+
+// evidence returns what a trace says of the context, or what it misses.
+func (p *Planner) evidence(d *replayed, t *Traced) (e rules.Evidence, missing string) {
+	e = rules.Evidence{At: t.Time, NoContext: noContext(t)}
+	var err error
+	if len(t.Inputs) > 0 && string(t.Inputs) != "null" {
+		if e.Inputs, err = p.inputs.ParseBytes(t.Inputs); err != nil {
+			return e, "inputs is no JSON"
+		}
+	}
+	if len(t.Context) > 0 && string(t.Context) != "null" {
+		// A context that was cut is no whole JSON, and is not used.
+		if e.Context, err = p.whole.ParseBytes(t.Context); err != nil || e.Context.Type() != fastjson.TypeObject {
+			e.Context = nil
+		}
+	}
+	e.Tables = d.consulted(t)
+	if e.Inputs == nil && !e.NoContext {
+		e.Tables = nil // nothing was recorded: a field without a value may have had one
+	}
+	return e, ""
+}
+
+// consulted returns the tables whose fields the inputs of a trace have.
+func (d *replayed) consulted(t *Traced) []*rules.Table {
+	if len(t.Read) == 0 {
+		return d.old.tables
+	}
+	tables := slices.Clone(d.old.tables)
+	for name := range t.Read {
+		if c := d.past.s.RemoteConfigs[strings.TrimPrefix(name, kind.RemoteConfig.Folder+"/")]; c != nil {
+			tables = append(tables, c.Table())
+		}
+	}
+	return tables
+}
+
+// replay prepares a replay on the tables of a set, with all that a trace says.
+func (d *replayed) replay(transfer *rules.Transfer, e rules.Evidence, t *Traced) (*rules.Replay, error) {
+	r, err := transfer.Replay(e)
+	if err != nil {
+		return r, err
+	}
+	for i := range t.Splits {
+		s := &t.Splits[i]
+		for _, table := range d.consulted(t) {
+			if table.Name() != s.Experiment.Definition || s.Bucket == nil {
+				continue
+			}
+			if row := rowOf(table, s.Experiment.Rule); row >= 0 && table.Salt(row) == s.Experiment.Salt {
+				r.SetUnit(table, row, *s.Bucket)
+			}
+		}
+	}
+	for i, row := range []string{t.Row, t.EndpointRow}[:len(d.old.tables)] {
+		if at := rowOf(d.old.tables[i], row); row == "" || at >= 0 {
+			r.SetDecided(d.old.tables[i], at) // without a context there are no hashes
+		}
+	}
+	return r, nil
+}
+
+// rowOf returns the index of a row, or -1.
+func rowOf(t *rules.Table, id string) int {
+	if id == "" {
+		return -1
+	}
+	return slices.IndexFunc(t.Rows(), func(r rules.Row) bool { return r.ID == id })
+}
+
+// answers are the answers that are possible by a trace: none, if there are too many.
+type answers struct {
+	list   []answer
+	replay *rules.Replay
+	tables []*rules.Table
+}
+
+// maxPossible is how many combinations of possible decisions are looked at.
+const maxPossible = 1000
+
+// answers replays a definition; s is nil if the set has none.
+func (d *replayed) answers(s *subject, transfer *rules.Transfer, e rules.Evidence, t *Traced) answers {
+	if s == nil {
+		return answers{list: []answer{{gone: "no definition has this name", value: "removed"}}}
+	}
+	r, refused := d.replay(transfer, e, t)
+	if refused != nil {
+		return answers{list: []answer{{gone: "refused: " + refused.Error(), value: "refused"}}}
+	}
+	a := answers{list: []answer{{}}, replay: r, tables: slices.Clone(s.tables)}
+	var configs []*prompt.Configured
+	for _, i := range d.texts {
+		if c := s.configs[i]; t.Read[c.Table().Name()] != "" {
+			configs, a.tables = append(configs, c), append(a.tables, c.Table())
+		}
+	}
+	for _, table := range a.tables {
+		var list []answer
+		for _, before := range a.list {
+			for i, decision := range r.Table(table).Possible {
+				if len(list) == maxPossible {
+					return answers{}
+				}
+				list = append(list, answer{decisions: append(slices.Clip(before.decisions), decision), at: append(slices.Clip(before.at), i)})
+			}
+		}
+		a.list = list
+	}
+	for i := range a.list {
+		s.complete(&a.list[i], namedVariant(t))
+		for j, c := range configs {
+			a.list[i].content += string(c.Text(a.list[i].decisions[len(s.tables)+j].Outcome)) + "\x00"
+		}
+	}
+	return a
+}
+
+// doubtOf returns the verdict on answers of which one differs from another, and the first
+// field because of which it may.
+func doubtOf(next, base answers) verdict {
+	for _, of := range []answers{next, base} {
+		last := of.list[len(of.list)-1]
+		for _, o := range of.list {
+			for i, table := range of.tables {
+				if o.value == last.value && o.content == last.content || of.replay == nil {
+					break
+				}
+				if doubt := of.replay.Doubt(table, o.at[i]); doubt != nil {
+					return verdict{class: planUndecided, field: doubt.Unseen, reason: doubt.Reason}
+				}
+			}
+		}
+	}
+	return verdict{class: planUndecided, reason: "several answers are possible"}
+}

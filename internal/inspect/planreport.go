@@ -1,0 +1,384 @@
+package inspect
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+)
+
+// Plan is what new definitions would have answered to recorded decisions.
+type Plan struct {
+	// Old is the revision of the set that is compared, or of the newest decision where
+	// that is the record. New is that of the new set.
+	Old   string    `json:"old"`
+	New   string    `json:"new"`
+	From  time.Time `json:"from,omitzero"` // of the first decision
+	Until time.Time `json:"until,omitzero"`
+	// Decisions is how many were added. Counts has the weight of each.
+	Decisions int64 `json:"decisions"`
+	PlanCounts
+	// LeftOut is how many no definition decides: calls of the console's playground, and
+	// answers with all flags.
+	LeftOut     int64             `json:"left_out,omitempty"`
+	Definitions []*PlanDefinition `json:"definitions"`
+	APIKeys     []PlanKey         `json:"api_keys"`
+	Undecided   []PlanDoubt       `json:"not_decided"`
+	Units       []PlanUnits       `json:"units"`
+	// UnitsAtLeast reports that there were more units than are counted.
+	UnitsAtLeast bool       `json:"units_at_least,omitempty"`
+	Added        []PlanName `json:"added"`
+	Removed      []PlanName `json:"removed"`
+	Renamed      []PlanName `json:"renamed"`
+}
+
+// PlanCounts counts decisions by what became of them.
+type PlanCounts struct {
+	Total int64 `json:"total"`
+	Same  int64 `json:"same"`
+	// Version is how many have the same variant with another content.
+	Version    int64 `json:"version"`
+	Changed    int64 `json:"changed"`
+	NotDecided int64 `json:"undecided"`
+	// The shares are parts of Total, as 1 is all.
+	ChangedShare    float64 `json:"changed_share"`
+	NotDecidedShare float64 `json:"undecided_share"`
+}
+
+func (c *PlanCounts) add(class planClass, weight int64) {
+	c.Total += weight
+	*[]*int64{&c.Same, &c.Version, &c.Changed, &c.NotDecided}[class] += weight
+}
+
+func (c *PlanCounts) share() {
+	if c.Total > 0 {
+		c.ChangedShare, c.NotDecidedShare = float64(c.Changed)/float64(c.Total), float64(c.NotDecided)/float64(c.Total)
+	}
+}
+
+// PlanDefinition is the part of a plan on one definition, by the key that was recorded.
+type PlanDefinition struct {
+	Kind string `json:"kind"`
+	Key  string `json:"key"`
+	PlanCounts
+	// Changes are the answers that become others, the most frequent first.
+	Changes []*PlanChange `json:"changes"`
+
+	changes map[string]*PlanChange
+}
+
+// PlanKey counts the decisions of an API key.
+type PlanKey struct {
+	APIKey string `json:"api_key"`
+	PlanCounts
+}
+
+// PlanChange is an answer that becomes another one.
+type PlanChange struct {
+	Old PlanSide `json:"old"`
+	New PlanSide `json:"new"`
+	// Version reports that the variant is the same and its content another one.
+	Version bool `json:"version,omitempty"`
+	// Others reports that these are the changes for which there was no room.
+	Others    bool          `json:"others,omitempty"`
+	Count     int64         `json:"count"`
+	Share     float64       `json:"share"` // of the definition's decisions
+	Witnesses []PlanWitness `json:"witnesses"`
+}
+
+// PlanSide is an answer.
+type PlanSide struct {
+	// Row is that of the table that picks the answer.
+	Row string `json:"row,omitempty"`
+	Arm string `json:"arm,omitempty"`
+	// Value is the value of a configuration, or the variant of a prompt. It is empty if
+	// several are possible, of which none is the recorded one.
+	Value           json.RawMessage `json:"value,omitempty"`
+	EndpointRow     string          `json:"endpoint_row,omitempty"`
+	EndpointVariant string          `json:"endpoint_variant,omitempty"`
+	// Gone is why there is no answer.
+	Gone string `json:"gone,omitempty"`
+}
+
+// String returns the answer with its row, as diff shows it.
+func (s PlanSide) String() string {
+	if s.Gone != "" {
+		return s.Gone
+	}
+	row := s.Row
+	if s.Arm != "" {
+		row += ", arm " + s.Arm
+	}
+	text := cmp.Or(visible.Clip(string(s.Value), 60), "another one") + " (" + row + ")"
+	if s.EndpointVariant != "" {
+		text += ", endpoint's " + cmp.Or(s.EndpointRow, "default") + ", variant " + s.EndpointVariant
+	}
+	return text
+}
+
+// PlanWitness is a decision that is answered otherwise.
+type PlanWitness struct {
+	TraceID string          `json:"trace_id"`
+	Inputs  json.RawMessage `json:"inputs,omitempty"`
+	// Listed are the inputs whose values the data model lists, the only ones that
+	// Markdown shows.
+	Listed map[string]json.RawMessage `json:"listed,omitempty"`
+}
+
+// PlanDoubt counts the decisions that can't be decided for one reason.
+type PlanDoubt struct {
+	// Field is the field whose value would tell, or empty.
+	Field  string  `json:"field,omitempty"`
+	Reason string  `json:"reason"`
+	Count  int64   `json:"count"`
+	Share  float64 `json:"share"`
+}
+
+// PlanUnits counts units of a split, each once.
+type PlanUnits struct {
+	Definition string `json:"definition"`
+	Row        string `json:"row"`
+	// Moved go from one arm to another, Left from an arm to rows that divide nothing, and
+	// Joined from those to an arm.
+	Moved  int `json:"moved"`
+	Left   int `json:"left"`
+	Joined int `json:"joined"`
+}
+
+// PlanName names a definition. To is the one that has the key of a renamed one as an alias.
+type PlanName struct {
+	Kind string `json:"kind"`
+	Key  string `json:"key"`
+	To   string `json:"to,omitempty"`
+}
+
+// The ceilings of a plan.
+const (
+	maxPlanChanges = 500       // of a definition that are told apart
+	maxPlanUnits   = 1_000_000 // that are counted once each
+)
+
+// tally sums verdicts.
+type tally struct {
+	records, leftOut int64
+	total            PlanCounts
+	from, until      time.Time
+	newest           *past
+	definitions      map[PlanName]*PlanDefinition
+	apiKeys          map[string]*PlanCounts
+	doubts           map[[2]string]int64
+	splits           map[[2]string]uint32
+	units            map[planUnit]unitFate
+	full             bool // more units than maxPlanUnits
+}
+
+// planUnit is a unit of a split by the beginning of its hash, which is 16 characters long.
+type planUnit struct {
+	split uint32
+	unit  [16]byte
+}
+
+func newTally() tally {
+	return tally{definitions: make(map[PlanName]*PlanDefinition), apiKeys: make(map[string]*PlanCounts), doubts: make(map[[2]string]int64),
+		splits: make(map[[2]string]uint32), units: make(map[planUnit]unitFate)}
+}
+
+// of returns the part of the plan on a definition.
+func (c *tally) of(kind, key string) *PlanDefinition {
+	name := PlanName{Kind: kind, Key: key}
+	if c.definitions[name] == nil {
+		c.definitions[name] = &PlanDefinition{Kind: kind, Key: key, changes: make(map[string]*PlanChange)}
+	}
+	return c.definitions[name]
+}
+
+// count counts a verdict.
+func (c *tally) count(d *replayed, t *Traced, v verdict, weight int64) {
+	c.records++
+	if c.from.IsZero() || t.Time.Before(c.from) {
+		c.from = t.Time
+	}
+	if !t.Time.Before(c.until) {
+		if c.until = t.Time; d.past.s != nil {
+			c.newest = d.past
+		}
+	}
+	c.total.add(v.class, weight)
+	d.counts.add(v.class, weight)
+	if c.apiKeys[t.APIKey] == nil {
+		c.apiKeys[t.APIKey] = new(PlanCounts)
+	}
+	c.apiKeys[t.APIKey].add(v.class, weight)
+	if v.class == planUndecided {
+		c.doubts[[2]string{v.field, v.reason}] += weight
+	}
+	if v.unit != 0 {
+		c.countUnit(d, t, v)
+	}
+}
+
+// witness adds to a change. Of a trace's inputs, the old data model says which are listed.
+func (p *Planner) witness(d *replayed, t *Traced, change *PlanChange, weight int64) {
+	if change.Count += weight; len(change.Witnesses) >= p.options.Witnesses {
+		return
+	}
+	w := PlanWitness{TraceID: t.TraceID, Inputs: slices.Clone(t.Inputs)}
+	var inputs map[string]json.RawMessage
+	if json.Unmarshal(t.Inputs, &inputs) == nil {
+		maps.DeleteFunc(inputs, func(name string, v json.RawMessage) bool {
+			return !d.past.s.Model.Listed(name) || strings.HasPrefix(string(v), "{") || strings.Contains(string(v), "[redacted:")
+		})
+		w.Listed = inputs
+	}
+	change.Witnesses = append(change.Witnesses, w)
+}
+
+func (c *tally) countUnit(d *replayed, t *Traced, v verdict) {
+	s := deciding(t, d, v.row)
+	if s == nil || len(s.Unit) == 0 {
+		return
+	}
+	name := [2]string{s.Experiment.Definition, s.Experiment.Rule}
+	id, ok := c.splits[name]
+	if !ok {
+		id = uint32(len(c.splits))
+		c.splits[name] = id
+	}
+	unit := planUnit{split: id}
+	copy(unit.unit[:], s.Unit)
+	if _, known := c.units[unit]; !known && len(c.units) >= maxPlanUnits {
+		c.full = true
+		return
+	}
+	c.units[unit] |= v.unit
+}
+
+// id tells changes of a definition apart.
+func (c *PlanChange) id() string {
+	return fmt.Sprintf("%t\x00%+v\x00%+v\x00%s\x00%s", c.Version, c.Old, c.New, c.Old.Value, c.New.Value)
+}
+
+// change returns the change of an answer of a definition.
+func (p *Planner) change(d *PlanDefinition, from, to PlanSide, version bool) *PlanChange {
+	c := &PlanChange{Old: from, New: to, Version: version}
+	if len(d.changes) >= maxPlanChanges && d.changes[c.id()] == nil {
+		c = &PlanChange{Version: version, Others: true}
+	}
+	if found := d.changes[c.id()]; found != nil {
+		return found
+	}
+	d.changes[c.id()] = c
+	return c
+}
+
+// side returns answers that are possible as one.
+func (a answers) side() PlanSide {
+	first := a.list[0]
+	s := PlanSide{Row: cmp.Or(first.Row, "default"), Arm: first.Arm, Value: json.RawMessage(first.shown), EndpointRow: first.EndpointRow, EndpointVariant: first.EndpointVariant}
+	for _, other := range a.list[1:] {
+		if other.value != first.value {
+			s = PlanSide{} // each is another answer
+		}
+		if other.Row != first.Row || other.EndpointRow != first.EndpointRow {
+			s.Row, s.EndpointRow = "one of several rows", ""
+		}
+	}
+	if first.gone != "" {
+		return PlanSide{Gone: first.gone}
+	}
+	return s
+}
+
+// Report returns the plan so far.
+func (p *Planner) Report() *Plan {
+	plan := &Plan{New: p.next.Revision, From: p.from, Until: p.until, Decisions: p.records, PlanCounts: p.total, LeftOut: p.leftOut, UnitsAtLeast: p.full,
+		Definitions: []*PlanDefinition{}, APIKeys: []PlanKey{}, Undecided: []PlanDoubt{}, Units: []PlanUnits{}}
+	plan.share()
+	old := p.against
+	if old == nil && p.newest != nil {
+		old = p.newest.s
+	}
+	plan.names(old, p.next)
+	for _, d := range p.definitions {
+		plan.Definitions = append(plan.Definitions, d.report())
+	}
+	slices.SortFunc(plan.Definitions, func(a, b *PlanDefinition) int {
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(b.Version, a.Version), cmp.Compare(b.NotDecided, a.NotDecided), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Key, b.Key))
+	})
+	for _, name := range slices.Sorted(maps.Keys(p.apiKeys)) {
+		k := PlanKey{name, *p.apiKeys[name]}
+		k.share()
+		plan.APIKeys = append(plan.APIKeys, k)
+	}
+	for doubt, n := range p.doubts {
+		plan.Undecided = append(plan.Undecided, PlanDoubt{doubt[0], doubt[1], n, float64(n) / float64(p.total.Total)})
+	}
+	slices.SortFunc(plan.Undecided, func(a, b PlanDoubt) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Reason, b.Reason))
+	})
+	units := make([]PlanUnits, len(p.splits))
+	for name, i := range p.splits {
+		units[i].Definition, units[i].Row = name[0], name[1]
+	}
+	for unit, fate := range p.units {
+		u := &units[unit.split]
+		u.Moved += int(fate & unitMoved / unitMoved)
+		u.Left += int(fate & unitLeft / unitLeft)
+		u.Joined += int(fate & unitJoined / unitJoined)
+	}
+	plan.Units = append(plan.Units, units...)
+	slices.SortFunc(plan.Units, func(a, b PlanUnits) int {
+		return cmp.Or(cmp.Compare(b.Moved, a.Moved), cmp.Compare(a.Definition, b.Definition), cmp.Compare(a.Row, b.Row))
+	})
+	return plan
+}
+
+// report returns a copy with its lists.
+func (d *PlanDefinition) report() *PlanDefinition {
+	out := &PlanDefinition{Kind: d.Kind, Key: d.Key, PlanCounts: d.PlanCounts, Changes: []*PlanChange{}}
+	out.share()
+	for _, change := range d.changes {
+		c := *change
+		c.Share, c.Witnesses = float64(c.Count)/float64(d.Total), slices.Clone(c.Witnesses)
+		out.Changes = append(out.Changes, &c)
+	}
+	slices.SortFunc(out.Changes, func(a, b *PlanChange) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.id(), b.id())) })
+	return out
+}
+
+// names compares the names of definitions.
+func (plan *Plan) names(old, next *definition.Snapshot) {
+	plan.Added, plan.Removed, plan.Renamed = []PlanName{}, []PlanName{}, []PlanName{}
+	if old == nil {
+		return
+	}
+	plan.Old = old.Revision
+	taken := make(map[*definition.Definition]bool)
+	for _, d := range old.Definitions {
+		name := PlanName{Kind: d.Kind.String(), Key: d.Key}
+		switch now := next.Named(d.Kind, d.Key); {
+		case now == nil:
+			plan.Removed = append(plan.Removed, name)
+		case now.Key != d.Key:
+			name.To = now.Key
+			plan.Renamed = append(plan.Renamed, name)
+			taken[now] = true
+		}
+	}
+	for _, d := range next.Definitions {
+		if old.Find(d.Kind, d.Key) == nil && !taken[d] {
+			plan.Added = append(plan.Added, PlanName{Kind: d.Kind.String(), Key: d.Key})
+		}
+	}
+}
+
+// FailOver reports whether more than a share of the decisions, as a part of 1, is known to
+// be answered otherwise. Those of another version, and those that are not decided, do not
+// count.
+func (plan *Plan) FailOver(share float64) bool { return plan.ChangedShare > share }
