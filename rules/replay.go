@@ -27,10 +27,10 @@ import (
 //
 // A Replay is not safe for concurrent use.
 type Replay struct {
-	b       Binding
-	known   []knowledge // of the declared fields
-	buckets map[experiment]uint32
-	tables  map[*Table]*Verdict
+	b      Binding
+	known  []knowledge // of the declared fields
+	units  []unitBucket
+	tables map[*Table]*Verdict
 	// segments are the segments that were decided.
 	segments map[int32]truth
 	// problems are where the evidence contradicts itself.
@@ -40,10 +40,17 @@ type Replay struct {
 	// stood says that a bucket stood in for a unit.
 	stood     bool
 	allSplits bool // see Evidence
-	// transfer is set if the evidence is of another model: then verdicts have no Rows.
+	// transfer is set for one of a Transfer: then verdicts say nothing for people.
 	transfer *Transfer
 	facts    []fact
-	units    []unitBucket
+	refused  error
+}
+
+// unitBucket is the bucket of the units of a field under a key and a salt.
+type unitBucket struct {
+	by             int32
+	key, salt, row string // row: its name
+	bucket         uint32
 }
 
 // knowledge is the degree to which a field's value is known.
@@ -73,12 +80,6 @@ func (k knowledge) reason() string {
 		return "not known, because the field is declared otherwise than it was"
 	}
 	return "known"
-}
-
-// experiment identifies a split.
-type experiment struct {
-	table *Table
-	row   int
 }
 
 // truth is the value of a condition.
@@ -114,23 +115,48 @@ type Evidence struct {
 	// AllSplits says that the trace has every split that a unit came to: where one is
 	// absent, there was no unit.
 	AllSplits bool
+	// Rows are what a trace says of rows, for a Transfer.
+	Rows []RowEvidence
+}
+
+// RowEvidence is what a trace says of a row of a table: that it decided, for -1 that none
+// did, or the bucket of its unit.
+type RowEvidence struct {
+	Table   *Table
+	Row     int
+	Decided bool
+	Bucket  uint32
 }
 
 // Replay prepares an evaluation by evidence. The values in it must stay as they are
 // while the replay is used. The error says what of the evidence can't be of the model.
 func (m *Model) Replay(e Evidence) (*Replay, error) {
-	r := &Replay{known: make([]knowledge, m.declared), buckets: make(map[experiment]uint32), tables: make(map[*Table]*Verdict), segments: make(map[int32]truth)}
-	r.b.reset(m, e.At)
-	r.b.hasContext, r.noContext, r.allSplits = true, e.NoContext, e.AllSplits
-	if err := r.inputs(e); err != nil {
+	r := new(Replay)
+	if err := r.start(m, e); err != nil {
 		return nil, err
 	}
-	if e.Context != nil {
-		if err := r.context(e); err != nil {
-			return nil, err
-		}
-	}
 	return r, nil
+}
+
+// start makes the replay ready, whatever it was used for.
+func (r *Replay) start(m *Model, e Evidence) error {
+	r.begin(m, e)
+	if err := r.inputs(e); err != nil || e.Context == nil {
+		return err
+	}
+	return r.context(e)
+}
+
+func (r *Replay) begin(m *Model, e Evidence) {
+	if r.tables == nil {
+		r.tables, r.segments = make(map[*Table]*Verdict), make(map[int32]truth)
+	}
+	clear(r.tables)
+	clear(r.segments)
+	r.known = slices.Grow(r.known[:0], m.declared)[:m.declared]
+	r.units, r.facts, r.problems, r.stood, r.refused = r.units[:0], r.facts[:0], nil, false, nil
+	r.b.reset(m, e.At)
+	r.b.hasContext, r.noContext, r.allSplits = true, e.NoContext, e.AllSplits
 }
 
 // redaction begins what stands for text that was taken out of a record.
@@ -171,6 +197,9 @@ func (r *Replay) inputs(e Evidence) error {
 	}
 	object.Visit(func(name []byte, v *fastjson.Value) {
 		slot, ok := m.slots[string(name)]
+		if ok && int(slot) < m.declared && r.transfer != nil && r.known[slot] == isUncalled {
+			r.known[slot] = isKnown // it was recorded whatever was consulted
+		}
 		switch {
 		case err != nil:
 		case !ok || int(slot) >= m.declared:
@@ -252,12 +281,10 @@ func (r *Replay) SetBucket(t *Table, row int, bucket uint32) bool {
 			r.problem("%s: the unit falls on bucket %d, and %d is recorded", name, own, bucket)
 		}
 	}
-	for other, recorded := range r.buckets {
-		if as := other.table.answers[other.row].split; recorded != bucket && as.by == s.by && as.seed == s.seed {
-			r.problem("%s and %s divide units alike, and the buckets of one unit are different", min(name, other.table.rows[other.row].ID), max(name, other.table.rows[other.row].ID))
-		}
+	if as := r.unitOf(s); as != nil && as.bucket != bucket {
+		r.problem("%s and %s divide units alike, and the buckets of one unit are different", min(name, as.row), max(name, as.row))
 	}
-	r.buckets[experiment{t, row}] = bucket
+	r.units = append(r.units, unitBucket{s.by, s.key, s.salt, name, bucket})
 	return true
 }
 
@@ -268,6 +295,16 @@ func (r *Replay) Arms(t *Table, row int) map[string]float64 {
 	arms := make(map[string]float64, len(s.arms))
 	_ = json.Unmarshal(t.appendArms(nil, s, s.covers(&r.b)), &arms) // as the trace has them
 	return arms
+}
+
+// unitOf returns what a trace has of a split's unit, or nil.
+func (r *Replay) unitOf(s *split) *unitBucket {
+	for i := range r.units {
+		if u := &r.units[i]; u.by == s.by && u.salt == s.salt && u.key == s.key {
+			return u
+		}
+	}
+	return nil
 }
 
 // Consulted returns a record's entry for a unit in the bucket that came to the split
@@ -373,81 +410,90 @@ func (r *Replay) Table(t *Table) *Verdict {
 		v.Possible, v.doubtful = []Decision{t.Again(-1, -1)}, []cellAt{none}
 		return v
 	}
-	for row := range t.rows {
-		if r.row(t, v, row) {
-			return v
-		}
+	certain := false
+	for row := r.next(t, 0); row < len(t.rows) && !certain; row = r.next(t, row+1) {
+		certain = r.row(t, v, row)
 	}
-	v.Possible, v.doubtful = append(v.Possible, t.Again(-1, -1)), append(v.doubtful, none)
-	r.settle(v)
+	if !certain {
+		v.Possible, v.doubtful = append(v.Possible, t.Again(-1, -1)), append(v.doubtful, none)
+	}
+	if r.transfer == nil {
+		v.Doubt = r.firstDoubt(t)
+	}
 	return v
 }
 
 // row evaluates a row, and reports whether it answers for certain.
 func (r *Replay) row(t *Table, v *Verdict, row int) bool {
-	shown := ReplayedRow{ID: t.rows[row].ID}
-	add := func(matched, why string) {
-		shown.Matched, shown.Why = matched, why
-		v.Rows = append(v.Rows, shown)
-	}
 	matched, at := r.cells(t.rowAtoms(row))
-	if r.transfer != nil {
-		return r.briefly(t, v, row, matched, at)
+	show := func(matched, why string) {
+		if r.transfer == nil {
+			v.Rows = append(v.Rows, ReplayedRow{t.rows[row].ID, matched, why})
+		}
 	}
-	if len(v.Possible) == 0 {
+	if len(v.Possible) == 0 && r.transfer == nil {
 		r.ask(v, t.rowAtoms(row))
 	}
-	var doubt *Doubt
-	if at >= 0 {
-		ref := t.rowCells(row)[at]
-		a := &t.rowAtoms(row)[at]
-		if matched == no {
-			add("no", ref.name+" must be "+CellText(ref.node)+", is "+string(r.appendSeen(a)))
+	if matched == no {
+		if r.transfer == nil {
+			ref := t.rowCells(row)[at]
+			show("no", ref.name+" must be "+CellText(ref.node)+", is "+string(r.appendSeen(&t.rowAtoms(row)[at])))
+		}
+		return false
+	}
+	outcomes, passes, why := []int{t.answers[row].outcome}, false, ""
+	if s := t.answers[row].split; s != nil {
+		var unit bool
+		outcomes, passes, why, unit = r.split(t, row, s, matched == yes)
+		v.reached = append(v.reached, row)
+		if matched == yes && unit && len(v.Possible) == 0 {
+			v.consulted = append(v.consulted, row)
+		}
+		if len(outcomes) == 0 {
+			show("no", why)
 			return false
 		}
-		doubt = &Doubt{Row: shown.ID, Field: ref.name, Cell: CellText(ref.node)}
-		r.blame(doubt, a)
-	}
-	s := t.answers[row].split
-	if s == nil {
-		v.Possible = append(v.Possible, t.Again(row, t.answers[row].outcome))
-		if matched == yes {
-			add("yes", "")
-			r.settle(v)
-			return true
-		}
-		v.doubt(doubt)
-		add("unknown", doubt.String())
-		return false
-	}
-	outcomes, passes, why, unit := r.split(t, row, s, matched == yes)
-	v.reached = append(v.reached, row)
-	if matched == yes && unit && len(v.Possible) == 0 {
-		v.consulted = append(v.consulted, row)
-	}
-	if len(outcomes) == 0 {
-		add("no", why)
-		return false
 	}
 	for _, outcome := range outcomes {
-		v.Possible = append(v.Possible, t.Again(row, outcome))
+		v.Possible, v.doubtful = append(v.Possible, t.Again(row, outcome)), append(v.doubtful, cellAt{row, at})
 	}
-	if matched == yes && !passes && len(outcomes) == 1 {
-		add("yes", why)
-		r.settle(v)
-		return true
+	switch {
+	case matched == yes && !passes && len(outcomes) == 1:
+		show("yes", why)
+	case r.transfer == nil:
+		show("unknown", r.Doubt(t, len(v.Possible)-1).String())
 	}
-	if doubt == nil {
-		doubt = &Doubt{Row: shown.ID, Field: s.kind(), Cell: CellText(s.node)}
-		r.blameSlot(doubt, s.by)
+	return matched == yes && !passes
+}
+
+// Doubt returns what is in doubt of a decision that is possible, or nil for one that comes
+// if no other does.
+func (r *Replay) Doubt(t *Table, possible int) *Doubt {
+	at := r.Table(t).doubtful[possible]
+	if at.row < 0 {
+		return nil
 	}
-	v.doubt(doubt)
-	add("unknown", doubt.String())
-	if matched == yes && !passes {
-		r.settle(v)
-		return true
+	d := &Doubt{Row: t.rows[at.row].ID}
+	if at.cell >= 0 {
+		ref := t.rowCells(at.row)[at.cell]
+		d.Field, d.Cell = ref.name, CellText(ref.node)
+		r.blame(d, &t.rowAtoms(at.row)[at.cell])
+	} else if s := t.answers[at.row].split; s != nil {
+		d.Field, d.Cell = s.kind(), CellText(s.node)
+		r.blameSlot(d, s.by)
 	}
-	return false
+	if d.Reason == "" || r.transfer != nil && d.Reason == isKnown.reason() {
+		return nil
+	}
+	return d
+}
+
+// firstDoubt returns the first doubt of a table's decision, or nil.
+func (r *Replay) firstDoubt(t *Table) *Doubt {
+	if len(r.Table(t).Possible) == 1 {
+		return nil
+	}
+	return r.Doubt(t, 0)
 }
 
 // ask notes the prerequisites that a row consults which is reached for certain, if its
@@ -481,19 +527,6 @@ func (r *Replay) ask(v *Verdict, atoms []atom) {
 		v.asked = append(v.asked, certain...)
 	case 1:
 		v.asked = append(v.asked, failed...)
-	}
-}
-
-func (v *Verdict) doubt(d *Doubt) {
-	if v.Doubt == nil {
-		v.Doubt = d
-	}
-}
-
-// settle ends a search: several possible decisions need a doubt, one has none.
-func (r *Replay) settle(v *Verdict) {
-	if len(v.Possible) == 1 {
-		v.Doubt = nil
 	}
 }
 
@@ -540,10 +573,8 @@ func (r *Replay) atom(a *atom) truth {
 		r.b.resolve(a.slot)
 		return truthOf(a.match(&r.b))
 	case known == isHashed && int(a.slot) < m.declared:
-		if r.transfer != nil {
-			if told := r.told(a); told != maybe {
-				return told
-			}
+		if told := r.told(a); told != maybe {
+			return told
 		}
 		return r.anyValue(a)
 	default:
@@ -698,7 +729,12 @@ func (r *Replay) blame(d *Doubt, a *atom) {
 // split returns the outcomes that the unit of a row may get, whether it may be passed
 // on, and for people what became of it. unit reports whether it certainly has one.
 func (r *Replay) split(t *Table, row int, s *split, certain bool) (outcomes []int, passes bool, why string, unit bool) {
-	recorded, hasBucket := r.buckets[experiment{t, row}]
+	var recorded uint32
+	u := r.unitOf(s)
+	hasBucket := u != nil
+	if hasBucket {
+		recorded = u.bucket
+	}
 	name := r.b.model.fields[s.by].name
 	known := r.slot(s.by)
 	if known == isKnown {
@@ -716,11 +752,14 @@ func (r *Replay) split(t *Table, row int, s *split, certain bool) (outcomes []in
 	}
 	coverage := s.covers(&r.b)
 	if hasBucket {
+		if r.transfer == nil {
+			why = s.kind() + ": " + name + " falls on " + shareText(recorded)
+		}
 		part := s.part(recorded, coverage)
 		if part < 0 {
-			return nil, true, fmt.Sprintf("%s: %s falls on %s, which is not covered", s.kind(), name, shareText(recorded)), unit
+			return nil, true, why + ", which is not covered", unit
 		}
-		return []int{s.shares[part].outcome}, false, fmt.Sprintf("%s: %s falls on %s", s.kind(), name, shareText(recorded)), unit
+		return []int{s.shares[part].outcome}, false, why, unit
 	}
 	covered := uint32(0)
 	for i := range s.shares {

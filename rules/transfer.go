@@ -1,11 +1,10 @@
 package rules
 
 import (
-	"bytes"
 	"math"
+	"math/bits"
 	"slices"
-
-	"github.com/valyala/fastjson"
+	"strconv"
 )
 
 // Transfer replays decisions of one data model's tables on the tables of another: what
@@ -27,10 +26,8 @@ type Transfer struct {
 	hash      HashFunc
 	literals  []map[string]value // by slot of next and hash; nil: a field whose values are not compared
 	refusal   string             // of Refuses
-	atoms     map[*atom]*atom    // of moved
-	preds     map[*atom]*pred    // of predOf
-	replay    Replay             // reused
-	scratch   []byte
+	asked     map[*atom]*asked
+	was, is   Replay // reused: of the old model, and of the next one
 }
 
 // carried says what a field of the old model says of one of the next.
@@ -42,46 +39,40 @@ type carried struct {
 	value, missing, alike bool
 }
 
-// unitBucket is the bucket of a unit under a salt.
-type unitBucket struct {
-	by        int32
-	key, salt string
-	bucket    uint32
-}
-
 // NewTransfer prepares replays on tables of next by traces of tables of old. hash is the
 // one that made the hashes in the traces, or nil: then a hash may be of any value. tables are
 // of either model; hashes are compared with the values that their cells name.
 func NewTransfer(old, next *Model, tables []*Table, hash HashFunc) *Transfer {
-	tr := &Transfer{old: old, next: next, hash: hash, carried: make([]carried, len(old.fields)), literals: make([]map[string]value, len(next.fields)),
-		atoms: make(map[*atom]*atom), preds: make(map[*atom]*pred)}
+	tr := &Transfer{old: old, next: next, hash: hash, carried: make([]carried, len(old.fields)), literals: make([]map[string]value, len(next.fields)), asked: make(map[*atom]*asked)}
+	tr.was.transfer, tr.is.transfer = tr, tr
 	for i := range old.fields {
 		tr.carried[i] = tr.carry(int32(i))
 	}
 	tr.refusal = tr.refuses()
-	if hash != nil {
-		for _, m := range []*Model{old, next} {
-			for i := range m.segments {
-				for _, row := range m.segments[i].rows {
-					tr.collect(m, row)
-				}
+	if hash == nil {
+		return tr
+	}
+	for _, m := range []*Model{old, next} {
+		for i := range m.segments {
+			for _, row := range m.segments[i].rows {
+				tr.collect(m, row)
 			}
 		}
-		for _, t := range tables {
-			tr.collect(t.model, t.atoms)
+	}
+	for _, t := range tables {
+		tr.collect(t.model, t.atoms)
+	}
+	for i := range next.fields[:next.declared] {
+		f, slot := &next.fields[i], int32(i)
+		for key := range f.texts {
+			tr.literal(slot, value{key: int64(hashText(key)), str: key, text: key})
 		}
-		for i := range next.fields[:next.declared] {
-			f := &next.fields[i]
-			for key := range f.texts {
-				tr.literal(int32(i), textValue(key))
-			}
-			for key := range f.numbers {
-				tr.literal(int32(i), value{state: present, key: key})
-			}
-			if f.typ == booleanField {
-				tr.literal(int32(i), value{state: present})
-				tr.literal(int32(i), value{state: present, key: 1})
-			}
+		for key := range f.numbers {
+			tr.literal(slot, value{key: key})
+		}
+		if f.typ == booleanField {
+			tr.literal(slot, value{})
+			tr.literal(slot, value{key: 1})
 		}
 	}
 	return tr
@@ -103,23 +94,24 @@ func (tr *Transfer) Alike(t *Table) bool {
 func (tr *Transfer) Refuses() string { return tr.refusal }
 
 func (tr *Transfer) refuses() string {
-	old, next := tr.old, tr.next
-	rejects := next.onUnknown == rejectPolicy
-	if rejects && old.onUnknown != rejectPolicy {
+	rejects, strict := tr.next.onUnknown == rejectPolicy, tr.next.strict
+	switch {
+	case rejects && tr.old.onUnknown != rejectPolicy:
 		return "on_unknown_field"
-	}
-	if next.strict && !old.strict {
+	case strict && !tr.old.strict:
 		return "on_type_mismatch"
+	case !rejects && !strict:
+		return ""
 	}
-	for i := range old.fields[:old.sent] {
-		c, f := tr.carried[i], &old.fields[i]
-		if rejects && c.to < 0 || next.strict && c.to >= 0 && (!c.alike || next.fields[c.to].required && !f.required) {
+	for i := range tr.old.fields[:tr.old.sent] {
+		c, f := tr.carried[i], &tr.old.fields[i]
+		if rejects && c.to < 0 || strict && c.to >= 0 && (!c.alike || tr.next.fields[c.to].required && !f.required) {
 			return f.name
 		}
 	}
-	for i := range next.fields[:next.sent] {
-		if _, known := old.slots[next.fields[i].name]; next.strict && !known {
-			return next.fields[i].name
+	for i := range tr.next.fields[:tr.next.sent] {
+		if name := tr.next.fields[i].name; strict && !slices.ContainsFunc(tr.old.fields, func(f field) bool { return f.name == name }) {
+			return name
 		}
 	}
 	return ""
@@ -165,33 +157,41 @@ func sameKeys[K comparable](a, b map[K]struct{}) bool {
 func (tr *Transfer) collect(m *Model, atoms []atom) {
 	for i := range atoms {
 		a := &atoms[i]
-		slot := a.slot
-		switch {
-		case a.op == atomEither:
+		if a.op == atomEither {
 			tr.collect(m, a.more.either)
-			continue
-		case a.op == atomConfig || int(slot) >= m.declared || m != tr.next && !tr.carried[slot].alike:
-			continue
-		case m != tr.next:
-			slot = tr.carried[slot].to
+		} else if slot := tr.slotOf(m, a); slot >= 0 {
+			tr.points(slot, condOf(a).pred)
 		}
-		tr.points(slot, condOf(a).pred)
 	}
+}
+
+// slotOf returns the field in the next model that a condition of either is on, or -1 if it
+// is on none that both have alike.
+func (tr *Transfer) slotOf(m *Model, a *atom) int32 {
+	switch {
+	case a.op == atomConfig || a.op == atomEither || int(a.slot) >= m.declared:
+		return -1
+	case m == tr.next:
+		return a.slot
+	case !tr.carried[a.slot].alike:
+		return -1
+	}
+	return tr.carried[a.slot].to
 }
 
 // points adds the values that a predicate has as points, or lacks as such.
 func (tr *Transfer) points(slot int32, p *pred) {
 	for _, s := range []intSet{p.ints, intDomain.complement(p.ints)} {
 		for _, sp := range s {
-			if p.op == inInts && sp.hi == sp.lo+1 {
-				tr.literal(slot, value{state: present, key: sp.lo})
+			if p.op == inInts && isIntPoint(sp) {
+				tr.literal(slot, value{key: sp.lo})
 			}
 		}
 	}
 	for _, s := range []strSet{p.strs, strDomain.complement(p.strs)} {
 		for _, sp := range s {
 			if p.op == inStrs && isPoint(sp) {
-				tr.literal(slot, textValue(sp.lo))
+				tr.literal(slot, value{long: isLong(sp.lo), key: int64(hashText(sp.lo)), str: sp.lo, text: sp.lo})
 			}
 		}
 	}
@@ -200,220 +200,315 @@ func (tr *Transfer) points(slot int32, p *pred) {
 	}
 }
 
-func textValue(text string) value {
-	return value{state: present, long: isLong(text), key: int64(hashText(text)), str: text, text: text}
-}
+func isIntPoint(s span[int64]) bool { return s.hi == s.lo+1 }
 
 // literal adds a value, unless a hash does not tell it from others: the hash of a version
 // or an address is of its spelling, and of a text without regard to case, an expression
 // reads the spelling.
 func (tr *Transfer) literal(slot int32, v value) {
 	f := &tr.next.fields[slot]
-	var text string
+	text := v.str
 	switch {
 	case f.typ == stringField && f.format == plainText:
 		if f.foldCase && slices.ContainsFunc(tr.next.fields, func(c field) bool { return slices.Contains(c.reads, slot) }) {
 			return
 		}
-		text = v.str
 	case f.typ == numberField:
 		text = string(appendNumber(nil, numberOf(v.key)))
 	case f.typ == booleanField:
-		text = "false"
-		if v.key == 1 {
-			text = "true"
-		}
+		text = strconv.FormatBool(v.key == 1)
 	default:
 		return
 	}
 	if tr.literals[slot] == nil {
 		tr.literals[slot] = make(map[string]value)
 	}
+	v.state = present
 	tr.literals[slot][string(tr.hash(nil, f.name, text))] = v
 }
 
 // Replay prepares an evaluation of tables of the next model. e is what tables of the old
-// one left. It is valid until the next call. refused is the refusal of a context that was
-// kept.
-func (tr *Transfer) Replay(e Evidence) (_ *Replay, refused error) {
-	m, r := tr.next, &tr.replay
-	r.transfer, r.noContext = tr, e.NoContext
-	r.known = slices.Grow(r.known[:0], m.declared)[:m.declared]
-	r.facts, r.units, r.stood = r.facts[:0], r.units[:0], false
-	if r.tables == nil {
-		r.tables, r.segments = make(map[*Table]*Verdict), make(map[int32]truth)
+// one left. It is valid until the next call. The error says what of the evidence can't be
+// of the old model.
+func (tr *Transfer) Replay(e Evidence) (*Replay, error) {
+	was, r := &tr.was, &tr.is
+	if err := was.start(tr.old, e); err != nil {
+		return nil, err
 	}
-	clear(r.tables)
-	clear(r.segments)
-	r.b.reset(m, e.At)
-	redacted := false
+	r.begin(tr.next, e)
+	hashed := false
 	if e.Context != nil && !e.NoContext {
-		refused = m.Bind(&r.b, e.Context, e.At)
-		if redacted = tr.isRedacted(e.Context); refused != nil && !redacted {
-			return r, refused
-		}
+		r.refused = tr.next.Bind(&r.b, e.Context, e.At)
+		r.b.hasContext = true
 	}
-	r.b.hasContext = true
 	for i := range r.known {
-		r.known[i] = isUncalled
-	}
-	for i := range r.b.values[m.sent:m.declared] {
-		r.b.values[m.sent+i] = value{} // missing, unless an input says otherwise
-	}
-	for _, t := range e.Tables {
-		for _, slot := range t.own {
-			switch c := tr.carried[slot]; {
-			case c.to < 0:
-			case tr.old.fields[slot].trace == traceNone:
-				r.known[c.to] = isNone
-			case c.missing:
-				r.known[c.to] = isKnown
-			default:
-				r.known[c.to] = isChanged
-			}
-		}
-	}
-	if e.NoContext || e.Context != nil {
-		for i := range r.known[:m.sent] {
-			f := &m.fields[i]
-			if r.known[i] = isKnown; redacted {
-				if v := e.Context.Get(f.members()...); v != nil && tr.isRedacted(v) {
-					r.known[i], r.b.values[i] = isRedacted, value{}
+		if r.known[i] = isUncalled; int(i) < tr.next.sent && (e.Context != nil || e.NoContext) {
+			if r.known[i] = isKnown; e.Context != nil {
+				if v := e.Context.Get(tr.next.fields[i].members()...); v != nil && isRedactedValue(v) {
+					r.known[i], r.b.values[i], r.refused = isRedacted, value{}, nil
 				}
 			}
+		} else if i >= tr.next.sent {
+			r.b.values[i] = value{} // a field of the gateway is missing, unless an input says otherwise
 		}
 	}
-	if e.Inputs != nil && e.Inputs.Type() == fastjson.TypeObject {
-		e.Inputs.GetObject().Visit(func(name []byte, v *fastjson.Value) { tr.input(r, name, v, e.Context != nil) })
+	for i, c := range tr.carried[:tr.old.declared] {
+		if c.to < 0 || e.Context != nil && r.known[c.to] == isKnown {
+			continue
+		}
+		known, v := was.known[i], e.Inputs.Get(tr.old.fields[i].name)
+		if literal, ok := tr.literals[c.to][string(v.GetStringBytes("hash"))]; ok && known == isHashed && c.alike {
+			known, was.known[i], was.b.values[i] = isKnown, isKnown, literal
+		}
+		hashed = hashed || known == isHashed
+		switch {
+		case known != isKnown && (c.alike || known != isHashed):
+			r.known[c.to] = known
+		case c.alike:
+			r.known[c.to], r.b.values[c.to] = known, was.b.values[i]
+		case v != nil && c.value && known == isKnown:
+			r.known[c.to], r.b.values[c.to] = isKnown, value{}
+			r.b.bindValue(&r.b.model.fields[c.to], c.to, v) // a value that the next model does not take is missing
+		case v == nil && c.missing:
+			r.known[c.to] = isKnown
+		default:
+			r.known[c.to] = isChanged
+		}
+	}
+	for _, row := range e.Rows {
+		switch {
+		case !row.Decided && was.SetBucket(row.Table, row.Row, row.Bucket):
+			u := was.units[len(was.units)-1]
+			if c := tr.carried[u.by]; c.alike {
+				r.units = append(r.units, unitBucket{c.to, u.key, u.salt, u.row, u.bucket})
+			}
+		case row.Decided && hashed: // nothing is said of values that are known
+			tr.learn(row.Table, row.Row)
+		}
 	}
 	return r, nil
 }
 
-// isRedacted reports whether text was taken out of a value.
-func (tr *Transfer) isRedacted(v *fastjson.Value) bool {
-	switch v.Type() {
-	case fastjson.TypeString, fastjson.TypeArray, fastjson.TypeObject:
-		tr.scratch = v.MarshalTo(tr.scratch[:0])
-		return bytes.Contains(tr.scratch, []byte(redaction))
-	}
-	return false
-}
+// Refused returns the error of a next model that refuses the context.
+func (r *Replay) Refused() error { return r.refused }
 
-// input binds an input of a trace.
-func (tr *Transfer) input(r *Replay, name []byte, v *fastjson.Value, hasContext bool) {
-	from, ok := tr.old.slots[string(name)]
-	if !ok || int(from) >= tr.old.declared {
-		return
-	}
-	c := tr.carried[from]
-	if c.to < 0 || hasContext && int(c.to) < tr.next.sent && r.known[c.to] == isKnown {
-		return
-	}
-	f := &tr.next.fields[c.to]
+// next returns the first row from one on that may match: of a transfer, by the table's
+// index.
+func (r *Replay) next(t *Table, row int) int {
+	x := t.index
 	switch {
-	case v.Type() == fastjson.TypeObject:
-		if r.known[c.to] = isChanged; c.alike {
-			r.known[c.to] = isHashed
-			if literal, ok := tr.literals[c.to][string(v.GetStringBytes("hash"))]; ok {
-				r.known[c.to], r.b.values[c.to] = isKnown, literal
-			}
+	case r.transfer != nil && t.named != nil:
+		return r.nextNamed(t, row)
+	case r.transfer == nil || x == nil:
+		return row
+	}
+	var at [maxColumns]uint32
+	n := 0
+	for i := range x.columns {
+		c := &x.columns[i]
+		known := isUncalled
+		if int(c.slot) < len(r.b.model.fields) {
+			known = r.slot(c.slot)
 		}
-	case !c.value:
-		r.known[c.to] = isChanged
-	case tr.isRedacted(v):
-		r.known[c.to] = isRedacted
-	default:
-		r.known[c.to], r.b.values[c.to] = isKnown, value{}
-		r.b.bindValue(f, c.to, v) // a value that the next model does not take is missing
+		switch {
+		case c.kind == elementColumn:
+			continue
+		case known == isKnown:
+			r.b.resolve(c.slot)
+			at[n] = x.bitmap(c, c.class(&r.b.values[c.slot]))
+		case c.kind == pointColumn && r.isOther(c.slot):
+			at[n] = x.bitmap(c, otherClass)
+		default:
+			continue
+		}
+		n++
 	}
-}
-
-// SetUnit gives the bucket of the unit that came to the split of a row of the old model's
-// table. It holds for each split that hashes the same.
-func (r *Replay) SetUnit(t *Table, row int, bucket uint32) {
-	if row < 0 || t.answers[row].split == nil || bucket >= Buckets {
-		return
-	}
-	s := t.answers[row].split
-	if c := r.transfer.carried[s.by]; c.alike {
-		r.units = append(r.units, unitBucket{c.to, s.key, s.salt, bucket})
-	}
-}
-
-// unitBucket returns the bucket of SetUnit for a split.
-func (r *Replay) unitBucket(s *split) (uint32, bool) {
-	for i := range r.units {
-		if u := &r.units[i]; u.by == s.by && u.salt == s.salt && u.key == s.key {
-			return u.bucket, true
+	for w := row >> 6; w < x.words; w++ {
+		rows := x.live[w]
+		if w == row>>6 {
+			rows &= ^uint64(0) << (row & 63)
+		}
+		for _, start := range at[:n] {
+			rows &= x.maps[int(start)+w]
+		}
+		if rows != 0 {
+			return w<<6 + bits.TrailingZeros64(rows)
 		}
 	}
-	return 0, false
+	return len(t.rows)
 }
 
-// briefly is row for a transfer, which keeps where the doubts are and nothing for people.
-func (r *Replay) briefly(t *Table, v *Verdict, row int, matched truth, at int) bool {
-	if matched == no {
+// nextNamed is next for rows that are found by the text that they name.
+func (r *Replay) nextNamed(t *Table, row int) int {
+	n, named := t.named, []int32(nil)
+	switch v := &r.b.values[n.slot]; {
+	case int(n.slot) < r.b.model.declared && r.known[n.slot] == isKnown && v.state == present:
+		named = n.rows[v.str]
+	case int(n.slot) < r.b.model.declared && r.known[n.slot] == isKnown:
+		named = n.missing
+	case !r.isOther(n.slot):
+		return row
+	}
+	next := len(t.rows)
+	for _, rows := range [][]int32{n.others, named} {
+		if i, _ := slices.BinarySearch(rows, int32(row)); i < len(rows) {
+			next = min(next, int(rows[i]))
+		}
+	}
+	return next
+}
+
+// fact is what a record says of a value that it has as a hash.
+type fact struct {
+	slot             int32
+	onMissing, holds bool
+	pred, within     *pred
+}
+
+// asked is a condition on a value that is a hash of none of the literals: the sets in which
+// it lies if the condition holds, and if not.
+type asked struct{ pred, in, out *pred }
+
+// isOther reports whether a field has a value that is none of those that tables name.
+func (r *Replay) isOther(slot int32) bool {
+	if int(slot) >= r.b.model.declared || r.known[slot] != isHashed {
 		return false
 	}
-	outcomes, passes := []int{t.answers[row].outcome}, false
-	if s := t.answers[row].split; s != nil {
-		if bucket, ok := r.unitBucket(s); !ok {
-			outcomes, passes, _, _ = r.split(t, row, s, false)
-		} else if part := s.part(bucket, s.covers(&r.b)); part < 0 {
-			return false
-		} else {
-			outcomes[0] = s.shares[part].outcome
+	if r == &r.transfer.was {
+		c := r.transfer.carried[slot]
+		return c.alike && r.transfer.literals[c.to] != nil
+	}
+	return r.transfer.literals[slot] != nil
+}
+
+// ask returns a condition of either model, worked out once.
+func (tr *Transfer) ask(slot int32, a *atom) *asked {
+	q := tr.asked[a]
+	if q == nil {
+		p := condOf(a).pred
+		q = &asked{p, p, notPred(p)}
+		if tr.literals[slot] != nil {
+			q.in, q.out = withoutPoints(q.in), withoutPoints(q.out)
+		}
+		tr.asked[a] = q
+	}
+	return q
+}
+
+// withoutPoints returns what a predicate says of values that are no points of its sets.
+func withoutPoints(p *pred) *pred {
+	args := make([]*pred, len(p.args))
+	for i, arg := range p.args {
+		args[i] = withoutPoints(arg)
+	}
+	switch p.op {
+	case inInts:
+		return intPred(slices.DeleteFunc(slices.Clone(p.ints), isIntPoint))
+	case inStrs:
+		return strPred(slices.DeleteFunc(slices.Clone(p.strs), isPoint))
+	case allOf:
+		return allPred(args)
+	case oneOf:
+		return anyPred(args)
+	case negation:
+		return notPred(args[0])
+	}
+	return p
+}
+
+// learn takes over what it says of hashed values that a table of the old model was
+// answered by a row, or by its default for -1.
+func (tr *Transfer) learn(t *Table, decided int) {
+	was := &tr.was
+	for i := was.next(t, 0); i < len(t.rows); i = was.next(t, i+1) {
+		atoms := t.rowAtoms(i)
+		if i == decided {
+			for j := range atoms {
+				tr.tell(&atoms[j], true)
+			}
+			return
+		}
+		if t.answers[i].split != nil {
+			continue // it may have passed a unit on
+		}
+		doubtful := 0
+		var failed *atom
+		for j := range atoms {
+			switch was.atom(&atoms[j]) {
+			case no:
+				doubtful += 2
+			case maybe:
+				failed = &atoms[j]
+				doubtful++
+			}
+		}
+		if doubtful == 1 {
+			tr.tell(failed, false)
 		}
 	}
-	for _, outcome := range outcomes {
-		v.Possible, v.doubtful = append(v.Possible, t.Again(row, outcome)), append(v.doubtful, cellAt{row, at})
-	}
-	return matched == yes && !passes
 }
 
-// Doubt returns what is in doubt of a decision that is possible, or nil for one that
-// comes if no other does.
-func (r *Replay) Doubt(t *Table, possible int) *Doubt {
-	at := r.Table(t).doubtful[possible]
-	if at.row < 0 || at.cell < 0 && t.answers[at.row].split == nil {
-		return nil
+// tell keeps whether a condition of the old model holds for a hashed value.
+func (tr *Transfer) tell(a *atom, holds bool) {
+	slot := tr.slotOf(tr.old, a)
+	if slot < 0 || tr.is.known[slot] != isHashed {
+		return
 	}
-	d := &Doubt{Row: t.rows[at.row].ID}
-	if at.cell >= 0 {
-		r.blame(d, &t.rowAtoms(at.row)[at.cell])
-		return d
+	q := tr.ask(slot, a)
+	f := fact{slot, a.onMissing, holds, q.pred, q.out}
+	if holds {
+		f.within = q.in
 	}
-	r.blameSlot(d, t.answers[at.row].split.by)
-	if d.Reason == isKnown.reason() {
-		return nil
+	if q.pred.hasPattern() {
+		f.within = alwaysPred // a long value counts as missing
 	}
-	return d
+	tr.is.facts = append(tr.is.facts, f)
 }
 
-// firstDoubt returns the first doubt of a table's decision, or nil.
-func (r *Replay) firstDoubt(t *Table) *Doubt {
-	v := r.Table(t)
+// told evaluates a condition on a value that was recorded as a hash.
+func (r *Replay) told(a *atom) truth {
 	if r.transfer == nil {
-		return v.Doubt
+		return maybe
 	}
-	for i := range v.Possible {
-		if d := r.Doubt(t, i); d != nil && len(v.Possible) > 1 {
-			return d
+	slot := r.transfer.slotOf(r.b.model, a)
+	if slot < 0 {
+		return maybe
+	}
+	q := r.transfer.ask(slot, a)
+	in, out := q.in, q.out
+	for i := range r.facts {
+		f := &r.facts[i]
+		if f.slot != slot {
+			continue
 		}
+		if f.onMissing == a.onMissing && samePred(f.pred, q.pred) {
+			return truthOf(f.holds)
+		}
+		in, out = allPred([]*pred{in, f.within}), allPred([]*pred{out, f.within})
 	}
-	return nil
+	found := maybe
+	if in.op == never {
+		found = no
+	} else if out.op == never {
+		found = yes
+	}
+	if q.pred.hasPattern() && found != truthOf(a.onMissing) {
+		return maybe
+	}
+	return found
 }
 
-// Decided returns the decision of a record: of the row with an id, which is empty for the
-// default, and of an arm, if the row divides values. ok is false if the table has none
-// such.
-func (t *Table) Decided(row, arm string) (d Decision, ok bool) {
-	if row == "" {
-		return t.Again(-1, -1), true
-	}
-	i := slices.IndexFunc(t.rows, func(r Row) bool { return r.ID == row })
+// samePred reports whether two predicates are written alike.
+func samePred(p, q *pred) bool {
+	return p == q || p.op == q.op && p.text == q.text && slices.Equal(p.ints, q.ints) && slices.Equal(p.strs, q.strs) &&
+		(p.re == nil) == (q.re == nil) && (p.re == nil || p.re.String() == q.re.String()) && slices.EqualFunc(p.args, q.args, samePred)
+}
+
+// Decided returns the decision of a record: of a row, -1 for the default, and of an arm, if
+// the row divides values. ok is false if the table has none such.
+func (t *Table) Decided(i int, arm string) (d Decision, ok bool) {
 	if i < 0 {
-		return d, false
+		return t.Again(-1, -1), true
 	}
 	s := t.answers[i].split
 	if s == nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
-	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
@@ -33,6 +32,7 @@ type Planner struct {
 	options       PlanOptions
 	pasts         map[string]*past
 	subjects      map[*definition.Definition]*subject
+	rows          map[*rules.Table]map[string]int // by their ids
 	replayed      map[replayedKey]*replayed
 	decided       map[string]verdict // by what a decision rests on
 	size          int                // of decided, in bytes
@@ -62,11 +62,10 @@ const (
 
 // past is a revision that decided.
 type past struct {
-	s       *definition.Snapshot
-	missing string // why there is none
-	// next and against replay on the sets that are compared, self on the revision itself.
-	next, against, self *rules.Transfer
-	alike               map[*definition.Definition]bool // of Planner.alike
+	s             *definition.Snapshot
+	missing       string                          // why there is none
+	next, against *rules.Transfer                 // to the sets that are compared
+	alike         map[*definition.Definition]bool // of Planner.alike
 }
 
 type replayedKey struct{ revision, kind, key, name string }
@@ -77,9 +76,9 @@ type replayed struct {
 	id              uint32
 	past            *past
 	old, base, next *subject
-	same            bool  // base and next can't differ
-	timed           bool  // whether the answer depends on the instant
-	texts           []int // the indexes of subjects' configs whose values may differ
+	same            bool // base and next can't differ
+	timed           bool // whether the answer depends on the instant
+	reworded        bool // whether variables take other texts
 	counts          *PlanDefinition
 }
 
@@ -106,7 +105,7 @@ const (
 // definitions of a revision, which say what its records mean.
 func NewPlanner(old func(revision string) (*definition.Snapshot, error), against, next *definition.Snapshot, o PlanOptions) *Planner {
 	o.Witnesses = cmp.Or(o.Witnesses, 3)
-	return &Planner{old: old, against: against, next: next, options: o, pasts: make(map[string]*past), subjects: make(map[*definition.Definition]*subject),
+	return &Planner{old: old, against: against, next: next, options: o, pasts: make(map[string]*past), subjects: make(map[*definition.Definition]*subject), rows: make(map[*rules.Table]map[string]int),
 		replayed: make(map[replayedKey]*replayed), decided: make(map[string]verdict), tally: newTally()}
 }
 
@@ -157,16 +156,16 @@ func (p *Planner) definition(t *Traced) *replayed {
 		d.base = p.subject(p.against, p.against.Named(named, k.name))
 	}
 	for _, s := range []*subject{d.old, d.base, d.next} {
-		d.timed = d.timed || s != nil && (slices.ContainsFunc(s.tables, (*rules.Table).HasSchedule) ||
-			slices.ContainsFunc(s.configs, func(c *prompt.Configured) bool { return c.Table().HasSchedule() }))
+		d.timed = d.timed || s != nil && slices.ContainsFunc(s.tables, (*rules.Table).HasSchedule)
 	}
 	if d.base == nil || d.next == nil {
 		return d
 	}
 	d.same = !p.options.replayAll && p.alike(d.past, d.base.d, d.next.d)
-	for i := range min(len(d.base.configs), len(d.next.configs)) {
-		if !p.alike(d.past, p.base(d.past).Find(kind.RemoteConfig, d.base.configs[i].Key), p.next.Find(kind.RemoteConfig, d.next.configs[i].Key)) {
-			d.texts = append(d.texts, i)
+	if d.base.prompt != nil {
+		for _, u := range uses(p.base(d.past), &d.base.prompt.Definition) {
+			k := kind.Named(u.Kind)
+			d.reworded = d.reworded || u.As == "variable" && !p.alike(d.past, p.base(d.past).Find(k, u.Key), p.next.Find(k, u.Key))
 		}
 	}
 	return d
@@ -196,7 +195,7 @@ func (p *Planner) past(revision string) *past {
 	to := func(s *definition.Snapshot) *rules.Transfer {
 		return rules.NewTransfer(found.s.Model, s.Model, slices.Concat(tables, tablesOf(s)), p.options.Hash)
 	}
-	found.next, found.self = to(p.next), to(s)
+	found.next = to(p.next)
 	if p.against != nil {
 		found.against = to(p.against)
 	}
@@ -323,27 +322,24 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 		return verdict{class: planUndecided, field: field, reason: "may refuse the context, which was not kept"}
 	}
 	base := answers{}
-	switch a, ok := d.old.recorded(t); {
+	switch a, ok := d.old.recorded(t, p.row(d.old.tables[0], t.Row)); {
 	case p.against != nil:
 		base = d.answers(d.base, d.past.against, e, t)
 	case !ok:
 		return verdict{class: planUndecided, reason: "the revision has no such row or arm as was recorded"}
-	case len(d.texts) > 0:
-		base = d.answers(d.old, d.past.self, e, t)
-		base.list = slices.DeleteFunc(base.list, func(b answer) bool { return a.value != b.value || a.Row != b.Row })
 	default:
 		base.list = []answer{a}
 	}
 	next := d.answers(d.next, d.past.next, e, t)
 	if len(next.list) == 0 || len(base.list) == 0 {
-		return verdict{class: planUndecided, reason: "too many answers are possible"}
+		return verdict{class: planUndecided, reason: cmp.Or(base.odd, next.odd, "no answer is as recorded")}
 	}
 	var same, version, changed bool
 	for _, a := range base.list {
 		for _, b := range next.list {
 			changed = changed || a.value != b.value
-			version = version || a.value == b.value && a.content != b.content
-			same = same || a.value == b.value && a.content == b.content
+			version = version || a.value == b.value && (a.content != b.content || d.reworded)
+			same = same || a.value == b.value && a.content == b.content && !d.reworded
 		}
 	}
 	v := verdict{unit: fateOf(d, t, base, next), row: t.Row}
@@ -360,7 +356,7 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 
 // evidence returns what a trace says of the context, or what it misses.
 func (p *Planner) evidence(d *replayed, t *Traced) (e rules.Evidence, missing string) {
-	e = rules.Evidence{At: t.Time, NoContext: noContext(t)}
+	e = rules.Evidence{At: t.Time, NoContext: noContext(t), Tables: d.old.tables}
 	var err error
 	if len(t.Inputs) > 0 && string(t.Inputs) != "null" {
 		if e.Inputs, err = p.inputs.ParseBytes(t.Inputs); err != nil {
@@ -373,62 +369,49 @@ func (p *Planner) evidence(d *replayed, t *Traced) (e rules.Evidence, missing st
 			e.Context = nil
 		}
 	}
-	e.Tables = d.consulted(t)
+	for name := range t.Read {
+		if c := d.past.s.RemoteConfigs[strings.TrimPrefix(name, kind.RemoteConfig.Folder+"/")]; c != nil {
+			e.Tables = append(slices.Clip(e.Tables), c.Table())
+		}
+	}
+	for i := range t.Splits {
+		s := &t.Splits[i]
+		for _, table := range e.Tables {
+			if row := p.row(table, s.Experiment.Rule); row >= 0 && s.Bucket != nil && table.Name() == s.Experiment.Definition && table.Salt(row) == s.Experiment.Salt {
+				e.Rows = append(e.Rows, rules.RowEvidence{Table: table, Row: row, Bucket: *s.Bucket})
+			}
+		}
+	}
+	for i, id := range []string{t.Row, t.EndpointRow}[:len(d.old.tables)] {
+		if row := p.row(d.old.tables[i], id); id == "" || row >= 0 {
+			e.Rows = append(e.Rows, rules.RowEvidence{Table: d.old.tables[i], Row: row, Decided: true})
+		}
+	}
 	if e.Inputs == nil && !e.NoContext {
 		e.Tables = nil // nothing was recorded: a field without a value may have had one
 	}
 	return e, ""
 }
 
-// consulted returns the tables whose fields the inputs of a trace have.
-func (d *replayed) consulted(t *Traced) []*rules.Table {
-	if len(t.Read) == 0 {
-		return d.old.tables
-	}
-	tables := slices.Clone(d.old.tables)
-	for name := range t.Read {
-		if c := d.past.s.RemoteConfigs[strings.TrimPrefix(name, kind.RemoteConfig.Folder+"/")]; c != nil {
-			tables = append(tables, c.Table())
+// row returns the index of a row, or -1.
+func (p *Planner) row(t *rules.Table, id string) int {
+	rows := p.rows[t]
+	if rows == nil {
+		rows = make(map[string]int)
+		for i, row := range t.Rows() {
+			rows[row.ID] = i
 		}
+		p.rows[t] = rows
 	}
-	return tables
+	if row, ok := rows[id]; ok {
+		return row
+	}
+	return -1
 }
 
-// replay prepares a replay on the tables of a set, with all that a trace says.
-func (d *replayed) replay(transfer *rules.Transfer, e rules.Evidence, t *Traced) (*rules.Replay, error) {
-	r, err := transfer.Replay(e)
-	if err != nil {
-		return r, err
-	}
-	for i := range t.Splits {
-		s := &t.Splits[i]
-		for _, table := range d.consulted(t) {
-			if table.Name() != s.Experiment.Definition || s.Bucket == nil {
-				continue
-			}
-			if row := rowOf(table, s.Experiment.Rule); row >= 0 && table.Salt(row) == s.Experiment.Salt {
-				r.SetUnit(table, row, *s.Bucket)
-			}
-		}
-	}
-	for i, row := range []string{t.Row, t.EndpointRow}[:len(d.old.tables)] {
-		if at := rowOf(d.old.tables[i], row); row == "" || at >= 0 {
-			r.SetDecided(d.old.tables[i], at) // without a context there are no hashes
-		}
-	}
-	return r, nil
-}
-
-// rowOf returns the index of a row, or -1.
-func rowOf(t *rules.Table, id string) int {
-	if id == "" {
-		return -1
-	}
-	return slices.IndexFunc(t.Rows(), func(r rules.Row) bool { return r.ID == id })
-}
-
-// answers are the answers that are possible by a trace: none, if there are too many.
+// answers are the answers that are possible by a trace, or why none can be told.
 type answers struct {
+	odd    string
 	list   []answer
 	replay *rules.Replay
 	tables []*rules.Table
@@ -442,23 +425,20 @@ func (d *replayed) answers(s *subject, transfer *rules.Transfer, e rules.Evidenc
 	if s == nil {
 		return answers{list: []answer{{gone: "no definition has this name", value: "removed"}}}
 	}
-	r, refused := d.replay(transfer, e, t)
-	if refused != nil {
+	r, err := transfer.Replay(e)
+	if err != nil {
+		return answers{odd: err.Error()}
+	}
+	if refused := r.Refused(); refused != nil {
 		return answers{list: []answer{{gone: "refused: " + refused.Error(), value: "refused"}}}
 	}
-	a := answers{list: []answer{{}}, replay: r, tables: slices.Clone(s.tables)}
-	var configs []*prompt.Configured
-	for _, i := range d.texts {
-		if c := s.configs[i]; t.Read[c.Table().Name()] != "" {
-			configs, a.tables = append(configs, c), append(a.tables, c.Table())
-		}
-	}
+	a := answers{list: []answer{{}}, replay: r, tables: s.tables}
 	for _, table := range a.tables {
 		var list []answer
 		for _, before := range a.list {
 			for i, decision := range r.Table(table).Possible {
 				if len(list) == maxPossible {
-					return answers{}
+					return answers{odd: "too many answers are possible"}
 				}
 				list = append(list, answer{decisions: append(slices.Clip(before.decisions), decision), at: append(slices.Clip(before.at), i)})
 			}
@@ -467,9 +447,6 @@ func (d *replayed) answers(s *subject, transfer *rules.Transfer, e rules.Evidenc
 	}
 	for i := range a.list {
 		s.complete(&a.list[i], namedVariant(t))
-		for j, c := range configs {
-			a.list[i].content += string(c.Text(a.list[i].decisions[len(s.tables)+j].Outcome)) + "\x00"
-		}
 	}
 	return a
 }

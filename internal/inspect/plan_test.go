@@ -133,8 +133,10 @@ func (a asked) record(t testing.TB, s *definition.Snapshot, k *kind.Kind, key st
 			traced.Arm, traced.Notes = a.named, append(traced.Notes, trace.NoteVariant+a.named)
 		}
 		traced.Variant = traced.Arm
-		for _, c := range (&subject{prompt: p}).configured() {
-			trail.Ask(c.Table(), b)
+		for _, name := range p.Variables().Names() {
+			if c := p.Variables().Configured(name); c != nil {
+				trail.Ask(c.Table(), b)
+			}
 		}
 	}
 	if e := s.Endpoints[key]; k == kind.Endpoint {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -32,10 +31,7 @@ type Plan struct {
 	Undecided   []PlanDoubt       `json:"not_decided"`
 	Units       []PlanUnits       `json:"units"`
 	// UnitsAtLeast reports that there were more units than are counted.
-	UnitsAtLeast bool       `json:"units_at_least,omitempty"`
-	Added        []PlanName `json:"added"`
-	Removed      []PlanName `json:"removed"`
-	Renamed      []PlanName `json:"renamed"`
+	UnitsAtLeast bool `json:"units_at_least,omitempty"`
 }
 
 // PlanCounts counts decisions by what became of them.
@@ -151,13 +147,6 @@ type PlanUnits struct {
 	Joined int `json:"joined"`
 }
 
-// PlanName names a definition. To is the one that has the key of a renamed one as an alias.
-type PlanName struct {
-	Kind string `json:"kind"`
-	Key  string `json:"key"`
-	To   string `json:"to,omitempty"`
-}
-
 // The ceilings of a plan.
 const (
 	maxPlanChanges = 500       // of a definition that are told apart
@@ -169,8 +158,8 @@ type tally struct {
 	records, leftOut int64
 	total            PlanCounts
 	from, until      time.Time
-	newest           *past
-	definitions      map[PlanName]*PlanDefinition
+	newest           string // the revision of until
+	definitions      map[[2]string]*PlanDefinition
 	apiKeys          map[string]*PlanCounts
 	doubts           map[[2]string]int64
 	splits           map[[2]string]uint32
@@ -185,13 +174,13 @@ type planUnit struct {
 }
 
 func newTally() tally {
-	return tally{definitions: make(map[PlanName]*PlanDefinition), apiKeys: make(map[string]*PlanCounts), doubts: make(map[[2]string]int64),
+	return tally{definitions: make(map[[2]string]*PlanDefinition), apiKeys: make(map[string]*PlanCounts), doubts: make(map[[2]string]int64),
 		splits: make(map[[2]string]uint32), units: make(map[planUnit]unitFate)}
 }
 
 // of returns the part of the plan on a definition.
 func (c *tally) of(kind, key string) *PlanDefinition {
-	name := PlanName{Kind: kind, Key: key}
+	name := [2]string{kind, key}
 	if c.definitions[name] == nil {
 		c.definitions[name] = &PlanDefinition{Kind: kind, Key: key, changes: make(map[string]*PlanChange)}
 	}
@@ -205,9 +194,7 @@ func (c *tally) count(d *replayed, t *Traced, v verdict, weight int64) {
 		c.from = t.Time
 	}
 	if !t.Time.Before(c.until) {
-		if c.until = t.Time; d.past.s != nil {
-			c.newest = d.past
-		}
+		c.until, c.newest = t.Time, t.Revision
 	}
 	c.total.add(v.class, weight)
 	d.counts.add(v.class, weight)
@@ -300,11 +287,10 @@ func (p *Planner) Report() *Plan {
 	plan := &Plan{New: p.next.Revision, From: p.from, Until: p.until, Decisions: p.records, PlanCounts: p.total, LeftOut: p.leftOut, UnitsAtLeast: p.full,
 		Definitions: []*PlanDefinition{}, APIKeys: []PlanKey{}, Undecided: []PlanDoubt{}, Units: []PlanUnits{}}
 	plan.share()
-	old := p.against
-	if old == nil && p.newest != nil {
-		old = p.newest.s
+	plan.Old = p.newest
+	if p.against != nil {
+		plan.Old = p.against.Revision
 	}
-	plan.names(old, p.next)
 	for _, d := range p.definitions {
 		plan.Definitions = append(plan.Definitions, d.report())
 	}
@@ -350,32 +336,6 @@ func (d *PlanDefinition) report() *PlanDefinition {
 	}
 	slices.SortFunc(out.Changes, func(a, b *PlanChange) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.id(), b.id())) })
 	return out
-}
-
-// names compares the names of definitions.
-func (plan *Plan) names(old, next *definition.Snapshot) {
-	plan.Added, plan.Removed, plan.Renamed = []PlanName{}, []PlanName{}, []PlanName{}
-	if old == nil {
-		return
-	}
-	plan.Old = old.Revision
-	taken := make(map[*definition.Definition]bool)
-	for _, d := range old.Definitions {
-		name := PlanName{Kind: d.Kind.String(), Key: d.Key}
-		switch now := next.Named(d.Kind, d.Key); {
-		case now == nil:
-			plan.Removed = append(plan.Removed, name)
-		case now.Key != d.Key:
-			name.To = now.Key
-			plan.Renamed = append(plan.Renamed, name)
-			taken[now] = true
-		}
-	}
-	for _, d := range next.Definitions {
-		if old.Find(d.Kind, d.Key) == nil && !taken[d] {
-			plan.Added = append(plan.Added, PlanName{Kind: d.Kind.String(), Key: d.Key})
-		}
-	}
 }
 
 // FailOver reports whether more than a share of the decisions, as a part of 1, is known to

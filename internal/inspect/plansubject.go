@@ -8,7 +8,6 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
-	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
@@ -18,10 +17,9 @@ type subject struct {
 	config   *definition.RemoteConfig
 	prompt   *definition.Prompt
 	endpoint *definition.Endpoint
-	tables   []*rules.Table       // the one that picks the answer, and an endpoint's own
-	values   map[int]string       // of a configuration, in one form, by outcome
-	contents []contents           // of the prompt, and the endpoint
-	configs  []*prompt.Configured // of variables, by their names
+	tables   []*rules.Table // the one that picks the answer, and an endpoint's own
+	values   map[int]string // of a configuration, in one form, by outcome
+	contents []contents     // of the prompt, and the endpoint
 }
 
 // contents is the content of a definition without its table: of each variant, and the rest.
@@ -50,7 +48,6 @@ func (p *Planner) subject(s *definition.Snapshot, d *definition.Definition) *sub
 		return found
 	}
 	sub := &subject{d: d, prompt: d.Rendered()}
-	sub.configs = sub.configured()
 	switch d.Kind {
 	case kind.RemoteConfig:
 		sub.config, sub.values = s.RemoteConfigs[d.Key], make(map[int]string)
@@ -144,35 +141,18 @@ func (s *subject) valueOf(d rules.Decision) string {
 }
 
 // recorded returns the answer that a trace recorded.
-func (s *subject) recorded(t *Traced) (a answer, ok bool) {
+func (s *subject) recorded(t *Traced, row int) (a answer, ok bool) {
 	a.Decided = t.Decided
 	if s.config == nil {
 		s.finish(&a)
 		return a, true
 	}
-	d, ok := s.tables[0].Decided(t.Row, t.Arm)
-	if !ok {
+	d, ok := s.tables[0].Decided(row, t.Arm)
+	if !ok || row < 0 && t.Row != "" {
 		return a, false
 	}
 	a.value, a.shown = s.valueOf(d), string(s.config.Value(d))
 	return a, true
-}
-
-// configured returns what variables take from remote configurations, by the variables'
-// names.
-func (s *subject) configured() []*prompt.Configured {
-	if s.prompt == nil {
-		return nil
-	}
-	var list []*prompt.Configured
-	names := s.prompt.Variables().Names()
-	slices.Sort(names)
-	for _, name := range names {
-		if c := s.prompt.Variables().Configured(name); c != nil {
-			list = append(list, c)
-		}
-	}
-	return list
 }
 
 // unitFate is what becomes of a unit of a split.

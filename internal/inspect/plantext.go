@@ -63,15 +63,6 @@ func (plan *Plan) write(to io.Writer, w *planWriter) error {
 		rows = append(rows, []string{cmp.Or(d.Field, "-"), d.Reason, number(d.Count), percentText(d.Share, 2)})
 	}
 	w.table([]string{"not decided by", "which is", "decisions", "share"}, rows)
-	for what, list := range map[string][]PlanName{"added": plan.Added, "removed": plan.Removed, "renamed": plan.Renamed} {
-		for _, d := range list {
-			w.names = append(w.names, strings.TrimSuffix(what+" "+d.Kind+" "+d.Key+" to "+d.To, " to "))
-		}
-	}
-	slices.Sort(w.names)
-	for _, name := range w.names {
-		w.line("%s", name)
-	}
 	_, err := io.WriteString(to, w.b.String())
 	return err
 }
@@ -116,7 +107,6 @@ func number(n int64) string {
 type planWriter struct {
 	b        strings.Builder
 	markdown bool
-	names    []string
 }
 
 func (w *planWriter) title(format string, args ...any) {

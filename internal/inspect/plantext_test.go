@@ -41,7 +41,7 @@ func TestPlanRenders(t *testing.T) {
 	for _, want := range []string{
 		"plan " + old.Revision + " -> " + next.Revision, "5 recorded decisions, 2026-11-01T12:00:00Z to 2026-11-01T15:00:00Z, which count as 5",
 		"changed          2          40 %", "not decided      3          60 %", `2          40 %   "a" (r)     "b|@me #x" (r)`, `t-c {"plan":"pro","name":"Eve"}`,
-		"seats           not recorded", "the store has no revision aaaaaaaaaaaa", "renamed remoteconfig was to is", "no unit of a split is known to get another arm", "remoteconfig c: of 5 decisions 2 changed, 0 of another version, 3 not decided", "app      5",
+		"seats           not recorded", "the store has no revision aaaaaaaaaaaa", "no unit of a split is known to get another arm", "remoteconfig c: of 5 decisions 2 changed, 0 of another version, 3 not decided", "app      5",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, &text)

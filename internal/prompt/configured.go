@@ -38,15 +38,6 @@ func NewConfigured(key, path string, table *rules.Table, texts [][]byte, fallbac
 // Table returns the table of the remote configuration.
 func (c *Configured) Table() *rules.Table { return c.table }
 
-// Text returns the text for an outcome of the table, -1 for the default. It is nil if the
-// value has no such path.
-func (c *Configured) Text(outcome int) []byte {
-	if outcome < 0 {
-		return c.fallback.bytes
-	}
-	return c.texts[outcome].bytes
-}
-
 // textHeader estimates the memory of a text without its bytes.
 const textHeader = 32
 
