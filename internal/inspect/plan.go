@@ -10,6 +10,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
+	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
@@ -47,6 +48,8 @@ type PlanOptions struct {
 	// Hash makes the hashes of values as records have them, as trace.Hasher does. Without
 	// it, a hash may be of any value.
 	Hash rules.HashFunc
+	// Cost returns what a call of a model costs in dollars; ok is false if it has no price.
+	Cost func(provider, model string, u *providers.Usage) (dollars float64, ok bool)
 	// Witnesses is how many traces are named of each change; 0 means 3.
 	Witnesses int
 	// replayAll replays definitions that are the same, too.
@@ -56,6 +59,7 @@ type PlanOptions struct {
 // The ceilings of what a Planner remembers. Beyond one it forgets all, and decides again.
 const (
 	maxPlanned      = 64 << 20 // bytes of decisions, of which equal ones are decided once
+	maxPlannedPasts = 8        // revisions that decided
 	maxPlannedNames = 10_000   // names of definitions, which callers of an alias with a star choose
 	verdictSize     = 256      // bytes of a decision beside what it depends on, about
 )
@@ -87,8 +91,12 @@ type verdict struct {
 	class         planClass
 	change        *PlanChange // of changed and version
 	field, reason string      // of undecided
-	unit          unitFate
-	row           string // of the split that the unit is of
+	units         [2]unitFate // by table
+	shift         *PlanModel
+}
+
+func undecided(field, reason string) verdict {
+	return verdict{class: planUndecided, field: field, reason: reason, units: [2]unitFate{unitUndecided, unitUndecided}}
 }
 
 type planClass uint8
@@ -121,8 +129,12 @@ func (p *Planner) Add(t *Traced, weight int64) error {
 	d := p.definition(t)
 	v := p.verdict(d, t)
 	p.count(d, t, v, weight)
+	p.see(t)
 	if v.change != nil {
 		p.witness(d, t, v.change, weight)
+	}
+	if v.shift != nil {
+		v.shift.add(t, weight, p.options.Cost)
 	}
 	return nil
 }
@@ -143,7 +155,7 @@ func (p *Planner) definition(t *Traced) *replayed {
 	}
 	p.ids++
 	d := &replayed{id: p.ids, past: p.past(t.Revision), counts: p.of(t.Kind, t.Key)}
-	p.replayed[k] = d
+	p.replayed[k] = d // after past, which may forget all
 	named := kind.Named(t.Kind)
 	if named == nil || d.past.s == nil {
 		return d
@@ -171,6 +183,14 @@ func (p *Planner) definition(t *Traced) *replayed {
 	return d
 }
 
+// tables returns the tables that answered.
+func (d *replayed) tables() []*rules.Table {
+	if d.old == nil {
+		return nil
+	}
+	return d.old.tables
+}
+
 // base returns the set that the new one is compared with.
 func (p *Planner) base(past *past) *definition.Snapshot { return cmp.Or(p.against, past.s) }
 
@@ -178,6 +198,12 @@ func (p *Planner) base(past *past) *definition.Snapshot { return cmp.Or(p.agains
 func (p *Planner) past(revision string) *past {
 	if found := p.pasts[revision]; found != nil {
 		return found
+	}
+	if len(p.pasts) >= maxPlannedPasts {
+		clear(p.pasts)
+		clear(p.replayed)
+		clear(p.subjects)
+		clear(p.rows)
 	}
 	found := &past{alike: make(map[*definition.Definition]bool)}
 	p.pasts[revision] = found
@@ -248,11 +274,11 @@ func (p *Planner) refuses(d *replayed) string {
 func (p *Planner) verdict(d *replayed, t *Traced) verdict {
 	switch {
 	case d.past.missing != "":
-		return verdict{class: planUndecided, reason: d.past.missing}
+		return undecided("", d.past.missing)
 	case d.old == nil:
-		return verdict{class: planUndecided, reason: "revision " + t.Revision + " has no " + t.Kind + " " + t.Key}
+		return undecided("", "its revision has no such definition")
 	case t.Reason == "" || t.Unreadable != "":
-		return verdict{class: planUndecided, reason: "the trace has no decision that can be read"}
+		return undecided("", "the trace has no decision that can be read")
 	case d.same:
 		return verdict{}
 	}
@@ -316,23 +342,23 @@ func namedVariant(t *Traced) string {
 func (p *Planner) decide(d *replayed, t *Traced) verdict {
 	e, missing := p.evidence(d, t)
 	if missing != "" {
-		return verdict{class: planUndecided, reason: missing}
+		return undecided("", missing)
 	}
 	if field := p.refuses(d); field != "" && e.Context == nil && !e.NoContext {
-		return verdict{class: planUndecided, field: field, reason: "may refuse the context, which was not kept"}
+		return undecided(field, "may refuse the context, which was not kept")
 	}
 	base := answers{}
-	switch a, ok := d.old.recorded(t, p.row(d.old.tables[0], t.Row)); {
+	switch a, ok := p.recorded(d.old, t); {
 	case p.against != nil:
 		base = d.answers(d.base, d.past.against, e, t)
 	case !ok:
-		return verdict{class: planUndecided, reason: "the revision has no such row or arm as was recorded"}
+		return undecided("", "the revision has no such row or arm as was recorded")
 	default:
 		base.list = []answer{a}
 	}
 	next := d.answers(d.next, d.past.next, e, t)
 	if len(next.list) == 0 || len(base.list) == 0 {
-		return verdict{class: planUndecided, reason: cmp.Or(base.odd, next.odd, "no answer is as recorded")}
+		return undecided("", cmp.Or(base.odd, next.odd, "no answer is as recorded"))
 	}
 	var same, version, changed bool
 	for _, a := range base.list {
@@ -342,15 +368,18 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 			same = same || a.value == b.value && a.content == b.content && !d.reworded
 		}
 	}
-	v := verdict{unit: fateOf(d, t, base, next), row: t.Row}
+	v := verdict{units: fatesOf(base, next)}
 	switch {
 	case changed && !same && !version:
 		v.class, v.change = planChanged, p.change(d.counts, base.side(), next.side(), false)
 	case version && !same && !changed:
 		v.class, v.change = planVersion, p.change(d.counts, base.side(), next.side(), true)
 	case changed || version:
-		return doubtOf(next, base)
+		v.class = planUndecided
+		v.field, v.reason = doubtOf(next, base)
+		return v
 	}
+	v.shift = p.shift(base, next)
 	return v
 }
 
@@ -427,10 +456,10 @@ func (d *replayed) answers(s *subject, transfer *rules.Transfer, e rules.Evidenc
 	}
 	r, err := transfer.Replay(e)
 	if err != nil {
-		return answers{odd: err.Error()}
+		return answers{odd: "the trace contradicts the data model of its revision"}
 	}
-	if refused := r.Refused(); refused != nil {
-		return answers{list: []answer{{gone: "refused: " + refused.Error(), value: "refused"}}}
+	if r.Refused() != nil {
+		return answers{list: []answer{{gone: "the data model refuses the context", value: "refused"}}}
 	}
 	a := answers{list: []answer{{}}, replay: r, tables: s.tables}
 	for _, table := range a.tables {
@@ -451,9 +480,9 @@ func (d *replayed) answers(s *subject, transfer *rules.Transfer, e rules.Evidenc
 	return a
 }
 
-// doubtOf returns the verdict on answers of which one differs from another, and the first
-// field because of which it may.
-func doubtOf(next, base answers) verdict {
+// doubtOf returns the first field because of which one of the answers may differ from
+// another, and why it is not known.
+func doubtOf(next, base answers) (field, reason string) {
 	for _, of := range []answers{next, base} {
 		last := of.list[len(of.list)-1]
 		for _, o := range of.list {
@@ -462,10 +491,10 @@ func doubtOf(next, base answers) verdict {
 					break
 				}
 				if doubt := of.replay.Doubt(table, o.at[i]); doubt != nil {
-					return verdict{class: planUndecided, field: doubt.Unseen, reason: doubt.Reason}
+					return doubt.Unseen, doubt.Reason
 				}
 			}
 		}
 	}
-	return verdict{class: planUndecided, reason: "several answers are possible"}
+	return "", "several answers are possible"
 }

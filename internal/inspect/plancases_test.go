@@ -125,6 +125,7 @@ func TestPlanUnits(t *testing.T) {
 		a := asked{context: fmt.Sprintf(`{"id":"u%d"}`, i), at: now}
 		was, _ := a.answerOf(t, old, kind.RemoteConfig, "c")
 		is, _ := a.answerOf(t, next, kind.RemoteConfig, "c")
+		want.Units++
 		switch {
 		case was == is:
 		case was == `"none"`:

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/store/histogram"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -22,6 +24,9 @@ type Plan struct {
 	Until time.Time `json:"until,omitzero"`
 	// Decisions is how many were added. Counts has the weight of each.
 	Decisions int64 `json:"decisions"`
+	// Estimated reports that some stand for others that were only counted on them, so that
+	// the counts are estimates of requests.
+	Estimated bool `json:"estimated,omitempty"`
 	PlanCounts
 	// LeftOut is how many no definition decides: calls of the console's playground, and
 	// answers with all flags.
@@ -30,6 +35,11 @@ type Plan struct {
 	APIKeys     []PlanKey         `json:"api_keys"`
 	Undecided   []PlanDoubt       `json:"not_decided"`
 	Units       []PlanUnits       `json:"units"`
+	Models      []PlanModel       `json:"models"`
+	Days        []PlanDay         `json:"days"` // in UTC
+	// Drift says how the days differ, if they do by more than a point and by more than
+	// chance: then a forecast of the next one may be as wrong.
+	Drift string `json:"drift,omitempty"`
 	// UnitsAtLeast reports that there were more units than are counted.
 	UnitsAtLeast bool `json:"units_at_least,omitempty"`
 }
@@ -72,6 +82,12 @@ type PlanDefinition struct {
 // PlanKey counts the decisions of an API key.
 type PlanKey struct {
 	APIKey string `json:"api_key"`
+	PlanCounts
+}
+
+// PlanDay counts the decisions of a day.
+type PlanDay struct {
+	Day string `json:"day"`
 	PlanCounts
 }
 
@@ -140,17 +156,21 @@ type PlanDoubt struct {
 type PlanUnits struct {
 	Definition string `json:"definition"`
 	Row        string `json:"row"`
-	// Moved go from one arm to another, Left from an arm to rows that divide nothing, and
-	// Joined from those to an arm.
-	Moved  int `json:"moved"`
-	Left   int `json:"left"`
-	Joined int `json:"joined"`
+	// Units is how many were seen. Of these Moved go from one arm to another, Left from an
+	// arm to rows that divide nothing, Joined from those to an arm, and of NotDecided it
+	// can't be told.
+	Units      int `json:"units"`
+	Moved      int `json:"moved"`
+	Left       int `json:"left"`
+	Joined     int `json:"joined"`
+	NotDecided int `json:"undecided"`
 }
 
 // The ceilings of a plan.
 const (
 	maxPlanChanges = 500       // of a definition that are told apart
 	maxPlanUnits   = 1_000_000 // that are counted once each
+	maxPlanDays    = 400
 )
 
 // tally sums verdicts.
@@ -165,6 +185,9 @@ type tally struct {
 	splits           map[[2]string]uint32
 	units            map[planUnit]unitFate
 	full             bool // more units than maxPlanUnits
+	days             map[int64]*PlanCounts
+	estimated        bool
+	models
 }
 
 // planUnit is a unit of a split by the beginning of its hash, which is 16 characters long.
@@ -175,7 +198,8 @@ type planUnit struct {
 
 func newTally() tally {
 	return tally{definitions: make(map[[2]string]*PlanDefinition), apiKeys: make(map[string]*PlanCounts), doubts: make(map[[2]string]int64),
-		splits: make(map[[2]string]uint32), units: make(map[planUnit]unitFate)}
+		splits: make(map[[2]string]uint32), units: make(map[planUnit]unitFate), days: make(map[int64]*PlanCounts),
+		models: models{make(map[[2]string]*PlanModel), make(map[string]*histogram.Durations)}}
 }
 
 // of returns the part of the plan on a definition.
@@ -205,9 +229,17 @@ func (c *tally) count(d *replayed, t *Traced, v verdict, weight int64) {
 	if v.class == planUndecided {
 		c.doubts[[2]string{v.field, v.reason}] += weight
 	}
-	if v.unit != 0 {
-		c.countUnit(d, t, v)
+	for i, table := range d.tables() {
+		c.countUnit(unitOf(t, table, []string{t.Row, t.EndpointRow}[i]), v.units[i])
 	}
+	day := t.Time.Unix() / (24 * 60 * 60)
+	if c.days[day] == nil && len(c.days) < maxPlanDays {
+		c.days[day] = new(PlanCounts)
+	}
+	if c.days[day] != nil {
+		c.days[day].add(v.class, weight)
+	}
+	c.estimated = c.estimated || weight > 1
 }
 
 // witness adds to a change. Of a trace's inputs, the old data model says which are listed.
@@ -226,8 +258,7 @@ func (p *Planner) witness(d *replayed, t *Traced, change *PlanChange, weight int
 	change.Witnesses = append(change.Witnesses, w)
 }
 
-func (c *tally) countUnit(d *replayed, t *Traced, v verdict) {
-	s := deciding(t, d, v.row)
+func (c *tally) countUnit(s *TracedSplit, fate unitFate) {
 	if s == nil || len(s.Unit) == 0 {
 		return
 	}
@@ -243,7 +274,7 @@ func (c *tally) countUnit(d *replayed, t *Traced, v verdict) {
 		c.full = true
 		return
 	}
-	c.units[unit] |= v.unit
+	c.units[unit] |= fate
 }
 
 // id tells changes of a definition apart.
@@ -284,7 +315,7 @@ func (a answers) side() PlanSide {
 
 // Report returns the plan so far.
 func (p *Planner) Report() *Plan {
-	plan := &Plan{New: p.next.Revision, From: p.from, Until: p.until, Decisions: p.records, PlanCounts: p.total, LeftOut: p.leftOut, UnitsAtLeast: p.full,
+	plan := &Plan{New: p.next.Revision, From: p.from, Until: p.until, Decisions: p.records, PlanCounts: p.total, LeftOut: p.leftOut, Estimated: p.estimated, UnitsAtLeast: p.full, Days: []PlanDay{},
 		Definitions: []*PlanDefinition{}, APIKeys: []PlanKey{}, Undecided: []PlanDoubt{}, Units: []PlanUnits{}}
 	plan.share()
 	plan.Old = p.newest
@@ -314,15 +345,38 @@ func (p *Planner) Report() *Plan {
 	}
 	for unit, fate := range p.units {
 		u := &units[unit.split]
+		u.Units++
 		u.Moved += int(fate & unitMoved / unitMoved)
 		u.Left += int(fate & unitLeft / unitLeft)
 		u.Joined += int(fate & unitJoined / unitJoined)
+		u.NotDecided += int(fate & unitUndecided / unitUndecided)
 	}
 	plan.Units = append(plan.Units, units...)
 	slices.SortFunc(plan.Units, func(a, b PlanUnits) int {
 		return cmp.Or(cmp.Compare(b.Moved, a.Moved), cmp.Compare(a.Definition, b.Definition), cmp.Compare(a.Row, b.Row))
 	})
+	plan.Models = p.models.report()
+	for _, day := range slices.Sorted(maps.Keys(p.days)) {
+		d := PlanDay{time.Unix(day*24*60*60, 0).UTC().Format(time.DateOnly), *p.days[day]}
+		d.share()
+		plan.Days = append(plan.Days, d)
+	}
+	plan.Drift = driftOf(plan.Days)
 	return plan
+}
+
+// driftOf compares the days on which most and least is changed.
+func driftOf(days []PlanDay) string {
+	if len(days) == 0 {
+		return ""
+	}
+	byShare := func(a, b PlanDay) int { return cmp.Compare(a.ChangedShare, b.ChangedShare) }
+	least, most := slices.MinFunc(days, byShare), slices.MaxFunc(days, byShare)
+	variance := func(d PlanDay) float64 { return d.ChangedShare * (1 - d.ChangedShare) / float64(d.Total) }
+	if apart := most.ChangedShare - least.ChangedShare; apart <= 0.01 || apart <= 3*math.Sqrt(variance(least)+variance(most)) {
+		return ""
+	}
+	return fmt.Sprintf("the days differ: %s changed on %s, and %s on %s", percentText(least.ChangedShare, 2), least.Day, percentText(most.ChangedShare, 2), most.Day)
 }
 
 // report returns a copy with its lists.

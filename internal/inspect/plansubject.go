@@ -33,10 +33,12 @@ type answer struct {
 	decisions []rules.Decision // of the tables
 	at        []int            // their places among the possible ones
 	Decided
-	value   string // what the caller has
-	content string // of the variants
-	shown   string // the value as JSON
-	gone    string // why there is no answer
+	value   string              // what the caller has
+	content string              // of the variants
+	shown   string              // the value as JSON
+	gone    string              // why there is no answer
+	arms    [2]string           // of the tables that divided units
+	targets []definition.Target // that are tried first
 }
 
 // subject returns the subject of a definition, nil for nil.
@@ -85,44 +87,47 @@ func contentsOf(content []byte) contents {
 // complete works out the answer of decisions. named is the variant that the caller named.
 func (s *subject) complete(a *answer, named string) {
 	first := a.decisions[0]
-	a.Reason, a.Row = first.Reason.String(), ""
-	if first.Row >= 0 {
-		a.Row = s.tables[0].Rows()[first.Row].ID
-	}
+	a.Reason, a.Row, a.Arm = first.Reason.String(), s.rowOf(0, first), s.tables[0].Arm(first)
 	if s.config != nil {
-		a.Arm = s.tables[0].Arm(first)
 		a.value, a.shown = s.valueOf(first), string(s.config.Value(first))
+		if first.Reason == rules.Split {
+			a.arms[0] = armName(a)
+		}
 		return
 	}
-	a.Arm = s.prompt.Variant(first).Key
+	v := s.prompt.Variant(first)
 	if named != "" {
-		a.Arm = named
-		if !slices.ContainsFunc(s.prompt.Variants(), func(v *definition.Variant) bool { return v.Key == named }) {
+		i := slices.IndexFunc(s.prompt.Variants(), func(v *definition.Variant) bool { return v.Key == named })
+		if i < 0 {
 			a.value, a.gone = "removed", "the prompt has no variant "+named
 			return
 		}
+		v = s.prompt.Variants()[i]
 	}
+	var how *definition.Policy
 	if s.endpoint != nil {
-		how := s.endpoint.Default()
+		how = s.endpoint.Default()
 		if len(s.tables) > 1 {
-			own := a.decisions[1]
-			how = s.endpoint.Policy(own)
-			if own.Row >= 0 {
-				a.EndpointRow = s.tables[1].Rows()[own.Row].ID
-			}
+			how, a.EndpointRow = s.endpoint.Policy(a.decisions[1]), s.rowOf(1, a.decisions[1])
 		}
 		a.EndpointVariant = how.Key
 	}
-	s.finish(a)
-}
-
-// finish works out what the caller of a prompt or endpoint has.
-func (s *subject) finish(a *answer) {
-	a.value = a.Arm + "\x00" + a.EndpointVariant
-	a.shown = quoteJSON(a.Arm)
+	a.Arm, a.targets = v.Key, targetsOf(v, how)
+	a.value, a.shown = a.Arm+"\x00"+a.EndpointVariant, quoteJSON(a.Arm)
 	for i, variant := range []string{a.Arm, a.EndpointVariant}[:len(s.contents)] {
 		a.content += s.contents[i].common + string(s.contents[i].variants[variant]) + "\x00"
+		if i < len(a.decisions) && a.decisions[i].Reason == rules.Split {
+			a.arms[i] = variant
+		}
 	}
+}
+
+// rowOf returns the id of the row that decided, empty for the default.
+func (s *subject) rowOf(table int, d rules.Decision) string {
+	if d.Row < 0 {
+		return ""
+	}
+	return s.tables[table].Rows()[d.Row].ID
 }
 
 // valueOf returns the value of a decision in one form: 1.0 is 1.
@@ -141,59 +146,70 @@ func (s *subject) valueOf(d rules.Decision) string {
 }
 
 // recorded returns the answer that a trace recorded.
-func (s *subject) recorded(t *Traced, row int) (a answer, ok bool) {
-	a.Decided = t.Decided
-	if s.config == nil {
-		s.finish(&a)
-		return a, true
+func (p *Planner) recorded(s *subject, t *Traced) (a answer, ok bool) {
+	named := namedVariant(t)
+	for i, recorded := range [][2]string{{t.Row, t.Arm}, {t.EndpointRow, t.EndpointVariant}}[:len(s.tables)] {
+		row := p.row(s.tables[i], recorded[0])
+		d, ok := s.tables[i].Decided(row, recorded[1])
+		if row < 0 && recorded[0] != "" || !ok && (i > 0 || named == "") {
+			return a, false
+		}
+		a.decisions = append(a.decisions, d)
 	}
-	d, ok := s.tables[0].Decided(row, t.Arm)
-	if !ok || row < 0 && t.Row != "" {
-		return a, false
-	}
-	a.value, a.shown = s.valueOf(d), string(s.config.Value(d))
-	return a, true
+	s.complete(&a, named)
+	return a, s.config != nil || a.Arm == t.Arm && a.EndpointVariant == t.EndpointVariant
 }
 
 // unitFate is what becomes of a unit of a split.
 type unitFate uint8
 
 const (
-	unitMoved  unitFate = 1 << iota // from one arm to another
-	unitLeft                        // from an arm to rows that divide nothing
-	unitJoined                      // from those to an arm
+	unitMoved     unitFate = 1 << iota // from one arm to another
+	unitLeft                           // from an arm to rows that divide nothing
+	unitJoined                         // from those to an arm
+	unitUndecided                      // it can't be told
 )
 
-// fateOf compares the arms of the split that decided.
-func fateOf(d *replayed, t *Traced, base, next answers) unitFate {
-	divides := func(a answer) bool { return a.Reason == rules.Split.String() }
+// fatesOf compares the arms in which each table puts the unit.
+func fatesOf(base, next answers) (fates [2]unitFate) {
 	was, is := base.list[0], next.list[0]
-	switch certain := len(base.list)+len(next.list) == 2 && was.gone+is.gone == ""; {
-	case certain && divides(was) && divides(is) && armName(was) != armName(is):
-		return unitMoved
-	case certain && divides(was) && !divides(is):
-		return unitLeft
-	case certain && !divides(was) && divides(is) && deciding(t, d, "") != nil:
-		return unitJoined
+	for i := range fates {
+		differs := func(of []answer) bool {
+			return slices.ContainsFunc(of, func(a answer) bool { return a.arms[i] != of[0].arms[i] })
+		}
+		switch from, to := was.arms[i], is.arms[i]; {
+		case differs(base.list) || differs(next.list):
+			fates[i] = unitUndecided
+		case from == to || was.gone+is.gone != "":
+		case to == "":
+			fates[i] = unitLeft
+		case from == "":
+			fates[i] = unitJoined
+		default:
+			fates[i] = unitMoved
+		}
 	}
-	return 0
+	return fates
 }
 
 // armName returns the name of an arm, or its value where it has a number for a name.
-func armName(a answer) string {
+func armName(a *answer) string {
 	if strings.Trim(a.Arm, "0123456789") == "" {
 		return cmp.Or(a.shown, a.Arm)
 	}
 	return a.Arm
 }
 
-// deciding returns the split of a row of the definition's table, or of the last one that
-// passed the unit on.
-func deciding(t *Traced, d *replayed, row string) (found *TracedSplit) {
+// unitOf returns the split by which a row of a table put the unit in an arm, or else the
+// last of the table that passed the unit on.
+func unitOf(t *Traced, table *rules.Table, row string) (found *TracedSplit) {
 	for i := range t.Splits {
 		s := &t.Splits[i]
-		if s.Experiment.Definition == d.old.tables[0].Name() && (s.Experiment.Rule == row || row == "" && s.Arm == "") {
-			found = s
+		if s.Experiment.Definition != table.Name() || s.Consulted != nil && !*s.Consulted {
+			continue
+		}
+		if found = s; s.Experiment.Rule == row {
+			return s
 		}
 	}
 	return found

@@ -28,19 +28,26 @@ func (plan *Plan) write(to io.Writer, w *planWriter) error {
 	if plan.Decisions == 0 {
 		w.line("no decisions were recorded: nothing can be said")
 	} else {
-		w.line("%s recorded decisions, %s to %s, which count as %s", number(plan.Decisions), plan.From.UTC().Format(time.RFC3339), plan.Until.UTC().Format(time.RFC3339), number(plan.Total))
+		counts := "which stand for"
+		if plan.Estimated {
+			counts = "by their counts an estimate of"
+		}
+		w.line("%s recorded decisions, %s to %s, %s %s", number(plan.Decisions), plan.From.UTC().Format(time.RFC3339), plan.Until.UTC().Format(time.RFC3339), counts, number(plan.Total)+" answers")
 		var rows [][]string
 		for i, n := range []int64{plan.Same, plan.Version, plan.Changed, plan.NotDecided} {
 			rows = append(rows, []string{[]string{"same", "another version", "changed", "not decided"}[i], number(n), percentText(float64(n)/float64(plan.Total), 2)})
 		}
 		w.table([]string{"answer", "decisions", "share"}, rows)
 	}
+	if plan.Drift != "" {
+		w.line("%s: the next day may differ as much", plan.Drift)
+	}
 	for _, d := range plan.Definitions {
 		d.write(w)
 	}
 	var rows [][]string
 	for _, u := range plan.Units {
-		rows = append(rows, []string{u.Definition, u.Row, number(int64(u.Moved)), number(int64(u.Left)), number(int64(u.Joined))})
+		rows = append(rows, []string{u.Definition, u.Row, number(int64(u.Units)), number(int64(u.Moved)), number(int64(u.Left)), number(int64(u.Joined)), number(int64(u.NotDecided))})
 	}
 	switch {
 	case plan.UnitsAtLeast:
@@ -48,9 +55,18 @@ func (plan *Plan) write(to io.Writer, w *planWriter) error {
 	case len(rows) > 0:
 		w.title("units of splits")
 	case plan.Decisions > 0:
-		w.line("no unit of a split is known to get another arm")
+		w.line("no units of splits were recorded")
 	}
-	w.table([]string{"definition", "row", "to another arm", "out of their arm", "into an arm"}, rows)
+	w.table([]string{"definition", "row", "units", "to another arm", "out of their arm", "into an arm", "not decided"}, rows)
+	rows = nil
+	for _, m := range plan.Models {
+		cost := "not known"
+		if m.Priced > 0 {
+			cost = fmt.Sprintf("%s calls: $%.4g, then $%.4g to $%.4g", number(m.Priced), m.CostOld, m.CostLow, m.CostHigh)
+		}
+		rows = append(rows, []string{m.Old, m.New, number(m.Calls), cost, m.TookOld.String(), m.TookNew.String()})
+	}
+	w.table([]string{"old model", "new model", "calls", "cost", "old took", "new took"}, rows)
 	rows = nil
 	for _, k := range plan.APIKeys {
 		if k.Total > k.Same {
@@ -63,6 +79,9 @@ func (plan *Plan) write(to io.Writer, w *planWriter) error {
 		rows = append(rows, []string{cmp.Or(d.Field, "-"), d.Reason, number(d.Count), percentText(d.Share, 2)})
 	}
 	w.table([]string{"not decided by", "which is", "decisions", "share"}, rows)
+	if plan.Undecided != nil && plan.NotDecided > 0 {
+		w.line("trace: value of a field in context.yaml would decide it of later traces")
+	}
 	_, err := io.WriteString(to, w.b.String())
 	return err
 }

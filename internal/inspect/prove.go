@@ -36,6 +36,22 @@ type Traced struct {
 	Inputs  json.RawMessage   `json:"inputs"`
 	Context json.RawMessage   `json:"context"`
 	Notes   []string          `json:"notes"`
+	// Of a call: the model that answered, and what it took and cost.
+	Provider string  `json:"provider"`
+	Model    string  `json:"model"`
+	Status   int     `json:"status"`
+	Latency  float64 `json:"latency_ms"`
+	Usage    *struct {
+		Prompt     int64 `json:"prompt_tokens"`
+		Completion int64 `json:"completion_tokens"`
+	} `json:"usage"`
+	Cost     float64 `json:"cost_usd"`
+	Cached   bool    `json:"cached"`
+	Attempts []struct {
+		Prompt     int64 `json:"prompt_tokens"`
+		Completion int64 `json:"completion_tokens"`
+		Cached     int64 `json:"cached_tokens"`
+	} `json:"attempts"`
 	// Verification is the gateway's verdict on the trace's seal. It is empty if the
 	// gateway was not asked.
 	Verification trace.Verification `json:"-"`
