@@ -122,6 +122,21 @@ func (d domain[K]) intersect(a, b set[K]) set[K] {
 	return out
 }
 
+// meet reports whether two sets have a key in common.
+func (d domain[K]) meet(a, b set[K]) bool {
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case a[i].hi != d.open && a[i].hi <= b[j].lo:
+			i++
+		case b[j].hi != d.open && b[j].hi <= a[i].lo:
+			j++
+		default:
+			return true
+		}
+	}
+	return false
+}
+
 // contains reports whether the set has a key.
 func (d domain[K]) contains(s set[K], key K) bool {
 	lo, hi := 0, len(s)

@@ -358,7 +358,8 @@ func (r *Replay) nextNamed(t *Table, row int) int {
 	return next
 }
 
-// fact is what a record says of a value that it has as a hash.
+// fact is what a record says of a value that it has as a hash: whether a condition holds,
+// and the set in which the value lies by this and all facts before.
 type fact struct {
 	slot             int32
 	onMissing, holds bool
@@ -462,6 +463,12 @@ func (tr *Transfer) tell(a *atom, holds bool) {
 	if q.pred.hasPattern() {
 		f.within = alwaysPred // a long value counts as missing
 	}
+	for _, before := range slices.Backward(tr.is.facts) {
+		if before.slot == slot {
+			f.within = allPred([]*pred{before.within, f.within})
+			break
+		}
+	}
 	tr.is.facts = append(tr.is.facts, f)
 }
 
@@ -475,27 +482,41 @@ func (r *Replay) told(a *atom) truth {
 		return maybe
 	}
 	q := r.transfer.ask(slot, a)
-	in, out := q.in, q.out
+	within := alwaysPred
 	for i := range r.facts {
 		f := &r.facts[i]
-		if f.slot != slot {
-			continue
-		}
-		if f.onMissing == a.onMissing && samePred(f.pred, q.pred) {
+		if f.slot == slot && f.onMissing == a.onMissing && samePred(f.pred, q.pred) {
 			return truthOf(f.holds)
 		}
-		in, out = allPred([]*pred{in, f.within}), allPred([]*pred{out, f.within})
+		if f.slot == slot {
+			within = f.within
+		}
 	}
 	found := maybe
-	if in.op == never {
+	if disjoint(q.in, within) {
 		found = no
-	} else if out.op == never {
+	} else if disjoint(q.out, within) {
 		found = yes
 	}
 	if q.pred.hasPattern() && found != truthOf(a.onMissing) {
 		return maybe
 	}
 	return found
+}
+
+// disjoint reports whether no value is known to meet both predicates.
+func disjoint(p, q *pred) bool {
+	switch {
+	case p.op == never || q.op == never:
+		return true
+	case p.op == always || q.op == always:
+		return false
+	case p.op == inInts && q.op == inInts:
+		return !intDomain.meet(p.ints, q.ints)
+	case p.op == inStrs && q.op == inStrs:
+		return !strDomain.meet(p.strs, q.strs)
+	}
+	return allPred([]*pred{p, q}).op == never
 }
 
 // samePred reports whether two predicates are written alike.

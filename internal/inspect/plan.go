@@ -40,6 +40,7 @@ type Planner struct {
 	ids           uint32             // of replayed
 	key           []byte             // reused
 	inputs, whole fastjson.Parser
+	seen          []rules.RowEvidence // reused
 	tally
 }
 
@@ -281,6 +282,8 @@ func (p *Planner) verdict(d *replayed, t *Traced) verdict {
 		return undecided("", "the trace has no decision that can be read")
 	case d.same:
 		return verdict{}
+	case d.timed:
+		return p.decide(d, t) // no other is at the same instant
 	}
 	p.key = d.appendKey(p.key[:0], t)
 	if v, ok := p.decided[string(p.key)]; ok {
@@ -298,9 +301,6 @@ func (p *Planner) verdict(d *replayed, t *Traced) verdict {
 // appendKey appends what the verdict on a trace depends on.
 func (d *replayed) appendKey(key []byte, t *Traced) []byte {
 	key = binary.LittleEndian.AppendUint32(key, d.id)
-	if d.timed {
-		key = binary.LittleEndian.AppendUint64(key, uint64(t.Time.UnixMicro()))
-	}
 	if noContext(t) {
 		key = append(key, 1)
 	}
@@ -385,7 +385,7 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 
 // evidence returns what a trace says of the context, or what it misses.
 func (p *Planner) evidence(d *replayed, t *Traced) (e rules.Evidence, missing string) {
-	e = rules.Evidence{At: t.Time, NoContext: noContext(t), Tables: d.old.tables}
+	e = rules.Evidence{At: t.Time, NoContext: noContext(t), Tables: d.old.tables, Rows: p.seen[:0]}
 	var err error
 	if len(t.Inputs) > 0 && string(t.Inputs) != "null" {
 		if e.Inputs, err = p.inputs.ParseBytes(t.Inputs); err != nil {
@@ -416,6 +416,7 @@ func (p *Planner) evidence(d *replayed, t *Traced) (e rules.Evidence, missing st
 			e.Rows = append(e.Rows, rules.RowEvidence{Table: d.old.tables[i], Row: row, Decided: true})
 		}
 	}
+	p.seen = e.Rows
 	if e.Inputs == nil && !e.NoContext {
 		e.Tables = nil // nothing was recorded: a field without a value may have had one
 	}

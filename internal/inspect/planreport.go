@@ -279,19 +279,27 @@ func (c *tally) countUnit(s *TracedSplit, fate unitFate) {
 
 // id tells changes of a definition apart.
 func (c *PlanChange) id() string {
-	return fmt.Sprintf("%t\x00%+v\x00%+v\x00%s\x00%s", c.Version, c.Old, c.New, c.Old.Value, c.New.Value)
+	id := fmt.Sprint(c.Version)
+	for _, s := range []*PlanSide{&c.Old, &c.New} {
+		id += strings.Join([]string{"", s.Row, s.Arm, string(s.Value), s.EndpointRow, s.EndpointVariant, s.Gone}, "\x00")
+	}
+	return id
 }
 
 // change returns the change of an answer of a definition.
 func (p *Planner) change(d *PlanDefinition, from, to PlanSide, version bool) *PlanChange {
 	c := &PlanChange{Old: from, New: to, Version: version}
-	if len(d.changes) >= maxPlanChanges && d.changes[c.id()] == nil {
-		c = &PlanChange{Version: version, Others: true}
-	}
-	if found := d.changes[c.id()]; found != nil {
+	id := c.id()
+	if found := d.changes[id]; found != nil {
 		return found
 	}
-	d.changes[c.id()] = c
+	if len(d.changes) >= maxPlanChanges {
+		c = &PlanChange{Version: version, Others: true}
+		if id = c.id(); d.changes[id] != nil {
+			return d.changes[id]
+		}
+	}
+	d.changes[id] = c
 	return c
 }
 
