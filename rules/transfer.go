@@ -27,6 +27,7 @@ type Transfer struct {
 	literals  []map[string]value // by slot of next and hash; nil: a field whose values are not compared
 	refusal   string             // of Refuses
 	asked     map[*atom]*asked
+	segments  map[int32]bool // of same
 	was, is   Replay // reused: of the old model, and of the next one
 }
 
@@ -43,7 +44,7 @@ type carried struct {
 // one that made the hashes in the traces, or nil: then a hash may be of any value. tables are
 // of either model; hashes are compared with the values that their cells name.
 func NewTransfer(old, next *Model, tables []*Table, hash HashFunc) *Transfer {
-	tr := &Transfer{old: old, next: next, hash: hash, carried: make([]carried, len(old.fields)), literals: make([]map[string]value, len(next.fields)), asked: make(map[*atom]*asked)}
+	tr := &Transfer{old: old, next: next, hash: hash, carried: make([]carried, len(old.fields)), literals: make([]map[string]value, len(next.fields)), asked: make(map[*atom]*asked), segments: make(map[int32]bool)}
 	tr.was.transfer, tr.is.transfer = tr, tr
 	for i := range old.fields {
 		tr.carried[i] = tr.carry(int32(i))
@@ -78,15 +79,47 @@ func NewTransfer(old, next *Model, tables []*Table, hash HashFunc) *Transfer {
 	return tr
 }
 
-// Alike reports whether the fields that a table of the next model reads are those of the
-// old one, and no context is refused that the old one took.
+// Alike reports whether the fields, computed ones and segments that a table of the next
+// model reads are those of the old one, and no context is refused that the old one took.
 func (tr *Transfer) Alike(t *Table) bool {
-	for _, slot := range t.reads {
-		if !slices.ContainsFunc(tr.carried, func(c carried) bool { return c.to == slot && c.alike }) {
-			return false
+	for _, slots := range [][]int32{t.reads, t.lazy} {
+		for _, slot := range slots {
+			if !tr.same(slot) {
+				return false
+			}
 		}
 	}
-	return tr.refusal == ""
+	return tr.refusal == "" && !slices.ContainsFunc(t.answers, func(a answer) bool { return a.split != nil && !tr.same(a.split.by) })
+}
+
+// same reports whether a slot of the next model has the values of the one of its name.
+func (tr *Transfer) same(slot int32) bool {
+	if !tr.next.isSegment(slot) {
+		return slices.ContainsFunc(tr.carried, func(c carried) bool { return c.to == slot && c.alike })
+	}
+	same, known := tr.segments[slot]
+	if !known {
+		s := &tr.next.segments[int(slot)-len(tr.next.fields)]
+		if old, ok := tr.old.segmentOf[s.name]; ok {
+			same = slices.EqualFunc(tr.old.segments[int(old)-len(tr.old.fields)].rows, s.rows, tr.sameRow)
+		}
+		tr.segments[slot] = same
+	}
+	return same
+}
+
+func (tr *Transfer) sameRow(old, next []atom) bool {
+	return slices.EqualFunc(old, next, func(a, b atom) bool {
+		switch {
+		case a.op != b.op || a.onMissing != b.onMissing || a.op == atomConfig:
+			return false
+		case a.op == atomEither:
+			return tr.sameRow(a.more.either, b.more.either)
+		case a.slot == tr.old.nowSlot() || b.slot == tr.next.nowSlot() || tr.old.slotName(a.slot) != tr.next.slotName(b.slot) || !tr.same(b.slot):
+			return false
+		}
+		return samePred(condOf(&a).pred, condOf(&b).pred)
+	})
 }
 
 // Refuses returns what of the next model may refuse contexts that the old one took: an

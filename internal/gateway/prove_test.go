@@ -169,6 +169,26 @@ func provenContext(r *rand.Rand) string {
 // n records, and returns them and the sets of definitions by revision.
 func recordedTraces(t *testing.T, r *rand.Rand, n, most int, mode func(field string) string, settings ...setting) (traces []*inspect.Traced, revisions map[string]*definition.Snapshot) {
 	t.Helper()
+	traces, stored := recordedFiles(t, r, n, most, mode, settings...)
+	return traces, loaded(t, stored)
+}
+
+// loaded returns sets of definitions by revision.
+func loaded(t *testing.T, stored map[string]*definition.Past) map[string]*definition.Snapshot {
+	t.Helper()
+	revisions := make(map[string]*definition.Snapshot)
+	for revision, past := range stored {
+		var err error
+		if revisions[revision], err = past.Load(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return revisions
+}
+
+// recordedFiles is recordedTraces with the files of the definitions.
+func recordedFiles(t *testing.T, r *rand.Rand, n, most int, mode func(field string) string, settings ...setting) (traces []*inspect.Traced, stored map[string]*definition.Past) {
+	t.Helper()
 	rounds := min(20, 2+n/2500)
 	perRequest, asked := len(provenKeys)+2, 0
 	provider := new(shaky)
@@ -201,6 +221,17 @@ func recordedTraces(t *testing.T, r *rand.Rand, n, most int, mode func(field str
 			}
 		}
 	}
+	traces, stored = g.recorded(asked)
+	if len(traces) < n || len(stored) < rounds {
+		t.Fatalf("%d traces of %d revisions, want %d of %d", len(traces), len(stored), n, rounds)
+	}
+	return traces, stored
+}
+
+// recorded waits for so many traces, and returns them and the files of their revisions.
+func (g *gateway) recorded(n int) (traces []*inspect.Traced, stored map[string]*definition.Past) {
+	t := g.t
+	t.Helper()
 	reader, err := sqlite.OpenReader(t.Context(), filepath.Join(g.dir, "data/cadenza.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -208,33 +239,28 @@ func recordedTraces(t *testing.T, r *rand.Rand, n, most int, mode func(field str
 	defer reader.Close()
 	eventually(t, "all traces are stored", func() bool {
 		last, err := reader.LastSeq(t.Context())
-		return err == nil && last >= int64(asked)
+		return err == nil && last >= int64(n)
 	})
-	revisions = make(map[string]*definition.Snapshot)
+	stored = make(map[string]*definition.Past)
 	err = reader.Export(t.Context(), trace.Filter{Workspace: "default"}, func(record *trace.Record, _ []trace.Metrics) error {
 		traced := new(inspect.Traced)
 		if err := json.Unmarshal(record.AppendJSON(nil), traced); err != nil {
 			return err
 		}
 		traces = append(traces, traced)
-		if revisions[traced.Revision] != nil {
+		if stored[traced.Revision] != nil {
 			return nil
 		}
-		stored, err := reader.Revision(t.Context(), "default", traced.Revision)
-		if err != nil {
-			return err
+		revision, err := reader.Revision(t.Context(), "default", traced.Revision)
+		if err == nil {
+			stored[traced.Revision] = &definition.Past{Revision: revision.Revision, Files: revision.Files}
 		}
-		past := &definition.Past{Revision: stored.Revision, Files: stored.Files}
-		revisions[traced.Revision], err = past.Load()
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(traces) < n || len(revisions) < rounds {
-		t.Fatalf("%d traces of %d revisions, want %d of %d", len(traces), len(revisions), n, rounds)
-	}
-	return traces, revisions
+	return traces, stored
 }
 
 func ofProof(p *inspect.Proof) string {

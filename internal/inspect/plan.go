@@ -70,6 +70,7 @@ type past struct {
 	s             *definition.Snapshot
 	missing       string                          // why there is none
 	next, against *rules.Transfer                 // to the sets that are compared
+	self          *rules.Transfer                 // to itself, of reworded
 	alike         map[*definition.Definition]bool // of Planner.alike
 }
 
@@ -81,9 +82,9 @@ type replayed struct {
 	id              uint32
 	past            *past
 	old, base, next *subject
-	same            bool // base and next can't differ
-	timed           bool // whether the answer depends on the instant
-	reworded        bool // whether variables take other texts
+	same            bool     // base and next can't differ
+	timed           bool     // whether the answer depends on the instant
+	configs         []string // that variables take from, and that may answer otherwise
 	counts          *PlanDefinition
 }
 
@@ -177,8 +178,9 @@ func (p *Planner) definition(t *Traced) *replayed {
 	d.same = !p.options.replayAll && p.alike(d.past, d.base.d, d.next.d)
 	if d.base.prompt != nil {
 		for _, u := range uses(p.base(d.past), &d.base.prompt.Definition) {
-			k := kind.Named(u.Kind)
-			d.reworded = d.reworded || u.As == "variable" && !p.alike(d.past, p.base(d.past).Find(k, u.Key), p.next.Find(k, u.Key))
+			if u.As == "variable" && !p.alike(d.past, p.base(d.past).Find(kind.RemoteConfig, u.Key), p.next.Find(kind.RemoteConfig, u.Key)) {
+				d.configs = append(d.configs, u.Key)
+			}
 		}
 	}
 	return d
@@ -251,9 +253,7 @@ func (p *Planner) alike(past *past, a, b *definition.Definition) bool {
 	}
 	base := p.base(past)
 	alike = a.Table() == nil || past.next.Alike(b.Table()) && (past.against == nil || past.against.Alike(a.Table()))
-	for _, name := range []string{"segments", "computed", "timezone"} {
-		alike = alike && nodeText(base.DataModel.Get(name)) == nodeText(p.next.DataModel.Get(name))
-	}
+	alike = alike && nodeText(base.DataModel.Get("timezone")) == nodeText(p.next.DataModel.Get("timezone"))
 	for _, u := range uses(base, a) { // of which a version has only the keys
 		k := kind.Named(u.Kind)
 		alike = alike && p.alike(past, base.Find(k, u.Key), p.next.Find(k, u.Key))
@@ -360,12 +360,13 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 	if len(next.list) == 0 || len(base.list) == 0 {
 		return undecided("", cmp.Or(base.odd, next.odd, "no answer is as recorded"))
 	}
+	reworded := p.reworded(d, t, e, base, next)
 	var same, version, changed bool
 	for _, a := range base.list {
 		for _, b := range next.list {
 			changed = changed || a.value != b.value
-			version = version || a.value == b.value && (a.content != b.content || d.reworded)
-			same = same || a.value == b.value && a.content == b.content && !d.reworded
+			version = version || a.value == b.value && (a.content != b.content || reworded)
+			same = same || a.value == b.value && a.content == b.content && !reworded
 		}
 	}
 	v := verdict{units: fatesOf(base, next)}
@@ -381,6 +382,32 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 	}
 	v.shift = p.shift(base, next)
 	return v
+}
+
+// reworded reports whether a configuration from which a variable takes a text has another
+// value in the new set, or may have one.
+func (p *Planner) reworded(d *replayed, t *Traced, e rules.Evidence, base, next answers) bool {
+	for _, key := range d.configs {
+		is := p.next.RemoteConfigs[key]
+		if t.Read[kind.RemoteConfig.Folder+"/"+key] == "" || next.replay == nil {
+			continue
+		}
+		if base.replay == nil {
+			if d.past.self == nil {
+				d.past.self = rules.NewTransfer(d.past.s.Model, d.past.s.Model, tablesOf(d.past.s), p.options.Hash)
+			}
+			base.replay, _ = d.past.self.Replay(e)
+		}
+		if is == nil || base.replay == nil {
+			return true
+		}
+		was := p.base(d.past).RemoteConfigs[key]
+		from, to := base.replay.Table(was.Table()).Possible, next.replay.Table(is.Table()).Possible
+		if len(from)+len(to) > 2 || p.subject(p.base(d.past), &was.Definition).valueOf(from[0]) != p.subject(p.next, &is.Definition).valueOf(to[0]) {
+			return true
+		}
+	}
+	return false
 }
 
 // evidence returns what a trace says of the context, or what it misses.

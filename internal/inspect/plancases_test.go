@@ -84,7 +84,7 @@ func TestPlanCases(t *testing.T) {
 // TestPlanOfSharedParts: a definition that was not edited is replayed if a segment, a field
 // or the time zone that it reads was, and not for another one, or for how one is recorded.
 func TestPlanOfSharedParts(t *testing.T) {
-	const model = "fields:\n  plan: { type: string, values: [free, pro] }\n  other: string\n  seats: { type: number, trace: value }\nsegments: { paid: [ { plan: pro } ] }\n"
+	const model = "fields:\n  plan: { type: string, values: [free, pro] }\n  other: string\n  seats: { type: number, trace: value }\nsegments: { paid: [ { segment: some } ], some: [ { plan: pro } ], unread: [ { seats: 1 } ] }\n"
 	set := func(old, new string) *definition.Snapshot {
 		return load(t, workspace(t, "context.yaml", replaceOnce(t, model, old, new), "remoteconfigs/c.yaml",
 			"type: number\ndefault: 0\nrules:\n- { when: { segment: paid, seats: 5.. }, value: 1 }\n- { until: 2026-11-02, value: 2 }\n"))
@@ -97,6 +97,8 @@ func TestPlanOfSharedParts(t *testing.T) {
 	}{
 		{"other: string", "other: number", true, PlanCounts{Total: 1, Same: 1}},
 		{", trace: value", "", true, PlanCounts{Total: 1, Same: 1}},
+		{"{ seats: 1 }", "{ seats: 2 }", true, PlanCounts{Total: 1, Same: 1}},
+		{"segments: {", "computed: { big: seats > 3.0 }\nsegments: { more: [ { big: true } ],", true, PlanCounts{Total: 1, Same: 1}},
 		{"{ plan: pro }", "{ plan: free }", false, PlanCounts{Total: 1, Changed: 1}},
 		{"type: number", "type: number, max: 5", false, PlanCounts{Total: 1, Changed: 1}},
 		{"fields:", "timezone: Europe/Brussels\nfields:", false, PlanCounts{Total: 1, Same: 1}},

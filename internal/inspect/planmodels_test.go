@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -222,6 +223,53 @@ func TestPlanShowsNoValue(t *testing.T) {
 		plan.ChangedShare, plan.NotDecidedShare = 0, 0
 		if plan.PlanCounts != want || strings.Contains(md.String(), "Eve") || strings.Contains(md.String(), "Mallory") || strings.Contains(md.String(), "Bob") {
 			t.Errorf("%+v\n%s", plan.PlanCounts, &md)
+		}
+	}
+}
+
+// TestPlanForecasts: what a plan says of two days of simulated traffic is what the third
+// one is like, within a point, unless the days drift: then it says so.
+func TestPlanForecasts(t *testing.T) {
+	set := func(rows string) *definition.Snapshot {
+		return load(t, workspace(t, "context.yaml", "fields: { plan: { type: string, values: [free, pro, team] }, seats: number, country: string, id: string }\n",
+			"remoteconfigs/c.yaml", "type: number\ndefault: 0\nrules:\n"+rows))
+	}
+	old := set("- { id: big, when: { seats: 50.. }, value: 1 }\n- { id: home, when: { country: be, plan: not free }, value: 2 }\n- { id: ramp, when: { plan: [free, pro] }, ramp: { by: id, from: 10%, to: 10%, start: 2026-01-01, end: 2026-01-02 }, value: 3 }\n")
+	for name, next := range map[string]*definition.Snapshot{
+		"a row moved":   set("- { id: home, when: { country: be, plan: not free }, value: 2 }\n- { id: big, when: { seats: 50.. }, value: 1 }\n- { id: ramp, when: { plan: [free, pro] }, ramp: { by: id, from: 10%, to: 10%, start: 2026-01-01, end: 2026-01-02 }, value: 3 }\n"),
+		"a ramp grows":  set("- { id: big, when: { seats: 50.. }, value: 1 }\n- { id: home, when: { country: be, plan: not free }, value: 2 }\n- { id: ramp, when: { plan: [free, pro] }, ramp: { by: id, from: 35%, to: 35%, start: 2026-01-01, end: 2026-01-02 }, value: 3 }\n"),
+		"a row is gone": set("- { id: big, when: { seats: 50.. }, value: 1 }\n- { id: ramp, when: { plan: [free, pro] }, ramp: { by: id, from: 10%, to: 10%, start: 2026-01-01, end: 2026-01-02 }, value: 3 }\n"),
+	} {
+		for _, drifts := range []bool{false, true} {
+			r := rand.New(rand.NewPCG(31, 4))
+			ask := func(day int) asked {
+				pro := 300 // of 1000
+				if drifts {
+					pro += 200 * day
+				}
+				plan := []string{"free", "pro", "team"}[map[bool]int{true: 1 + r.IntN(2), false: 0}[r.IntN(1000) < pro]]
+				return asked{context: fmt.Sprintf(`{"plan":%q,"seats":%d,"country":%q,"id":"u%d"}`, plan, r.IntN(80), []string{"be", "nl", "de"}[r.IntN(3)], r.IntN(5000)), at: now.Add(time.Duration(24*day)*time.Hour + time.Duration(r.IntN(40_000))*time.Second)}
+			}
+			p := planSets(old, next, PlanOptions{Hash: planHasher.Append})
+			for day := range 2 {
+				for range 10_000 {
+					must(t, p.Add(ask(day).record(t, old, kind.RemoteConfig, "c", false), 1))
+				}
+			}
+			changed := 0
+			for range 10_000 {
+				a := ask(2)
+				was, _ := a.answerOf(t, old, kind.RemoteConfig, "c")
+				is, _ := a.answerOf(t, next, kind.RemoteConfig, "c")
+				if was != is {
+					changed++
+				}
+			}
+			plan, share := p.Report(), float64(changed)/10_000
+			if most := plan.ChangedShare + plan.NotDecidedShare; plan.Drift == "" && (share < plan.ChangedShare-0.01 || share > most+0.01) || drifts != (plan.Drift != "") || plan.ChangedShare == 0 {
+				t.Errorf("%s (drifts: %t): %.4f to %.4f is said, and %.4f came; %s %+v", name, drifts, plan.ChangedShare, most, share, plan.Drift, plan.Undecided)
+			}
+			t.Logf("%s (drifts: %t): %.4f, %.4f not decided, and %.4f came. %s", name, drifts, plan.ChangedShare, plan.NotDecidedShare, share, plan.Drift)
 		}
 	}
 }
