@@ -64,6 +64,7 @@ var noLimits = map[string]string{
 	"trace.maxKeptBuffer":                "what a pool keeps",
 	"price.maxFound":                     "what a cache keeps",
 	"adminapi.maxCandidates":             "how the store looks for rows",
+	"adminapi.maxKeptTexts":              "what a cache keeps",
 	"adminapi.maxFollowed":               "how the store looks for rows",
 	"store/histogram.maxBucket":          "how the store looks for rows",
 	"store/sqlite.maxBetween":            "how the store looks for rows",

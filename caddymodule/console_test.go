@@ -112,6 +112,7 @@ func TestConsoleRoles(t *testing.T) {
 		"evaluate":     {{"POST", "", `{"key":"checkout"}`, "viewer", 0}},
 		"edit":         {{"GET", "file=context.yaml", "", "viewer", 0}, {"POST", "", `{"action":"text","file":"remoteconfigs/no.yaml","base":"x"}`, "editor", 409}},
 		"words":        {{"GET", "file=prompts/x.yaml", "", "viewer", 0}},
+		"plan":         {{"POST", "", `{"action":"text","file":"remoteconfigs/new.yaml","text":"type: boolean\ndefault: true\n"}`, "editor", 0}},
 		"review":       {{"POST", "", `{"action":"text","file":"remoteconfigs/new.yaml","text":"type: boolean\ndefault: true\n"}`, "editor", 0}},
 		"traces":       {{"GET", "", "", "viewer", 0}, {"DELETE", "metadata.user=nobody", "", "admin", 0}},
 		"traces/":      {{"GET", "", "", "viewer", 0}, {"POST", "", `{"label":"wrong tone"}`, "editor", 0}},

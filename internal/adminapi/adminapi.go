@@ -64,6 +64,7 @@ var routes = []route{
 	{"edit", []string{http.MethodPost}, gateway.RoleEditor, serveEdit},
 	{"words", reads, gateway.RoleViewer, serveWords},
 	{"review", []string{http.MethodPost}, gateway.RoleEditor, serveReview},
+	{"plan", []string{http.MethodPost}, gateway.RoleEditor, servePlan},
 	{"play", reads, gateway.RoleEditor, servePlayable},
 	{"play", []string{http.MethodPost}, gateway.RoleEditor, servePlay},
 	{"traces", reads, gateway.RoleViewer, serveTraces},

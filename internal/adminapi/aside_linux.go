@@ -34,7 +34,16 @@ var readers struct {
 // Aside answers a request. If the request only reads, a thread of its own does it, which
 // gives way to those that answer callers.
 func Aside(r *http.Request, answer func()) {
-	if r.Method != http.MethodGet || !enterAside() {
+	if r.Method != http.MethodGet {
+		answer()
+		return
+	}
+	aside(answer)
+}
+
+// aside calls answer on a thread that gives way, if there is one to be had.
+func aside(answer func()) {
+	if !enterAside() {
 		answer()
 		return
 	}

@@ -225,16 +225,7 @@ func (p *proposal) review(ctx context.Context) (*Review, error) {
 	if answer.Way, answer.Commit = how.Way, how.Commit; how.Way == "branch" {
 		answer.Branch = p.changes.Branch(author, p.name)
 	}
-	files := map[string][]byte{}
-	for _, c := range p.changes {
-		if c.Old != "" {
-			files[c.Old] = nil
-		}
-		if c.New != "" {
-			files[c.New] = c.After
-		}
-	}
-	served, proposed, err := p.Definitions.Propose(ctx, files)
+	served, proposed, err := p.propose(ctx)
 	if mistakes, ok := inspect.Mistakes(err); ok {
 		answer.Errors = mistakes
 		if e, ok := errors.AsType[*definition.LoadError](err); ok {
@@ -248,6 +239,20 @@ func (p *proposal) review(ctx context.Context) (*Review, error) {
 	answer.OK, answer.Tests, answer.Warnings = true, proposed.Tests, p.newWarnings(proposed.Warnings)
 	answer.Comparison = inspect.CompareSnapshots(served, proposed, time.Now())
 	return answer, nil
+}
+
+// propose loads the definitions with the changes.
+func (p *proposal) propose(ctx context.Context) (served, proposed *definition.Snapshot, err error) {
+	files := map[string][]byte{}
+	for _, c := range p.changes {
+		if c.Old != "" {
+			files[c.Old] = nil
+		}
+		if c.New != "" {
+			files[c.New] = c.After
+		}
+	}
+	return p.Definitions.Propose(ctx, files)
 }
 
 // newWarnings returns the warnings that the served definitions have not.

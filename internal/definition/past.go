@@ -39,13 +39,22 @@ func (p *Past) Counts() Counts {
 // for the providers of a gateway, its tests are not run, and its tables are not
 // analysed. A set that comes out as another revision is an error: another version of
 // Cadenza may have read the files otherwise.
-func (p *Past) Load() (*Snapshot, error) {
-	d, err := p.directory("revision:" + p.Revision)
+func (p *Past) Load() (*Snapshot, error) { return p.load("revision:"+p.Revision, new(memory)) }
+
+// Pasts loads past sets one after another. What one has in common with the one before is in
+// memory once. One goroutine uses it; the zero value is ready.
+type Pasts struct{ memory memory }
+
+// Load is Load of a past set.
+func (l *Pasts) Load(p *Past) (*Snapshot, error) { return p.load("revision", &l.memory) }
+
+func (p *Past) load(dir string, m *memory) (*Snapshot, error) {
+	d, err := p.directory(dir)
 	if err != nil {
 		return nil, err
 	}
 	d.past = true
-	s, err := load(context.Background(), d, new(memory), nil, new(document.Errors))
+	s, err := load(context.Background(), d, m, nil, new(document.Errors))
 	if err == nil && s.Revision != p.Revision {
 		return nil, fmt.Errorf("revision %s comes out as %s: this version of Cadenza reads its definitions otherwise than the one that served them", p.Revision, s.Revision)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Propose loads the files of the directory with others in the place of some of them, as
@@ -37,6 +38,13 @@ func (s *Source) Propose(ctx context.Context, files map[string][]byte) (served, 
 		err = removal(s.dir, now.Counts(), proposed)
 	}
 	return served, proposed, err
+}
+
+// Unpack loads a whole set of files as Serve would, and serves nothing. dir is their folder
+// in places of mistakes.
+func (s *Source) Unpack(ctx context.Context, dir string, files []trace.File) (*Snapshot, error) {
+	var errs document.Errors
+	return load(ctx, directoryOf(dir, files, &errs), new(memory), s.configurations(), &errs)
 }
 
 // put has a file stand in the place of the one with its path. Without content the file is

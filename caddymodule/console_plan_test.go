@@ -1,0 +1,217 @@
+package caddymodule_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+)
+
+// tarOf returns files as a tar.
+func tarOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	var packed strings.Builder
+	archive := tar.NewWriter(&packed)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(files[name]))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(archive, files[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return packed.String()
+}
+
+// definitionsIn returns the definitions of the site below a folder of a tar, with one file
+// changed.
+func definitionsIn(folder, file string, change func(string) string) map[string]string {
+	files := make(map[string]string)
+	for name, text := range workspace {
+		if rest, ok := strings.CutPrefix(name, "definitions/"); ok {
+			if rest == file {
+				text = change(text)
+			}
+			files[folder+rest] = text
+		}
+	}
+	return files
+}
+
+// faster gives production more, and adds a rule.
+func faster(text string) string { return strings.Replace(text, "rpm: 600", "rpm: 900", 1) }
+
+func asIs(text string) string { return text }
+
+// lastLine decodes the last line of a plan.
+func lastLine(t *testing.T, a answer) (line adminapi.PlanLine) {
+	t.Helper()
+	if a.header.Get("Content-Type") != "application/x-ndjson" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	lines := bytes.Split(bytes.TrimSpace(a.body), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], &line); err != nil || line.Progress != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	return line
+}
+
+// TestConsolePlans asks what definitions change over recorded decisions: those of a tar, of
+// two, and of an edit.
+func TestConsolePlans(t *testing.T) {
+	g := startConsoleSite(t)
+	editor := g.signIn("our_editor")
+	with := func(kind string) http.Header {
+		h := editor.Clone()
+		h.Set("Content-Type", kind)
+		return h
+	}
+	const asTar = "application/x-tar"
+	ask := func(query string, files map[string]string) answer {
+		t.Helper()
+		return g.do("POST", "/console/api/plan?"+query, tarOf(t, files), with(asTar))
+	}
+	if a := ask("", definitionsIn("", limitsFile, faster)); a.status != http.StatusNotFound || !strings.Contains(string(a.body), "no decisions were recorded since") {
+		t.Errorf("before the first decision: %d %s", a.status, a.body)
+	}
+	var id string
+	for _, context := range []string{`{"environment":"production","plan":"pro"}`, `{"environment":"production","plan":"free"}`, `{"environment":"staging","plan":"pro"}`} {
+		id = g.post("/v1/remoteconfigs", `{"keys":["limits"],"context":`+context+`}`).ok(t).header.Get("Cadenza-Trace-Id")
+		stored(g, id)
+	}
+
+	changed := func(plan *inspect.Plan) string {
+		if plan == nil {
+			return "no plan"
+		}
+		text := fmt.Sprintf("%d of %d, %d not decided", plan.Changed, plan.Total, plan.NotDecided)
+		for _, d := range plan.Definitions {
+			for _, c := range d.Changes {
+				text += fmt.Sprintf("; %s: %s -> %s", d.Key, c.Old, c.New)
+			}
+		}
+		return text
+	}
+	const one = `1 of 3, 0 not decided; limits: {"rpm":600,"burst":60} (row 1) -> {"rpm":900,"burst":60} (row 1)`
+	same := definitionsIn("", "", asIs)
+	for name, test := range map[string]struct {
+		query string
+		files map[string]string
+		want  string
+	}{
+		"the same":                      {"", same, "0 of 3, 0 not decided"},
+		"an edit":                       {"replay=1h", definitionsIn("", limitsFile, faster), one},
+		"as tar makes it of .":          {"", definitionsIn("./", limitsFile, faster), one},
+		"against what is served":        {"against=served", definitionsIn("", limitsFile, faster), one},
+		"against another folder":        {"", merged(definitionsIn("new/", limitsFile, faster), definitionsIn("against/", "", asIs)), one},
+		"the same in both folders":      {"", merged(definitionsIn("new/", limitsFile, faster), definitionsIn("against/", limitsFile, faster)), "0 of 3, 0 not decided"},
+		"with files that are not read":  {"", merged(same, map[string]string{".git/HEAD": "x", "README.md": "x", "remoteconfigs/notes.md": "x"}), "0 of 3, 0 not decided"},
+		"all definitions but the model": {"", map[string]string{"context.yaml": same["context.yaml"], "remoteconfigs/limits.yaml": "type: object\ndefault: { rpm: 60, burst: 10 }\n"}, `1 of 3, 0 not decided; limits: {"rpm":600,"burst":60} (row 1) -> {"rpm":60,"burst":10} (default)`},
+	} {
+		if got := changed(lastLine(t, ask(test.query, test.files)).Plan); got != test.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	edited, err := json.Marshal(g.value(6, 7, "staging"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := changed(lastLine(t, g.do("POST", "/console/api/plan", string(edited), editor)).Plan); !strings.HasPrefix(got, "2 of 3, 0 not decided; limits: ") {
+		t.Errorf("an edit: %s", got)
+	}
+	if a := ask("format=markdown", definitionsIn("", limitsFile, faster)).ok(t); a.header.Get("Content-Type") != "text/markdown; charset=utf-8" || !strings.Contains(string(a.body), "### plan") || !strings.Contains(string(a.body), `| 1`) {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	if a := g.do("POST", "/console/api/plan", tarOf(t, same), with("application/x-www-form-urlencoded")); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), "of a tar, the Content-Type is application/x-tar") {
+		t.Errorf("a tar of another type: %d %s", a.status, a.body)
+	}
+
+	broken := definitionsIn("", limitsFile, func(text string) string { return strings.Replace(text, "production", "nowhere", 1) })
+	a := ask("", broken)
+	var refused struct {
+		Error  string
+		Errors []inspect.Finding
+	}
+	if err := json.Unmarshal(a.body, &refused); err != nil || a.status != http.StatusUnprocessableEntity || len(refused.Errors) != 1 || refused.Errors[0].File != limitsFile || refused.Errors[0].Line != 6 ||
+		!strings.HasPrefix(refused.Error, "the gateway would not serve these definitions:\nremoteconfigs/limits.yaml:6:") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	unknown := definitionsIn("new/", "endpoints/chat.yaml", func(text string) string { return strings.Replace(text, "provider: canned", "provider: nobody", 1) })
+	if a := ask("", merged(unknown, definitionsIn("against/", "", asIs))); a.status != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "new/endpoints/chat.yaml") {
+		t.Errorf("a provider that this gateway has not: %d %s", a.status, a.body)
+	}
+	for name, test := range map[string]struct {
+		query, body string
+		status      int
+		says        string
+	}{
+		"a path out":          {"", tarOf(t, map[string]string{"../context.yaml": "x"}), 400, "below its folder"},
+		"one folder alone":    {"", tarOf(t, definitionsIn("new/", "", asIs)), 400, "in the folders new and against"},
+		"no tar":              {"", strings.Repeat("x", 1024), 400, "no tar that is whole"},
+		"a tar that is cut":   {"", tarOf(t, same)[:700], 400, "no tar that is whole"},
+		"no such parameter":   {"reply=7d", "", 400, "replay"},
+		"no such time":        {"replay=yesterday", "", 400, "replay must be"},
+		"against a revision":  {"against=0123456789ab", "", 400, "against must be served"},
+		"an unknown format":   {"format=html", "", 400, "format must be markdown"},
+		"another's workspace": {"workspace=other", tarOf(t, same), 404, "other"},
+	} {
+		if a := g.do("POST", "/console/api/plan?"+test.query, test.body, with(asTar)); a.status != test.status || !strings.Contains(string(a.body), test.says) {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+}
+
+func merged(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// TestOnePlanAtATime asks for a plan while another one's definitions come, until that caller
+// leaves.
+func TestOnePlanAtATime(t *testing.T) {
+	g := startConsoleSite(t)
+	header := g.signIn("our_editor")
+	header.Set("Content-Type", "application/x-tar")
+	stored(g, g.post("/v1/remoteconfigs", `{"keys":["limits"],"context":{}}`).ok(t).header.Get("Cadenza-Trace-Id"))
+	body, tell := io.Pipe()
+	request, err := http.NewRequestWithContext(t.Context(), "POST", "http://gateway/console/api/plan", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = header
+	left := make(chan error, 1)
+	go func() {
+		response, err := g.client.Do(request)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		left <- err
+	}()
+	packed := tarOf(t, definitionsIn("", "", asIs))
+	if _, err := io.WriteString(tell, packed[:600]); err != nil {
+		t.Fatal(err)
+	}
+	plan := func() int { return g.do("POST", "/console/api/plan", packed, header).status }
+	eventually(t, "another plan is refused", func() bool { return plan() == http.StatusTooManyRequests })
+	if err := tell.CloseWithError(errors.New("the caller leaves")); err != nil {
+		t.Fatal(err)
+	}
+	if <-left == nil {
+		t.Error("the first plan is answered")
+	}
+	eventually(t, "the next plan is made", func() bool { return plan() == http.StatusOK })
+}

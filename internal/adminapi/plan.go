@@ -1,0 +1,379 @@
+package adminapi
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// PlanLine is a line of the answer of POST /cadenza/plan.
+type PlanLine struct {
+	// Progress is how much was looked at. The last line has none.
+	Progress *PlanProgress `json:"progress,omitempty"`
+	Plan     *inspect.Plan `json:"plan,omitempty"`
+	Error    string        `json:"error,omitempty"` // why the plan broke off, in the last line
+}
+
+// PlanProgress counts traces of the store.
+type PlanProgress struct {
+	Seen int64 `json:"seen"`
+	Of   int64 `json:"of"`
+}
+
+// refusedPlan is the answer to definitions that would not be served: 422.
+type refusedPlan struct {
+	Error  string            `json:"error"`
+	Errors []inspect.Finding `json:"errors"`
+}
+
+const (
+	// maxPlan bounds the body of a request for a plan, in bytes, and its files together.
+	maxPlan = definition.MaxBytes
+	// planBodyTimeout bounds the time for it to come, during which no other plan begins.
+	planBodyTimeout = time.Minute
+	// planStep is how often a line of the answer says what is known so far.
+	planStep = time.Second
+	// usualReplay is how far back a plan looks without a word.
+	usualReplay = "7d"
+)
+
+// planning has the workspaces of which a plan is being made, by the store's path and name.
+var planning sync.Map
+
+// servePlan answers POST /cadenza/plan: what the definitions of the body would have answered
+// to the recorded decisions. The body is a tar of them or, as that of POST /cadenza/review, an
+// edit. Its thread gives way to those that answer callers.
+func servePlan(w http.ResponseWriter, r *http.Request) (err error) {
+	aside(func() { err = plan(w, r) })
+	return err
+}
+
+func plan(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	if err := knownParameters(values, []string{"workspace", "replay", "against", "format"}); err != nil {
+		return err
+	}
+	since, err := ParsePast("replay", cmp.Or(values.Get("replay"), usualReplay), time.Now())
+	if err != nil {
+		return apiError(http.StatusBadRequest, "%v", err)
+	}
+	for name, word := range map[string]string{"against": "served", "format": "markdown"} {
+		if given := values.Get(name); given != "" && given != word {
+			return apiError(http.StatusBadRequest, "%s must be %s or left out, this is %q", name, word, given)
+		}
+	}
+	var workspace *Workspace
+	var load func() (against, next *definition.Snapshot, err error)
+	if r.Header.Get("Content-Type") == tarType {
+		if workspace, err = workspaceNamed(r.Context(), values.Get("workspace")); err != nil {
+			return err
+		}
+		load = func() (against, next *definition.Snapshot, err error) { return workspace.unpack(w, r) }
+	} else {
+		p, err := editOf(w, r)
+		if bad, ok := errors.AsType[caddy.APIError](err); ok && bad.HTTPStatus == http.StatusBadRequest {
+			return apiError(http.StatusBadRequest, "%v; of a tar, the Content-Type is %s", err, tarType)
+		}
+		if p == nil {
+			return err
+		}
+		workspace = p.Workspace
+		load = func() (against, next *definition.Snapshot, err error) {
+			_, next, err = p.propose(r.Context())
+			return nil, next, err
+		}
+	}
+	id := workspace.Store.Path + "\x00" + workspace.Name
+	if _, busy := planning.LoadOrStore(id, true); busy {
+		return apiError(http.StatusTooManyRequests, "a plan of this workspace is being made: ask again when it is done")
+	}
+	defer planning.Delete(id)
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(planBodyTimeout))
+	against, next, err := load()
+	_ = control.SetReadDeadline(time.Time{}) // a server's own would look as if the caller had left
+	if mistakes, ok := inspect.Mistakes(err); ok {
+		return writeStatus(w, http.StatusUnprocessableEntity, refusedPlan{"the gateway would not serve these definitions:\n" + err.Error(), mistakes})
+	}
+	if err != nil {
+		return err
+	}
+	if values.Has("against") {
+		against = workspace.Definitions.Snapshot()
+	}
+	reader, err := workspace.openTraces(r.Context())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	p := planAnswer{w: w, control: control, markdown: values.Has("format")}
+	made, err := workspace.plan(r.Context(), reader, against, next, since, &p)
+	switch {
+	case err == nil && made.Decisions == 0:
+		err = apiError(http.StatusNotFound, "no decisions were recorded since %s: ask for a longer replay, or wait until there are some", since.UTC().Format(time.RFC3339))
+	case err == nil && p.markdown:
+		w.Header().Set("Content-Type", "text/markdown; charset=utf-8")
+		return made.Markdown(w)
+	case err == nil:
+		return p.line(&PlanLine{Plan: made})
+	}
+	if p.begun {
+		return p.line(&PlanLine{Error: err.Error()})
+	}
+	return err
+}
+
+// planAnswer writes the lines of a plan.
+type planAnswer struct {
+	w               http.ResponseWriter
+	control         *http.ResponseController
+	markdown, begun bool
+}
+
+func (p *planAnswer) line(l *PlanLine) error {
+	p.w.Header().Set("Content-Type", linesType)
+	p.begun = true
+	err := json.NewEncoder(p.w).Encode(l)
+	_ = p.control.Flush() // a page of the console reads the whole answer
+	return err
+}
+
+// plan replays the decisions since a time. Without against, next is compared with what was
+// recorded.
+func (w *Workspace) plan(ctx context.Context, reader *sqlite.Reader, against, next *definition.Snapshot, since time.Time, p *planAnswer) (*inspect.Plan, error) {
+	served := w.Definitions.Snapshot()
+	var pasts definition.Pasts
+	planner := inspect.NewPlanner(func(revision string) (*definition.Snapshot, error) {
+		if revision == served.Revision {
+			return served, nil
+		}
+		stored, err := reader.Revision(ctx, w.Name, revision)
+		if errors.Is(err, sqlite.ErrNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return pasts.Load(&definition.Past{Revision: revision, Files: stored.Files})
+	}, against, next, inspect.PlanOptions{Hash: func(dst []byte, field, text string) []byte { return append(dst, w.HashInput(field, text)...) }})
+	recorded, err := reader.Recorded(ctx, w.Name, since)
+	var batch replayedBatch
+	step := time.Now().Add(planStep)
+	for more := true; more && err == nil; {
+		if more, err = recorded.Next(ctx, batch.add); err != nil {
+			break
+		}
+		if err := batch.replay(planner); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		select {
+		case <-w.Stopping:
+			return nil, apiError(http.StatusServiceUnavailable, "the gateway loads another configuration or stops: ask again")
+		default:
+		}
+		if now := time.Now(); more && !p.markdown && now.After(step) {
+			step = now.Add(planStep)
+			if err := p.line(&PlanLine{Progress: &PlanProgress{recorded.Seen, recorded.Of}, Plan: planner.Report()}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err != nil {
+		return nil, w.unreadable(err)
+	}
+	return planner.Report(), nil
+}
+
+// replayedBatch has the decisions of one read. What many traces have in common is there once.
+type replayedBatch struct {
+	list    []inspect.Traced
+	answers []int64
+	bytes   []byte
+	parser  fastjson.Parser
+	texts   map[string]string
+	reads   map[string]map[string]string
+	notes   map[string][]string
+}
+
+// maxKeptTexts bounds the texts that a batch keeps for the next one.
+const maxKeptTexts = 10_000
+
+// text returns a text that others have too.
+func (b *replayedBatch) text(of []byte) string {
+	text, known := b.texts[string(of)]
+	if !known {
+		text = string(of)
+		b.texts[text] = text
+	}
+	return text
+}
+
+// own returns a text that is there until the batch is replayed.
+func (b *replayedBatch) own(of []byte) []byte {
+	from := len(b.bytes)
+	b.bytes = append(b.bytes, of...)
+	return b.bytes[from:len(b.bytes):len(b.bytes)]
+}
+
+func (b *replayedBatch) add(d *sqlite.RecordedDecision) {
+	if b.texts == nil || len(b.texts)+len(b.reads)+len(b.notes) > maxKeptTexts {
+		b.texts, b.reads, b.notes = make(map[string]string), make(map[string]map[string]string), make(map[string][]string)
+	}
+	t := inspect.Traced{
+		TraceID: d.ID.String(), Time: d.Time, Kind: b.text(d.Kind), Key: b.text(d.Key), APIKey: b.text(d.APIKey), Revision: b.text(d.Revision), Variant: b.text(d.Variant),
+		Decided: inspect.Decided{Reason: b.text(d.Reason), Row: b.text(d.Row), Arm: b.text(d.Arm), EndpointVariant: b.text(d.EndpointVariant), EndpointRow: b.text(d.EndpointRow)},
+		Inputs:  b.own(d.Inputs), Context: b.own(d.Context),
+	}
+	var errs [3]error
+	if len(d.Splits) > 0 {
+		t.Splits, errs[0] = b.splits(d.Splits)
+	}
+	t.Read, errs[1] = decoded(b.reads, d.Read)
+	for i := range d.Notes {
+		var notes []string
+		if notes, errs[2] = decoded(b.notes, d.Notes[i]); len(notes) > 0 {
+			t.Notes = slices.Concat(notes, t.Notes)
+		}
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Unreadable = err.Error()
+	}
+	b.list, b.answers = append(b.list, t), append(b.answers, d.Answers)
+}
+
+// splits decodes the splits of a trace: json.Unmarshal would take as long as all else.
+func (b *replayedBatch) splits(text []byte) ([]inspect.TracedSplit, error) {
+	array, err := b.parser.ParseBytes(text)
+	if err != nil {
+		return nil, err
+	}
+	list, err := array.Array()
+	splits := make([]inspect.TracedSplit, len(list))
+	for i, from := range list {
+		to := &splits[i]
+		experiment := from.Get("experiment")
+		to.Experiment.Definition, to.Experiment.Rule = b.text(experiment.GetStringBytes("definition")), b.text(experiment.GetStringBytes("rule"))
+		to.Experiment.Salt, to.Arm = b.text(experiment.GetStringBytes("salt")), b.text(from.GetStringBytes("arm"))
+		to.Share, to.Unit = from.GetFloat64("share"), string(from.GetStringBytes("unit"))
+		if n := from.Get("bucket"); n != nil {
+			bucket := uint32(n.GetUint())
+			to.Bucket = &bucket
+		}
+	}
+	return splits, err
+}
+
+// decoded decodes JSON that others have too.
+func decoded[T any](known map[string]T, text []byte) (value T, err error) {
+	if len(text) == 0 {
+		return value, nil
+	}
+	value, ok := known[string(text)]
+	if !ok {
+		if err = json.Unmarshal(text, &value); err == nil {
+			known[string(text)] = value
+		}
+	}
+	return value, err
+}
+
+// replay adds the decisions to a plan, and empties the batch.
+func (b *replayedBatch) replay(planner *inspect.Planner) error {
+	for i := range b.list {
+		if err := planner.Add(&b.list[i], b.answers[i]); err != nil {
+			return err
+		}
+	}
+	b.list, b.answers, b.bytes = b.list[:0], b.answers[:0], b.bytes[:0]
+	return nil
+}
+
+// tarType is the type of a body that is a tar.
+const tarType = "application/x-tar"
+
+// unpack loads the sets of a tar. against is nil if it has one.
+func (w *Workspace) unpack(to http.ResponseWriter, r *http.Request) (against, next *definition.Snapshot, err error) {
+	files, old, err := untar(http.MaxBytesReader(to, r.Body, maxPlan))
+	if err != nil {
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, nil, apiError(http.StatusRequestEntityTooLarge, "the tar is larger than %d bytes", tooLarge.Limit)
+		}
+		return nil, nil, apiError(http.StatusBadRequest, "%v", err)
+	}
+	folder := ""
+	if old != nil {
+		folder = "new"
+		if against, err = w.Definitions.Unpack(r.Context(), "against", old); err != nil {
+			return nil, nil, err
+		}
+	}
+	next, err = w.Definitions.Unpack(r.Context(), folder, files)
+	return against, next, err
+}
+
+// untar reads the files of a tar that definitions may have. Those in a folder against are
+// apart, and then the others are those in the folder new.
+func untar(from io.Reader) (next, against []trace.File, err error) {
+	archive := tar.NewReader(from)
+	sets := map[string][]trace.File{}
+	for left := int64(maxPlan); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("the body is no tar that is whole and not compressed: %w", err)
+		}
+		name := path.Clean(header.Name)
+		switch left -= header.Size; {
+		case header.Typeflag == tar.TypeDir, header.Typeflag == tar.TypeXGlobalHeader:
+			continue
+		case header.Typeflag != tar.TypeReg, path.IsAbs(name), strings.HasPrefix(name, ".."):
+			return nil, nil, fmt.Errorf("the tar has %.100q, which is no file below its folder: make it with tar -C DIR -chf - .", header.Name)
+		case left < 0: // a file may have more bytes than its archive
+			return nil, nil, fmt.Errorf("the files of the tar have more than %d bytes", maxPlan)
+		}
+		var text bytes.Buffer
+		if _, err := io.Copy(&text, archive); err != nil {
+			return nil, nil, fmt.Errorf("the body is no tar that is whole and not compressed: %w", err)
+		}
+		folder, rest, nested := strings.Cut(name, "/")
+		if !nested || folder != "new" && folder != "against" {
+			folder, rest = "", name
+		}
+		sets[folder] = append(sets[folder], trace.File{Path: rest, Content: text.String()})
+	}
+	// To its end, so that net/http notices when the caller leaves.
+	if _, err := io.Copy(io.Discard, from); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case sets["against"] == nil && sets["new"] == nil:
+		return sets[""], nil, nil
+	case sets["against"] == nil || sets["new"] == nil || sets[""] != nil:
+		return nil, nil, errors.New("the tar must have the files of one workspace, or those of two in the folders new and against")
+	}
+	return sets["new"], sets["against"], nil
+}

@@ -1,0 +1,192 @@
+package adminapi
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// TestUntar reads what a tar may have besides files, and what would take more memory than it
+// has bytes.
+func TestUntar(t *testing.T) {
+	pack := func(headers ...*tar.Header) io.Reader {
+		var packed bytes.Buffer
+		archive := tar.NewWriter(&packed)
+		for _, h := range headers {
+			if err := archive.WriteHeader(h); err != nil {
+				t.Fatal(err)
+			}
+			if h.Typeflag == tar.TypeReg && h.Size < 100 {
+				if _, err := archive.Write(bytes.Repeat([]byte{'x'}, int(h.Size))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_ = archive.Flush() // a file that is not whole is the test's
+		packed.Write(make([]byte, 1024))
+		return &packed
+	}
+	file := func(name string, size int64) *tar.Header {
+		return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644}
+	}
+	folder := &tar.Header{Typeflag: tar.TypeDir, Name: "./prompts/", Mode: 0o755}
+	git := &tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "pax_global_header", PAXRecords: map[string]string{"comment": "0123"}}
+	next, against, err := untar(pack(git, folder, file("./prompts/a.yaml", 3), file("new.yaml", 1)))
+	if err != nil || against != nil || len(next) != 2 || next[0] != (trace.File{Path: "prompts/a.yaml", Content: "xxx"}) || next[1].Path != "new.yaml" {
+		t.Errorf("%v, %v, %v", next, against, err)
+	}
+	next, against, err = untar(pack(file("against/context.yaml", 1), file("new/prompts/new/a.yaml", 1)))
+	if err != nil || len(next) != 1 || next[0].Path != "prompts/new/a.yaml" || len(against) != 1 || against[0].Path != "context.yaml" {
+		t.Errorf("%v, %v, %v", next, against, err)
+	}
+	for name, headers := range map[string][]*tar.Header{
+		"a link":                {{Typeflag: tar.TypeSymlink, Name: "context.yaml", Linkname: "/etc/passwd"}},
+		"an absolute path":      {file("/context.yaml", 1)},
+		"a path out":            {file("prompts/../../a.yaml", 1)},
+		"more than may be":      {file("context.yaml", maxPlan+1)},
+		"files of two kinds":    {file("new/a.yaml", 1), file("against/a.yaml", 1), file("context.yaml", 1)},
+		"against without a new": {file("against/a.yaml", 1)},
+	} {
+		if next, _, err := untar(pack(headers...)); err == nil {
+			t.Errorf("%s: %v", name, next)
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReplayedSplits decodes splits as the type says.
+func TestReplayedSplits(t *testing.T) {
+	text := []byte(`[{"experiment":{"definition":"remoteconfigs/c","rule":"ramp","salt":"s"},"bucket":7,"arm":"nl","share":0.25,"unit":"0123456789abcdef"},
+		{"experiment":{"definition":"prompts/p","rule":"r","salt":"r"},"arm":"1","share":1}, {"experiment":{},"bucket":0,"arm":"","share":0},
+		{"experiment":{"definition":"prompts/p","rule":"r","salt":"r"},"bucket":9,"consulted":false,"arms":{"nl":0.5,"control":0.5},"unit":"0123456789abcdef"}]`)
+	var want []inspect.TracedSplit
+	must(t, json.Unmarshal(text, &want))
+	got, err := new(replayedBatch).with().splits(text)
+	must(t, err)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\n%+v", got, want)
+	}
+	for _, text := range []string{`{"bucket":1}`, `"text"`, `[`} {
+		if splits, err := new(replayedBatch).with().splits([]byte(text)); err == nil {
+			t.Errorf("%s: %+v", text, splits)
+		}
+	}
+}
+
+// with returns the batch, ready for what it keeps.
+func (b *replayedBatch) with() *replayedBatch {
+	b.add(new(sqlite.RecordedDecision))
+	return b
+}
+
+// planned has a store with decisions, and two sets of definitions.
+func planned(t testing.TB, count, distinct int) (path string, old, next *definition.Snapshot) {
+	load := func(share string) *definition.Snapshot {
+		dir := t.TempDir()
+		must(t, os.Mkdir(filepath.Join(dir, "remoteconfigs"), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, "context.yaml"), []byte("fields: { plan: { type: string, values: [free, pro] }, id: string }\n"), 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, "remoteconfigs/c.yaml"), []byte("type: number\ndefault: 0\nrules: [ { id: ramp, when: { plan: pro }, split: { by: id, of: [ { value: 1, share: "+share+" } ] } } ]\n"), 0o600))
+		s, err := definition.Load(dir)
+		must(t, err)
+		return s
+	}
+	old, next = load("20%"), load("50%")
+	path = filepath.Join(t.TempDir(), "a.db")
+	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	must(t, err)
+	authority, err := trace.NewAuthority(bytes.Repeat([]byte{7}, 32), "default")
+	must(t, err)
+	now := time.Now()
+	for i := 0; i < count; i += 500 {
+		var batch recorder.Batch
+		for j := range min(500, count-i) {
+			n := (i + j) % distinct
+			r := &trace.Record{Time: now.Add(time.Duration(i+j-count) * time.Millisecond), Workspace: "default", APIKey: "app", Kind: trace.KindRemoteConfig, Key: "c", Version: old.RemoteConfigs["c"].Version,
+				Revision: old.Revision, Reason: "default", Status: 200, Latency: 40 * time.Microsecond, Notes: []string{"asked as c"}, Read: []byte(`{"remoteconfigs/d":"0123456789ab"}`)}
+			arm, bucket := "none", 20_000+n%80_000
+			if n%5 == 0 {
+				r.Reason, r.Row, r.Arm, arm, bucket = "split", "ramp", "1", "1", n%20_000
+			}
+			r.Splits = fmt.Appendf(nil, `[{"experiment":{"definition":"remoteconfigs/c","rule":"ramp","salt":"ramp"},"bucket":%d,"arm":%q,"share":0.2,"unit":"%016x"}]`, bucket, arm, n)
+			r.Inputs = fmt.Appendf(nil, `{"plan":"pro","id":{"hash":"%016x"}}`, n)
+			d := authority.Decide(r.Time, 1)
+			r.ID, r.Decision = d.Trace(r.Kind, 0), d.ID()
+			batch.Records = append(batch.Records, r)
+		}
+		must(t, store.Commit(t.Context(), &batch))
+	}
+	must(t, store.Close())
+	return path, old, next
+}
+
+// replayAll plans over a store.
+func replayAll(t testing.TB, path string, old, next *definition.Snapshot) *inspect.Plan {
+	reader, err := sqlite.OpenReader(t.Context(), path)
+	must(t, err)
+	defer reader.Close()
+	recorded, err := reader.Recorded(t.Context(), "default", time.Time{})
+	must(t, err)
+	planner := inspect.NewPlanner(func(string) (*definition.Snapshot, error) { return old, nil }, nil, next, inspect.PlanOptions{})
+	var batch replayedBatch
+	for more := true; more; {
+		more, err = recorded.Next(t.Context(), batch.add)
+		must(t, err)
+		must(t, batch.replay(planner))
+	}
+	return planner.Report()
+}
+
+// TestReplayedBatch plans over more decisions than one read takes, of which each has another
+// unit.
+func TestReplayedBatch(t *testing.T) {
+	const count = 5000
+	path, old, next := planned(t, count, count)
+	plan := replayAll(t, path, old, next)
+	if plan.Decisions != count || plan.NotDecided != 0 || plan.Changed == 0 {
+		t.Fatalf("%+v", plan.PlanCounts)
+	}
+	if c := plan.Definitions[0].Changes[0]; c.Count != plan.Changed || !strings.Contains(string(c.Witnesses[0].Inputs), `"plan":"pro"`) {
+		t.Errorf("%+v", c)
+	}
+	if k := plan.APIKeys[0]; k.APIKey != "app" || k.Total != count {
+		t.Errorf("%+v", k)
+	}
+}
+
+// BenchmarkPlan shows what a decision of a store takes in a plan: one as another before it,
+// and one of a unit of its own.
+func BenchmarkPlan(b *testing.B) {
+	const count = 100_000
+	for _, distinct := range []int{1000, count} {
+		b.Run(fmt.Sprintf("distinct=%d", distinct), func(b *testing.B) {
+			path, old, next := planned(b, count, distinct)
+			b.ReportAllocs()
+			for b.Loop() {
+				if plan := replayAll(b, path, old, next); plan.Decisions != count {
+					b.Fatal(plan.Decisions)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/count, "ns/decision")
+		})
+	}
+}
