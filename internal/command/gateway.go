@@ -122,11 +122,11 @@ func setGiven(values url.Values, name, flag string) {
 
 // do makes one request. The error is a *gatewayError.
 func (g *gatewayClient) do(method, path string, values url.Values) (*http.Response, error) {
-	return g.send(method, path, values, nil)
+	return g.send(method, path, values, nil, nil)
 }
 
-// send is do with a body, nil for none.
-func (g *gatewayClient) send(method, path string, values url.Values, body io.Reader) (*http.Response, error) {
+// send is do with headers and a body, which a request to delete has not.
+func (g *gatewayClient) send(method, path string, values url.Values, header http.Header, body io.Reader) (*http.Response, error) {
 	query := url.Values{}
 	maps.Copy(query, values)
 	setGiven(query, "workspace", g.workspace)
@@ -139,7 +139,9 @@ func (g *gatewayClient) send(method, path string, values url.Values, body io.Rea
 	}
 	// Caddy's client makes a pool of connections for each request, and never
 	// closes them.
-	resp, err := caddycmd.AdminAPIRequest(g.address, method, path, http.Header{"Connection": {"close"}}, body)
+	all := http.Header{"Connection": {"close"}}
+	maps.Copy(all, header)
+	resp, err := caddycmd.AdminAPIRequest(g.address, method, path, all, body)
 	if err == nil {
 		return resp, nil
 	}
@@ -175,7 +177,7 @@ func (g *gatewayClient) ask(method, path string, values url.Values, answer any) 
 
 // post is ask with a body.
 func (g *gatewayClient) post(method, path string, values url.Values, content io.Reader, answer any) error {
-	resp, err := g.send(method, path, values, content)
+	resp, err := g.send(method, path, values, nil, content)
 	if err != nil {
 		return err
 	}
