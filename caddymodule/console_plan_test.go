@@ -6,14 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/edit"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 )
 
@@ -214,4 +217,61 @@ func TestOnePlanAtATime(t *testing.T) {
 		t.Error("the first plan is answered")
 	}
 	eventually(t, "the next plan is made", func() bool { return plan() == http.StatusOK })
+}
+
+// TestConsolePlanPage goes from the review of an edit to its plan, to the plan's address, and
+// back.
+func TestConsolePlanPage(t *testing.T) {
+	g := startConsoleSite(t)
+	editor, viewer := g.signIn("our_editor"), g.signIn("our_viewer")
+	id := g.post("/v1/remoteconfigs", `{"keys":["limits"],"context":{"environment":"production","plan":"pro"}}`).ok(t).header.Get("Cadenza-Trace-Id")
+	stored(g, id)
+	post := func(session http.Header, path string, e edit.Edit, more ...string) answer {
+		t.Helper()
+		header := session.Clone()
+		header.Set("Content-Type", "application/x-www-form-urlencoded")
+		values := url.Values{"action": {e.Action}, "file": {e.File}, "base": {e.Base}, "text": {e.Text}, "line": {fmt.Sprint(e.Line)}, "column": {fmt.Sprint(e.Column)}}
+		for i := 0; i < len(more); i += 2 {
+			values.Set(more[i], more[i+1])
+		}
+		return g.do("POST", "/console/"+path, values.Encode(), header)
+	}
+	shows := func(what string, a answer, status int, parts ...string) string {
+		t.Helper()
+		page := shownText(string(a.body))
+		if a.status != status {
+			t.Errorf("%s: %d", what, a.status)
+		}
+		for _, part := range append(parts, "Cadenza") {
+			if !strings.Contains(page, part) {
+				t.Errorf("%s lacks %q: %s", what, part, page)
+			}
+		}
+		return page
+	}
+	before := g.read(limitsFile)
+	e := g.value(6, 7, "staging")
+	shows("the review", post(editor, "edit", e, "step", "review"), 200, `action="/console/plan"`, `name="replay" value="7d"`)
+	page := shows("the plan", post(editor, "plan", e, "replay", "1h"), 200, "100.0 %", `{&#34;rpm&#34;:600,&#34;burst&#34;:60} (row 1)`, `{&#34;rpm&#34;:60,&#34;burst&#34;:10} (default)`, `href="/console/traces/`+id,
+		"No unit of a split", `value="review">Back to the review`, `name="replay" value="1h"`, "caddy cadenza plan ")
+	_, link, _ := strings.Cut(page, `href="/console/plan?`)
+	link, _, _ = strings.Cut(link, `"`)
+	link = html.UnescapeString(link)
+	if values, err := url.ParseQuery(link); err != nil || values.Get("text") != "staging" || values.Get("replay") != "1h" || values.Get("line") != "6" {
+		t.Fatalf("the page's address is %q (%v): %s", link, err, page)
+	}
+	shows("the address", g.do("GET", "/console/plan?"+link, "", editor), 200, "100.0 %", `href="/console/traces/`+id)
+	shows("a viewer's", g.do("GET", "/console/plan?"+link, "", viewer), 403, "this needs the role editor")
+	if g.read(limitsFile) != before {
+		t.Error("a plan changes the file")
+	}
+	long := edit.Edit{Action: "text", File: limitsFile, Base: e.Base, Text: before + strings.Repeat("# a comment\n", 500)}
+	shows("the same with a long comment", post(editor, "plan", long), 200, "0.0 %", `href="/console/edit?file=remoteconfigs%2Flimits.yaml"`)
+	shows("a value that the model has not", post(editor, "plan", g.value(6, 7, "nowhere")), 200, "The gateway would not serve this", "nowhere", "6:7")
+	shows("no time", post(editor, "plan", e, "replay", "soon"), 200, "replay must be a time")
+	shows("no decisions", post(editor, "plan", e, "replay", "2100-01-01"), 200, "no decisions were recorded since")
+	shows("no edit", g.do("GET", "/console/plan", "", editor), 200, "There is no edit to plan")
+	stale := e
+	stale.Base = edit.Hash([]byte("another"))
+	shows("of another file", post(editor, "plan", stale), 200, "was changed meanwhile")
 }

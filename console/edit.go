@@ -90,6 +90,14 @@ func editQuery(e *edit.Edit) url.Values {
 	return query
 }
 
+// editFrom reads the edit of a form.
+func editFrom(form url.Values) edit.Edit {
+	return edit.Edit{
+		Action: form.Get("action"), File: strings.TrimSpace(form.Get("file")), Base: form.Get("base"), Text: form.Get("text"), To: strings.TrimSpace(form.Get("to")),
+		Line: number(form.Get("line")), Column: number(form.Get("column")),
+	}
+}
+
 // number reads a number of a form. One that is missing or malformed is 0.
 func number(text string) int {
 	n, _ := strconv.Atoi(text)
@@ -126,10 +134,7 @@ func (v *visit) fields() ([]adminapi.DataField, error) {
 // postEdit answers a step of the form: review says what would change, patch is that as a
 // file, and save saves it.
 func (v *visit) postEdit(p *editPage) error {
-	sent := edit.Edit{
-		Action: v.form.Get("action"), File: strings.TrimSpace(v.form.Get("file")), Base: v.form.Get("base"), Text: v.form.Get("text"), To: strings.TrimSpace(v.form.Get("to")),
-		Line: number(v.form.Get("line")), Column: number(v.form.Get("column")),
-	}
+	sent := editFrom(v.form)
 	p.Edit = sent
 	if sent.File != "" && sent.Base != "" {
 		if err := v.readEdited(p); err != nil && !isRefusal(err) {

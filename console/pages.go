@@ -52,6 +52,7 @@ var pages = []page{
 	{"refused", "Refused", "Look", "refused.html", buildRefused, false},
 	{"definitions", "Definitions", "Decide", "definitions.html", buildDefinitions, false},
 	{"edit", "Edit", "", "edit.html", buildEdit, true},
+	{"plan", "Plan", "", "plan.html", buildPlan, true},
 	{"definitions/", "Definition", "", "definition.html", buildDefinition, false},
 	{"try", "Try it", "Decide", "try.html", buildTry, false},
 	{"playground", "Playground", "Decide", "playground.html", buildPlayground, true},
@@ -197,9 +198,10 @@ type navigation struct {
 var pageTurn = make(chan struct{}, 1)
 
 // takeTurn waits until the page before is made, and returns what ends the turn. It reports
-// false if the visitor left meanwhile. Changes don't wait.
+// false if the visitor left meanwhile. Changes don't wait, nor does a plan, which may take
+// long and is one of its workspace.
 func takeTurn(r *http.Request) (end func(), ok bool) {
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet || r.URL.Path == prefix+"plan" {
 		return func() {}, true
 	}
 	select {
@@ -294,7 +296,7 @@ func (f *frame) navigate() []group {
 		if len(groups) == 0 || groups[len(groups)-1].Name != p.group {
 			groups = append(groups, group{Name: p.group})
 		}
-		link := navigation{Title: p.title, Path: prefix + p.path, Here: p.path == strings.TrimSuffix(f.Path, "/") || p.path == "definitions" && f.Path == "edit"}
+		link := navigation{Title: p.title, Path: prefix + p.path, Here: p.path == strings.TrimSuffix(f.Path, "/") || p.path == "definitions" && (f.Path == "edit" || f.Path == "plan")}
 		if p.path == "" {
 			link.Count = len(f.Workspace.Degraded)
 		}

@@ -1,0 +1,74 @@
+package console
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/edit"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+)
+
+// planPage shows what an edit would have answered to recorded decisions.
+type planPage struct {
+	Edit    edit.Edit
+	Replay  string // since when
+	Problem string
+	Errors  []inspect.Finding // of definitions that would not be served
+	Plan    *inspect.Plan
+}
+
+// mostPlanLink bounds the query of a link that makes the plan again: an edit with a larger
+// text has the link of its file.
+const mostPlanLink = 4 << 10
+
+// buildPlan asks for the plan of an edit, which a form or the page's address has.
+func buildPlan(v *visit) (any, error) {
+	from := v.form
+	if from == nil {
+		from = v.query
+	}
+	p := &planPage{Edit: editFrom(from), Replay: cmp.Or(strings.TrimSpace(from.Get("replay")), "7d")}
+	v.command = "caddy cadenza plan " + shellWord(v.workspace().Definitions.Directory)
+	if p.Edit.File == "" {
+		p.Problem = "There is no edit to plan: review one first, from Definitions."
+		return p, nil
+	}
+	v.title, v.link = "Plan of "+p.Edit.File, prefix+"edit?"+editQuery(&p.Edit).Encode()
+	if query := p.query().Encode(); len(query) <= mostPlanLink {
+		v.link = prefix + "plan?" + query
+	}
+	body := struct {
+		Workspace string `json:"workspace"`
+		edit.Edit
+	}{v.visitor.Workspace, p.Edit}
+	var lines []adminapi.PlanLine
+	err := v.send(http.MethodPost, "plan", url.Values{"replay": {p.Replay}}, body, &lines)
+	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status == http.StatusUnprocessableEntity {
+		var answer struct{ Errors []inspect.Finding }
+		err = json.Unmarshal(refusal.Body, &answer)
+		p.Errors = answer.Errors
+		return p, err
+	}
+	if p.Problem, err = refused(err); err != nil || p.Problem != "" {
+		return p, err
+	}
+	last := lines[len(lines)-1] // there is always one
+	p.Plan, p.Problem = last.Plan, last.Error
+	return p, nil
+}
+
+// query returns the query of the page's address.
+func (p *planPage) query() url.Values {
+	query := editQuery(&p.Edit)
+	for name, value := range map[string]string{"action": p.Edit.Action, "base": p.Edit.Base, "text": p.Edit.Text, "to": p.Edit.To, "replay": p.Replay} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
+}
