@@ -75,6 +75,30 @@ func TestEdit(t *testing.T) {
 	}
 	b.take() // what axe-core does is not the page's
 
+	g.post(200, "/v1/remoteconfigs", object{"keys": []string{"banner_text"}, "context": object{"locale": "de-CH"}})
+	b.submit("button[value=plan]")
+	gatewaytest.Eventually(t, "the decision is stored, and planned", func() bool {
+		if !strings.Contains(value[string](b, `document.querySelector("main").innerText`), "no decisions were recorded") {
+			return true
+		}
+		b.submit("button[value=plan]")
+		return false
+	})
+	b.sees("Plan of "+banner, "100.0 %", "Willkommen", `Hallo: \"Gratis\" <b>#1</b>`)
+	b.do(chromedp.Evaluate[chromedp.Void](axe))
+	for _, size := range sizes {
+		for _, scheme := range []string{"light", "dark"} {
+			b.look(size.width, size.height, scheme)
+			b.picture("plan", size.name, scheme)
+			b.check(fmt.Sprintf("a plan, %d×%d, %s", size.width, size.height, scheme))
+		}
+	}
+	b.take()
+	b.visit(strings.TrimPrefix(value[string](b, `document.querySelector("a[href^='/console/plan?']").getAttribute("href")`), "/console/"))
+	b.sees("Plan of "+banner, "100.0 %")
+	b.submit("button[value=review]")
+	b.sees("Before saving", "nothing is found")
+
 	patch := value[string](b, `(() => {
 		const button = document.querySelector("button[value=patch]");
 		return fetch(button.form.getAttribute("action"), {method: "POST", body: new URLSearchParams(new FormData(button.form, button))}).then((r) => r.text());

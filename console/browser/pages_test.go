@@ -181,6 +181,8 @@ func TestPages(t *testing.T) {
 		{"edit", "edit?file=prompts/support_reply.yaml", b},
 		{"edit-value", "edit?file=remoteconfigs/model_limits.yaml&line=7&column=19", b},
 		{"edit-new", "edit?new=prompt", b},
+		{"plan-new", "plan?action=text&file=remoteconfigs/new.yaml&text=type:%20boolean%0Adefault:%20true", b},
+		{"plan-problem", "plan?action=text&file=remoteconfigs/new.yaml&text=type:%20bool", b},
 		{"revisions", "revisions", b},
 		{"revisions-compared", compared("revisions"), b},
 		{"try", "try?field.plan=pro&field.locale=nl-BE", b},

@@ -152,7 +152,9 @@ type planAnswer struct {
 func (p *planAnswer) line(l *PlanLine) error {
 	p.w.Header().Set("Content-Type", linesType)
 	p.begun = true
-	err := json.NewEncoder(p.w).Encode(l)
+	encoder := json.NewEncoder(p.w)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(l)
 	_ = p.control.Flush() // a page of the console reads the whole answer
 	return err
 }
