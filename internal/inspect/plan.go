@@ -124,7 +124,7 @@ func (p *Planner) Add(t *Traced, weight int64) error {
 	if weight < 1 {
 		return fmt.Errorf("a decision must count at least once, this is %d", weight)
 	}
-	if t.Key == trace.AllFlags || strings.HasPrefix(t.APIKey, trace.ConsoleKey) {
+	if strings.HasPrefix(t.APIKey, trace.ConsoleKey) {
 		p.leftOut++
 		return nil
 	}

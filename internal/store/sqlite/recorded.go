@@ -33,9 +33,8 @@ const (
 	maxReplayedContext = 64 << 10
 )
 
-// recordedList are the columns of a RecordedDecision, in the order of its targets. A trace
-// stands for one answer: what is counted on it besides is to be added here.
-var recordedList = fmt.Sprintf("id, time_ms, 1, %s, CASE WHEN octet_length(%[2]s) <= %[3]d THEN %[2]s END, notes, %[4]s",
+// recordedList are the columns of a RecordedDecision, in the order of its targets.
+var recordedList = fmt.Sprintf("id, time_ms, 1 + coalesce((SELECT answers FROM exposures WHERE trace_id = id), 0), %s, CASE WHEN octet_length(%[2]s) <= %[3]d THEN %[2]s END, notes, %[4]s",
 	"kind, key, api_key, revision, reason, matched_row, arm, variant, endpoint_variant, endpoint_row, splits, read_versions, inputs",
 	shownMember("context", showsContent), maxReplayedContext, notesOfDecision)
 
