@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
@@ -251,8 +252,29 @@ func TestDecisionsOfExposures(t *testing.T) {
 	if a := g.post("/v1/prompts", `{"keys":["greeting","strict"],"context":{"plan":"pro","customer_id":"a"}}`); a.status != http.StatusBadRequest {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	ids, _ := g.asked(t, "/v1/prompts", `{"keys":["greeting"],"context":{"plan":"pro","customer_id":"a"}}`)
+	const greeting = `{"keys":["greeting"],"context":{"plan":"pro","customer_id":"a"}}`
+	ids, _ := g.asked(t, "/v1/prompts", greeting)
 	g.ended(t, ids["greeting"])
+	g.asked(t, "/v1/prompts", greeting)
+	if a := g.post("/v1/prompts", `{"keys":["greeting","strict"],"context":{"plan":"pro","customer_id":"a"}}`); a.status != http.StatusBadRequest {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	for series, n := range g.answersBy(t) {
+		if strings.HasPrefix(series, "prompt") && n != 2 {
+			t.Errorf("%d answers of %s", n, series)
+		}
+	}
+}
+
+// TestExposuresWithinRetention: no trace stands for answers when it may have been deleted.
+func TestExposuresWithinRetention(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, exposedFiles(exposureRecord), with(func(c *gw.WorkspaceConfig) { c.Limits.Retention = 1 }))
+	const body = `{"keys":["half"],"context":{"plan":"pro","customer_id":"a"}}`
+	first, _ := g.asked(t, "/v1/remoteconfigs", body)
+	if again, _ := g.asked(t, "/v1/remoteconfigs", body); again["half"] == first["half"] {
+		t.Error("an answer is counted on a trace that is to be deleted")
+	}
 }
 
 // TestExposuresByPolicy: where nothing is to be recorded, nothing is counted.

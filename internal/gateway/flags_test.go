@@ -303,6 +303,17 @@ func TestAllFlags(t *testing.T) {
 			t.Errorf("%s: %d %v", what, a.status, a.header)
 		}
 	}
+	// An answer that the caller has is recorded as such where it makes a trace.
+	if a := again(`{"context":{"plan":"pro"}}`, testKey, "*"); a.status != http.StatusNotModified {
+		t.Errorf("any tag: %d", a.status)
+	}
+	if err := g.store.Recorder.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var unchanged int
+	if err := g.database().QueryRowContext(t.Context(), "SELECT count(*) FROM traces WHERE status = 304").Scan(&unchanged); err != nil || unchanged == 0 {
+		t.Errorf("%d traces of a 304: %v", unchanged, err)
+	}
 	// Each flag has its trace, on which the answers with the same tag were counted.
 	var inputs []string
 	for _, f := range first.flagList(t) {

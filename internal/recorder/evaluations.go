@@ -22,12 +22,12 @@ func (r *Recorder) Evaluations(records []*trace.Record) {
 		size := r.bound(record, left, counts)
 		counts = counts && record.Shared == shared // or that was left out
 		record.State = trace.StateEnded
-		if r.push(record, size, false) {
-			left -= size
-			counted = counted || counts
-		} else {
+		if !r.push(record, size, false) {
 			records[i] = nil
+			continue
 		}
+		left -= size
+		counted = counted || counts
 	}
 }
 
