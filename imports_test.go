@@ -109,7 +109,7 @@ var maxLines = map[string]int{
 	"cmd/caddy":                    40,
 	"console":                      4540,
 	"cmd/cadenza-reconcile":        1180,
-	"internal/adminapi":            4470,
+	"internal/adminapi":            4490,
 	"internal/buffers":             330,
 	"internal/bundle":              750,
 	"internal/bundle/download":     710,

@@ -176,7 +176,7 @@ func (w *Workspace) plan(ctx context.Context, reader *sqlite.Reader, against, ne
 			return nil, err
 		}
 		return pasts.Load(&definition.Past{Revision: revision, Files: stored.Files})
-	}, against, next, inspect.PlanOptions{Hash: func(dst []byte, field, text string) []byte { return append(dst, w.HashInput(field, text)...) }})
+	}, against, next, inspect.PlanOptions{Hash: func(dst []byte, field, text string) []byte { return append(dst, w.HashInput(field, text)...) }, Cost: w.Cost})
 	recorded, err := reader.Recorded(ctx, w.Name, since)
 	var batch replayedBatch
 	step := time.Now().Add(planStep)
@@ -243,16 +243,20 @@ func (b *replayedBatch) add(d *sqlite.RecordedDecision) {
 	if b.texts == nil || len(b.texts)+len(b.reads)+len(b.notes) > maxKeptTexts {
 		b.texts, b.reads, b.notes = make(map[string]string), make(map[string]map[string]string), make(map[string][]string)
 	}
-	t := inspect.Traced{
+	b.list, b.answers = append(b.list, inspect.Traced{
 		TraceID: d.ID.String(), Time: d.Time, Kind: b.text(d.Kind), Key: b.text(d.Key), APIKey: b.text(d.APIKey), Revision: b.text(d.Revision), Variant: b.text(d.Variant),
 		Decided: inspect.Decided{Reason: b.text(d.Reason), Row: b.text(d.Row), Arm: b.text(d.Arm), EndpointVariant: b.text(d.EndpointVariant), EndpointRow: b.text(d.EndpointRow)},
 		Inputs:  b.own(d.Inputs), Context: b.own(d.Context),
-	}
-	var errs [3]error
+	}), append(b.answers, d.Answers)
+	t := &b.list[len(b.list)-1]
+	var errs [4]error
 	if len(d.Splits) > 0 {
 		t.Splits, errs[0] = b.splits(d.Splits)
 	}
 	t.Read, errs[1] = decoded(b.reads, d.Read)
+	if len(d.Call) > 0 {
+		errs[3] = json.Unmarshal(d.Call, t)
+	}
 	for i := range d.Notes {
 		var notes []string
 		if notes, errs[2] = decoded(b.notes, d.Notes[i]); len(notes) > 0 {
@@ -262,7 +266,6 @@ func (b *replayedBatch) add(d *sqlite.RecordedDecision) {
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Unreadable = err.Error()
 	}
-	b.list, b.answers = append(b.list, t), append(b.answers, d.Answers)
 }
 
 // splits decodes the splits of a trace: json.Unmarshal would take as long as all else.
@@ -279,6 +282,10 @@ func (b *replayedBatch) splits(text []byte) ([]inspect.TracedSplit, error) {
 		to.Experiment.Definition, to.Experiment.Rule = b.text(experiment.GetStringBytes("definition")), b.text(experiment.GetStringBytes("rule"))
 		to.Experiment.Salt, to.Arm = b.text(experiment.GetStringBytes("salt")), b.text(from.GetStringBytes("arm"))
 		to.Share, to.Unit = from.GetFloat64("share"), string(from.GetStringBytes("unit"))
+		if came := from.Get("consulted"); came != nil {
+			consulted := came.Type() == fastjson.TypeTrue
+			to.Consulted = &consulted
+		}
 		if n := from.Get("bucket"); n != nil {
 			bucket := uint32(n.GetUint())
 			to.Bucket = &bucket

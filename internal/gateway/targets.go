@@ -5,6 +5,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/price"
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // The states of a target, in addition to invoke.TargetState.
@@ -100,6 +101,14 @@ func (w *Workspace) ModelFacts(provider, model string) ModelFacts {
 		facts.PromptPrice, facts.CompletionPrice = &p.Prompt, &p.Completion
 	}
 	return facts
+}
+
+// Cost returns what a call of a model costs in dollars; ok is false if it has no price.
+func (w *Workspace) Cost(provider, model string, u *providers.Usage) (dollars float64, ok bool) {
+	if p := w.prices.Find(provider, w.hosts[provider], model); p != nil {
+		return p.Cost(u), true
+	}
+	return 0, w.priced(provider, model)
 }
 
 // shownTime returns a time in UTC and milliseconds.

@@ -21,6 +21,7 @@ type RecordedDecision struct {
 	Kind, Key, APIKey, Revision, Reason, Row, Arm, Variant, EndpointVariant, EndpointRow sql.RawBytes
 	Splits, Read, Inputs, Context                                                        sql.RawBytes // JSON, or empty
 	Notes                                                                                [2]sql.RawBytes
+	Call                                                                                 sql.RawBytes // its members of a trace, as JSON
 }
 
 const (
@@ -34,15 +35,22 @@ const (
 )
 
 // recordedList are the columns of a RecordedDecision, in the order of its targets.
-var recordedList = fmt.Sprintf("id, time_ms, 1 + coalesce((SELECT answers FROM exposures WHERE trace_id = id), 0), %s, CASE WHEN octet_length(%[2]s) <= %[3]d THEN %[2]s END, notes, %[4]s",
+var recordedList = fmt.Sprintf("id, time_ms, 1 + coalesce((SELECT answers FROM exposures WHERE trace_id = id), 0), %s, CASE WHEN octet_length(%[2]s) <= %[3]d THEN %[2]s END, notes, %[4]s, %[5]s",
 	"kind, key, api_key, revision, reason, matched_row, arm, variant, endpoint_variant, endpoint_row, splits, read_versions, inputs",
-	shownMember("context", showsContent), maxReplayedContext, notesOfDecision)
+	shownMember("context", showsContent), maxReplayedContext, notesOfDecision, recordedCall)
+
+// recordedCall is what a call of an endpoint used, took and cost. Few decisions are calls.
+const recordedCall = `CASE WHEN kind = 'endpoint' THEN json_object(
+	'provider', provider, 'model', model, 'status', status, 'latency_ms', latency_us / 1000.0, 'cost_usd', cost, 'cached', json(iif(cached, 'true', 'false')),
+	'usage', CASE WHEN total_tokens > 0 THEN json_object('prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens) END,
+	'attempts', CASE WHEN json_valid(attempts) THEN json(attempts) END
+) END`
 
 func (d *RecordedDecision) scan(rows *sql.Rows) error {
 	var id sql.RawBytes
 	var millis int64
 	err := rows.Scan(&id, &millis, &d.Answers, &d.Kind, &d.Key, &d.APIKey, &d.Revision, &d.Reason, &d.Row, &d.Arm, &d.Variant, &d.EndpointVariant, &d.EndpointRow,
-		&d.Splits, &d.Read, &d.Inputs, &d.Context, &d.Notes[0], &d.Notes[1])
+		&d.Splits, &d.Read, &d.Inputs, &d.Context, &d.Notes[0], &d.Notes[1], &d.Call)
 	copy(d.ID[:], id)
 	d.Time = time.UnixMilli(millis)
 	return err

@@ -27,7 +27,7 @@ func readRecorded(t testing.TB, s *Store, since time.Time) (d *Recorded, lines [
 	for more := true; more; {
 		if more, err = d.Next(t.Context(), func(one *RecordedDecision) {
 			lines = append(lines, fmt.Sprintf("%s %d %d %s %s %s %s %s %s %s %s %s %s %d %s", one.ID, one.Time.UnixMilli(), one.Answers, one.Kind, one.Key, one.APIKey, one.Revision, one.Reason, one.Row, one.Arm, one.Variant,
-				one.Splits, one.Inputs, len(one.Context), one.Notes))
+				one.Splits, one.Inputs, len(one.Context), one.Notes)+string(one.Call))
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -88,6 +88,27 @@ func TestRecorded(t *testing.T) {
 	}
 	if d, got := readRecorded(t, s, at.Add(time.Hour)); len(got) != 0 || d.Of != 0 {
 		t.Errorf("%d decisions in no time", len(got))
+	}
+}
+
+// TestRecordedCall reads what a call used, took and cost.
+func TestRecordedCall(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
+	full := &trace.Record{
+		ID: authority.New(trace.KindEndpoint, at), Time: at, Workspace: "default", Kind: trace.KindEndpoint, Key: "chat", Reason: "default", Provider: "openai", Model: "m", Status: 200, Latency: 1500 * time.Microsecond,
+		HasUsage: true, PromptTokens: 12, CompletionTokens: 34, TotalTokens: 46, Cost: 0.5, Cached: true, Attempts: []trace.Attempt{{Provider: "openai", Model: "m", PromptTokens: 12}},
+	}
+	bare := &trace.Record{ID: authority.New(trace.KindEndpoint, at.Add(time.Second)), Time: at.Add(time.Second), Workspace: "default", Kind: trace.KindEndpoint, Key: "chat", Reason: "default"}
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{full, bare}})
+	_, lines := readRecorded(t, s, at)
+	for i, want := range []string{
+		`{"provider":null,"model":null,"status":null,"latency_ms":null,"cost_usd":null,"cached":false,"usage":null,"attempts":null}`,
+		`{"provider":"openai","model":"m","status":200,"latency_ms":1.5,"cost_usd":0.5,"cached":true,"usage":{"prompt_tokens":12,"completion_tokens":34},"attempts":[{`,
+	} {
+		if len(lines) != 2 || !strings.Contains(lines[i], want) {
+			t.Errorf("%q lacks %s", lines, want)
+		}
 	}
 }
 
