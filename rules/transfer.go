@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -28,7 +29,7 @@ type Transfer struct {
 	refusal   string             // of Refuses
 	asked     map[*atom]*asked
 	segments  map[int32]bool // of same
-	was, is   Replay // reused: of the old model, and of the next one
+	was, is   Replay         // reused: of the old model, and of the next one
 }
 
 // carried says what a field of the old model says of one of the next.
@@ -62,19 +63,6 @@ func NewTransfer(old, next *Model, tables []*Table, hash HashFunc) *Transfer {
 	}
 	for _, t := range tables {
 		tr.collect(t.model, t.atoms)
-	}
-	for i := range next.fields[:next.declared] {
-		f, slot := &next.fields[i], int32(i)
-		for key := range f.texts {
-			tr.literal(slot, value{key: int64(hashText(key)), str: key, text: key})
-		}
-		for key := range f.numbers {
-			tr.literal(slot, value{key: key})
-		}
-		if f.typ == booleanField {
-			tr.literal(slot, value{})
-			tr.literal(slot, value{key: 1})
-		}
 	}
 	return tr
 }
@@ -137,14 +125,13 @@ func (tr *Transfer) refuses() string {
 		return ""
 	}
 	for i := range tr.old.fields[:tr.old.sent] {
-		c, f := tr.carried[i], &tr.old.fields[i]
-		if rejects && c.to < 0 || strict && c.to >= 0 && (!c.alike || tr.next.fields[c.to].required && !f.required) {
-			return f.name
+		if c := tr.carried[i]; c.to < 0 && rejects || c.to >= 0 && strict && (!c.alike || tr.next.fields[c.to].required) {
+			return tr.old.fields[i].name
 		}
 	}
 	for i := range tr.next.fields[:tr.next.sent] {
-		if name := tr.next.fields[i].name; strict && !slices.ContainsFunc(tr.old.fields, func(f field) bool { return f.name == name }) {
-			return name
+		if _, known := tr.old.slots[tr.next.fields[i].name]; strict && !known {
+			return tr.next.fields[i].name
 		}
 	}
 	return ""
@@ -160,7 +147,7 @@ func (tr *Transfer) carry(slot int32) carried {
 	}
 	g := &tr.next.fields[to]
 	c := carried{to: to}
-	allows := f.min == g.min && f.max == g.max && sameKeys(f.texts, g.texts) && sameKeys(f.numbers, g.numbers) && f.foldCase == g.foldCase
+	allows := f.min == g.min && f.max == g.max && maps.Equal(f.texts, g.texts) && maps.Equal(f.numbers, g.numbers) && f.foldCase == g.foldCase
 	if f.program != nil || g.program != nil {
 		c.alike = f.typ == g.typ && f.format == g.format && allows && CellText(f.node) == CellText(g.node) && len(f.uses)+len(g.uses) == 0 &&
 			!slices.ContainsFunc(f.reads, func(read int32) bool { return !tr.carried[read].alike }) // these come before
@@ -175,15 +162,6 @@ func (tr *Transfer) carry(slot int32) carried {
 	c.value = allows || f.typ != listField
 	c.missing = allows || open && f.typ != listField
 	return c
-}
-
-func sameKeys[K comparable](a, b map[K]struct{}) bool {
-	for key := range a {
-		if _, ok := b[key]; !ok {
-			return false
-		}
-	}
-	return len(a) == len(b)
 }
 
 // collect adds the values that cells compare for equality.

@@ -262,15 +262,6 @@ func (p *Planner) alike(past *past, a, b *definition.Definition) bool {
 	return alike
 }
 
-// refuses returns what of the compared data models may refuse a context that was answered.
-func (p *Planner) refuses(d *replayed) string {
-	refuses := d.past.next.Refuses()
-	if d.past.against != nil {
-		refuses = cmp.Or(refuses, d.past.against.Refuses())
-	}
-	return refuses
-}
-
 // verdict decides a decision, or finds an equal one.
 func (p *Planner) verdict(d *replayed, t *Traced) verdict {
 	switch {
@@ -344,7 +335,11 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 	if missing != "" {
 		return undecided("", missing)
 	}
-	if field := p.refuses(d); field != "" && e.Context == nil && !e.NoContext {
+	field := d.past.next.Refuses()
+	if d.past.against != nil {
+		field = cmp.Or(field, d.past.against.Refuses())
+	}
+	if field != "" && e.Context == nil && !e.NoContext {
 		return undecided(field, "may refuse the context, which was not kept")
 	}
 	base := answers{}

@@ -185,3 +185,45 @@ func TestPlanAgainst(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanUnitsOfAnotherSalt: 0 is said of a split that divides as it did, and of one with
+// another salt, whose units nobody can tell, that it is not decided.
+func TestPlanUnitsOfAnotherSalt(t *testing.T) {
+	set := func(salt, own string) *definition.Snapshot {
+		return load(t, workspace(t, "context.yaml", "fields: { id: string }\n",
+			"prompts/p.yaml", "default: a\nvariants:\n  a: { provider: canned, extra: { answer: x }, messages: [ { role: user, content: hi } ] }\n  b: { extends: a, messages: [ { role: user, content: ho } ] }\nrules:\n- { id: above, until: 2000-01-0"+own+", value: a }\n- { id: r, split: { by: id, salt: "+salt+", of: [ { value: a, share: 50% }, { value: b, share: 50% } ] } }\n",
+			"endpoints/e.yaml", "prompt: p\ndefault: a\nvariants: { a: { timeout: { total: 9s } }, b: { timeout: { total: 8s } } }\nrules:\n- { id: own, split: { by: id, salt: z, of: [ { value: b, share: "+own+"0% } ] } }\n"))
+	}
+	old := set("x", "2")
+	for _, tt := range []struct {
+		salt, own string
+		row, own2 PlanUnits
+	}{
+		{"x", "2", PlanUnits{Units: 200}, PlanUnits{Units: 200}},
+		{"y", "2", PlanUnits{Units: 200, NotDecided: 200}, PlanUnits{Units: 200}},
+		{"x", "6", PlanUnits{Units: 200}, PlanUnits{Units: 200, Joined: -1}},
+	} {
+		next, joined := set(tt.salt, tt.own), 0
+		p := planSets(old, next, PlanOptions{Hash: planHasher.Append})
+		for i := range 200 {
+			a := asked{context: fmt.Sprintf(`{"id":"u%d"}`, i), at: now}
+			was, _ := a.answerOf(t, old, kind.Endpoint, "e")
+			is, _ := a.answerOf(t, next, kind.Endpoint, "e")
+			if was != is {
+				joined++
+			}
+			must(t, p.Add(a.record(t, old, kind.Endpoint, "e", false), 1))
+		}
+		tt.row.Definition, tt.row.Row, tt.own2.Definition, tt.own2.Row = "prompts/p", "r", "endpoints/e", "own"
+		if tt.own2.Joined < 0 {
+			tt.own2.Joined = joined
+		}
+		got := make(map[PlanUnits]bool)
+		for _, u := range p.Report().Units {
+			got[u] = true
+		}
+		if len(got) != 2 || !got[tt.row] || !got[tt.own2] {
+			t.Errorf("%s %s: %+v, want %+v and %+v", tt.salt, tt.own, got, tt.row, tt.own2)
+		}
+	}
+}

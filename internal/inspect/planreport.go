@@ -182,23 +182,17 @@ type tally struct {
 	definitions      map[[2]string]*PlanDefinition
 	apiKeys          map[string]*PlanCounts
 	doubts           map[[2]string]int64
-	splits           map[[2]string]uint32
-	units            map[planUnit]unitFate
-	full             bool // more units than maxPlanUnits
+	splits           map[[2]string]map[[16]byte]unitFate // by the beginnings of hashes, which have 16 characters
+	units            int                                 // in splits
+	full             bool                                // more units than maxPlanUnits
 	days             map[int64]*PlanCounts
 	estimated        bool
 	models
 }
 
-// planUnit is a unit of a split by the beginning of its hash, which is 16 characters long.
-type planUnit struct {
-	split uint32
-	unit  [16]byte
-}
-
 func newTally() tally {
 	return tally{definitions: make(map[[2]string]*PlanDefinition), apiKeys: make(map[string]*PlanCounts), doubts: make(map[[2]string]int64),
-		splits: make(map[[2]string]uint32), units: make(map[planUnit]unitFate), days: make(map[int64]*PlanCounts),
+		splits: make(map[[2]string]map[[16]byte]unitFate), days: make(map[int64]*PlanCounts),
 		models: models{make(map[[2]string]*PlanModel), make(map[string]*histogram.Durations)}}
 }
 
@@ -263,18 +257,21 @@ func (c *tally) countUnit(s *TracedSplit, fate unitFate) {
 		return
 	}
 	name := [2]string{s.Experiment.Definition, s.Experiment.Rule}
-	id, ok := c.splits[name]
-	if !ok {
-		id = uint32(len(c.splits))
-		c.splits[name] = id
+	units := c.splits[name]
+	if units == nil {
+		units = make(map[[16]byte]unitFate)
+		c.splits[name] = units
 	}
-	unit := planUnit{split: id}
-	copy(unit.unit[:], s.Unit)
-	if _, known := c.units[unit]; !known && len(c.units) >= maxPlanUnits {
-		c.full = true
-		return
+	var unit [16]byte
+	copy(unit[:], s.Unit)
+	if _, known := units[unit]; !known {
+		if c.units >= maxPlanUnits {
+			c.full = true
+			return
+		}
+		c.units++
 	}
-	c.units[unit] |= fate
+	units[unit] |= fate
 }
 
 // id tells changes of a definition apart.
@@ -294,9 +291,9 @@ func (p *Planner) change(d *PlanDefinition, from, to PlanSide, version bool) *Pl
 		return found
 	}
 	if len(d.changes) >= maxPlanChanges {
-		c = &PlanChange{Version: version, Others: true}
-		if id = c.id(); d.changes[id] != nil {
-			return d.changes[id]
+		c, id = &PlanChange{Version: version, Others: true}, fmt.Sprint("others", version)
+		if found := d.changes[id]; found != nil {
+			return found
 		}
 	}
 	d.changes[id] = c
@@ -347,19 +344,16 @@ func (p *Planner) Report() *Plan {
 	slices.SortFunc(plan.Undecided, func(a, b PlanDoubt) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Reason, b.Reason))
 	})
-	units := make([]PlanUnits, len(p.splits))
-	for name, i := range p.splits {
-		units[i].Definition, units[i].Row = name[0], name[1]
+	for name, units := range p.splits {
+		u := PlanUnits{Definition: name[0], Row: name[1], Units: len(units)}
+		for _, fate := range units {
+			u.Moved += int(fate & unitMoved / unitMoved)
+			u.Left += int(fate & unitLeft / unitLeft)
+			u.Joined += int(fate & unitJoined / unitJoined)
+			u.NotDecided += int(fate & unitUndecided / unitUndecided)
+		}
+		plan.Units = append(plan.Units, u)
 	}
-	for unit, fate := range p.units {
-		u := &units[unit.split]
-		u.Units++
-		u.Moved += int(fate & unitMoved / unitMoved)
-		u.Left += int(fate & unitLeft / unitLeft)
-		u.Joined += int(fate & unitJoined / unitJoined)
-		u.NotDecided += int(fate & unitUndecided / unitUndecided)
-	}
-	plan.Units = append(plan.Units, units...)
 	slices.SortFunc(plan.Units, func(a, b PlanUnits) int {
 		return cmp.Or(cmp.Compare(b.Moved, a.Moved), cmp.Compare(a.Definition, b.Definition), cmp.Compare(a.Row, b.Row))
 	})

@@ -109,7 +109,7 @@ func (d *PlanDefinition) write(w *planWriter) {
 	}
 	w.table([]string{"decisions", "share", "old answer", "new answer", "for example"}, rows)
 	if more := len(d.Changes) - maxShownChanges; more > 0 {
-		w.line("and %d changes more", more)
+		w.line("and more changes: %d", more)
 	}
 }
 
