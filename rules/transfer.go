@@ -253,7 +253,7 @@ func (tr *Transfer) Replay(e Evidence) (*Replay, error) {
 		r.b.hasContext = true
 	}
 	for i := range r.known {
-		if r.known[i] = isUncalled; int(i) < tr.next.sent && (e.Context != nil || e.NoContext) {
+		if r.known[i] = isUncalled; i < tr.next.sent && (e.Context != nil || e.NoContext) {
 			if r.known[i] = isKnown; e.Context != nil {
 				if v := e.Context.Get(tr.next.fields[i].members()...); v != nil && isRedactedValue(v) {
 					r.known[i], r.b.values[i], r.refused = isRedacted, value{}, nil
