@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/valyala/fastjson"
 )
 
@@ -46,11 +47,12 @@ type Replay struct {
 	refused  error
 }
 
-// unitBucket is the bucket of the units of a field under a key and a salt.
+// unitBucket is the recorded bucket of a unit, for each split that hashes it alike.
 type unitBucket struct {
-	by             int32
-	key, salt, row string // row: its name
-	bucket         uint32
+	by     int32
+	seed   xxhash.Digest
+	bucket uint32
+	row    string // of which it is recorded
 }
 
 // knowledge is the degree to which a field's value is known.
@@ -284,7 +286,7 @@ func (r *Replay) SetBucket(t *Table, row int, bucket uint32) bool {
 	if as := r.unitOf(s); as != nil && as.bucket != bucket {
 		r.problem("%s and %s divide units alike, and the buckets of one unit are different", min(name, as.row), max(name, as.row))
 	}
-	r.units = append(r.units, unitBucket{s.by, s.key, s.salt, name, bucket})
+	r.units = append(r.units, unitBucket{s.by, s.seed, bucket, name})
 	return true
 }
 
@@ -300,7 +302,7 @@ func (r *Replay) Arms(t *Table, row int) map[string]float64 {
 // unitOf returns what a trace has of a split's unit, or nil.
 func (r *Replay) unitOf(s *split) *unitBucket {
 	for i := range r.units {
-		if u := &r.units[i]; u.by == s.by && u.salt == s.salt && u.key == s.key {
+		if u := &r.units[i]; u.by == s.by && u.seed == s.seed {
 			return u
 		}
 	}

@@ -31,7 +31,6 @@ type split struct {
 	by int32 // slot of the field whose values are the units
 	// seed has hashed everything but the unit.
 	seed     xxhash.Digest
-	key      string // of the definition
 	salt     string
 	shares   []share
 	first    int      // the outcome of the first of the parts in arms
@@ -51,7 +50,7 @@ type share struct {
 // newSplit prepares the hash: XXH64 with seed 0 over key, 0x00, salt, 0x00,
 // unit. The zero bytes keep ("ab", "c") and ("a", "bc") apart.
 func newSplit(by int32, key, salt string) *split {
-	s := &split{by: by, key: key, salt: salt, coverage: Buckets}
+	s := &split{by: by, salt: salt, coverage: Buckets}
 	s.seed.Reset()
 	for _, part := range []string{key, "\x00", salt, "\x00"} {
 		_, _ = s.seed.WriteString(part) // never fails

@@ -291,7 +291,7 @@ func (tr *Transfer) Replay(e Evidence) (*Replay, error) {
 		case !row.Decided && was.SetBucket(row.Table, row.Row, row.Bucket):
 			u := was.units[len(was.units)-1]
 			if c := tr.carried[u.by]; c.alike {
-				r.units = append(r.units, unitBucket{c.to, u.key, u.salt, u.row, u.bucket})
+				r.units = append(r.units, unitBucket{c.to, u.seed, u.bucket, u.row})
 			}
 		case row.Decided && hashed: // nothing is said of values that are known
 			tr.learn(row.Table, row.Row)
