@@ -205,7 +205,7 @@ func armName(a *answer) string {
 func unitOf(t *Traced, table *rules.Table, row string) (found *TracedSplit) {
 	for i := range t.Splits {
 		s := &t.Splits[i]
-		if s.Experiment.Definition != table.Name() || s.Consulted != nil && !*s.Consulted {
+		if s.Experiment.Definition != table.Name() || !s.WasConsulted() {
 			continue
 		}
 		if found = s; s.Experiment.Rule == row {
