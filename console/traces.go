@@ -192,6 +192,9 @@ func outcome(r *trace.Record) string {
 	if r.Cached {
 		text += " cached"
 	}
+	if r.Answers > 0 {
+		text += " ×" + strconv.Itoa(r.Answers)
+	}
 	return strings.TrimSpace(text)
 }
 

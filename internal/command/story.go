@@ -40,6 +40,9 @@ func (t *shownTrace) outcome() string {
 	if t.wasCut() {
 		text += " " + t.FinishReason
 	}
+	if t.Answers > 0 {
+		text += " ×" + strconv.Itoa(t.Answers)
+	}
 	return strings.TrimSpace(visible.Line(text))
 }
 
