@@ -117,7 +117,7 @@ var endpointEdits = map[string]wiring{
 
 // derived are fields that follow from the others.
 var derived = []string{
-	"Definition.Kind", "Definition.Key", "Definition.Aliases", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.prompt", "Definition.typ", "Definition.client", "Definition.table", "Definition.answer", "Definition.same", "Definition.node", "Fallback.origin", "origin",
+	"Definition.Kind", "Definition.Key", "Definition.Aliases", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.prompt", "Definition.typ", "Definition.client", "Definition.Window", "Definition.table", "Definition.answer", "Definition.same", "Definition.node", "Fallback.origin", "origin",
 	"policies", "byOutcome", "fallback", "Key",
 	// Members and parameters that only callers set: see brought_test.go.
 	// TestEmbeddingEndpoint and TestEmbeddingBatches have those of vectors.
