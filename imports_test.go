@@ -170,8 +170,8 @@ var maxLines = map[string]int{
 	"secret":                       380,
 	"sinks":                        700,
 	"sinks/jsonlines":              480,
-	"sinks/postgres":               1480,
-	"trace":                        2130,
+	"sinks/postgres":               1510,
+	"trace":                        2140,
 }
 
 // mayImportCaddy reports whether a file may know Caddy: those of caddymodule, of the

@@ -144,27 +144,52 @@ func (f *field) records(m *Model) bool {
 // AppendUnit binds a value to a field alone, and appends the hash that the splits of traces
 // have in place of it as their unit. Its error is a *BindError without a field.
 func (m *Model) AppendUnit(dst []byte, b *Binding, name string, v *fastjson.Value, hash HashFunc) ([]byte, error) {
+	slot, err := m.bindUnit(b, name, v)
+	if err != nil {
+		return dst, err
+	}
+	return b.appendHash(dst, slot, hash), nil
+}
+
+// RecordedUnit returns the hash of AppendUnit for a text, and the value's JSON as inputs of
+// traces have it. clear reports whether they have it, or only the hash.
+func (m *Model) RecordedUnit(name, text string, hash HashFunc) (unit, value string, clear bool, err error) {
+	b := new(Binding)
+	slot, err := m.bindUnit(b, name, fastjson.MustParseBytes(jsontext.AppendString(nil, text)))
+	if err != nil {
+		number, notJSON := fastjson.Parse(text) // a field without coerce takes no number as text
+		if notJSON != nil {
+			return "", "", false, err
+		}
+		if slot, err = m.bindUnit(b, name, number); err != nil {
+			return "", "", false, err
+		}
+	}
+	return string(b.appendHash(nil, slot, hash)), string(b.appendJSON(nil, slot)), m.fields[slot].trace == traceValue, nil
+}
+
+func (m *Model) bindUnit(b *Binding, name string, v *fastjson.Value) (int32, error) {
 	slot, ok := m.slots[name]
 	if !ok || int(slot) >= m.sent {
 		message := "is not a declared field of the data model"
 		if near := document.Nearest(name, m.FieldNames()); near != "" {
 			message += ": did you mean " + near + "?"
 		}
-		return dst, &BindError{Message: message}
+		return 0, &BindError{Message: message}
 	}
 	f := &m.fields[slot]
 	switch {
 	case f.typ != stringField && f.typ != numberField:
-		return dst, &BindError{Message: "is " + f.kind() + ", and splits go by a string or number"}
+		return 0, &BindError{Message: "is " + f.kind() + ", and splits go by a string or number"}
 	case f.trace == traceNone:
-		return dst, &BindError{Message: "has trace: none, so nothing of its values is kept"}
+		return 0, &BindError{Message: "has trace: none, so nothing of its values is kept"}
 	}
 	b.reset(m, time.Time{})
 	switch reason := b.bindValue(f, slot, v); {
 	case reason == NoteValueNotAllowed:
-		return dst, &BindError{Message: "has a value that its declaration does not allow: " + describeJSON(v)}
+		return 0, &BindError{Message: "has a value that its declaration does not allow: " + describeJSON(v)}
 	case reason != "" || b.values[slot].state != present:
-		return dst, &BindError{Message: "must be " + f.expected() + ", this is " + describeJSON(v)}
+		return 0, &BindError{Message: "must be " + f.expected() + ", this is " + describeJSON(v)}
 	}
-	return b.appendHash(dst, slot, hash), nil
+	return slot, nil
 }

@@ -88,7 +88,7 @@ type Erasure struct {
 type Erased struct{ Traces, Metrics, Replies int64 }
 
 // Selector chooses the traces of a workspace that are about one person: by a
-// conversation id, by a member of the metadata, or by the id of a decision.
+// conversation id, by a member of the metadata, by the id of a decision, or by a unit.
 //
 // A conversation id chooses a trace that has a report with this id, or whose
 // metadata has a member conversation_id with this text. A member of the metadata
@@ -97,12 +97,21 @@ type Erased struct{ Traces, Metrics, Replies int64 }
 // reported without a trace are treated as a report on a trace of their own. A report
 // on a decision is a report on each of its traces: it chooses all of them, and is
 // chosen with any of them.
+//
+// A unit chooses the reports on it, and the traces whose splits have its hash, or whose
+// inputs its hash or value, with all traces of their decisions: a request is about one.
 type Selector struct {
 	Workspace      string `json:"workspace"`
 	ConversationID string `json:"conversation_id,omitempty"` // or
 	MetadataName   string `json:"metadata_name,omitempty"`   // of a top-level member
 	MetadataValue  string `json:"metadata_value,omitempty"`  // its JSON: a string, number, true, false or null; or
-	Decision       ID     `json:"decision_id,omitzero"`
+	Decision       ID     `json:"decision_id,omitzero"`      // or
+	UnitField      string `json:"unit_field,omitempty"`
+	Unit           string `json:"unit,omitempty"`       // the keyed hash of a value of the field
+	UnitValue      string `json:"unit_value,omitempty"` // its JSON, where traces may have it
+
+	// UnitHashed keeps UnitValue from the sinks: traces have only the hash now.
+	UnitHashed bool `json:"-"`
 }
 
 // Validate returns an error unless the selector has a workspace and exactly one
@@ -112,16 +121,16 @@ func (s Selector) Validate() error {
 		return errors.New("name a workspace")
 	}
 	criteria := 0
-	for _, set := range []bool{s.ConversationID != "", s.MetadataName != "" || s.MetadataValue != "", !s.Decision.IsZero()} {
+	for _, set := range []bool{s.ConversationID != "", s.MetadataName != "" || s.MetadataValue != "", !s.Decision.IsZero(), s.UnitField != "" && s.Unit != ""} {
 		if set {
 			criteria++
 		}
 	}
 	switch {
 	case criteria == 0, s.MetadataName == "" && s.MetadataValue != "" && criteria == 1:
-		return errors.New("name a conversation id or a member of the metadata, or a decision")
+		return errors.New("name a conversation id or a member of the metadata, a decision or a unit")
 	case criteria > 1:
-		return errors.New("name either a conversation id or a member of the metadata, or a decision")
+		return errors.New("name either a conversation id or a member of the metadata, a decision or a unit")
 	case s.MetadataName == "":
 		return nil
 	}

@@ -83,7 +83,7 @@ func (w *Workspace) hashedQuery(values url.Values) string {
 	shown := make(url.Values)
 	for name, list := range values {
 		for _, value := range list {
-			if slices.Contains([]string{"conversation_id", "chain_id", "decision"}, name) || strings.HasPrefix(name, MetadataParameter) || strings.HasPrefix(name, InputParameter) {
+			if slices.Contains([]string{"conversation_id", "chain_id", "decision"}, name) || strings.HasPrefix(name, MetadataParameter) || strings.HasPrefix(name, InputParameter) || strings.HasPrefix(name, UnitParameter) {
 				value = w.Hash(value)
 			}
 			shown.Add(name, value)

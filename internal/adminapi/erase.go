@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -41,8 +42,28 @@ func withForm(r *http.Request) (*http.Request, error) {
 	return &merged, nil
 }
 
+// unitsToErase returns the selectors of the units that a request names.
+func (w *Workspace) unitsToErase(values url.Values) (units []trace.Selector, err error) {
+	for name, list := range values {
+		field, ok := strings.CutPrefix(name, UnitParameter)
+		for _, text := range list {
+			if !ok {
+				continue
+			}
+			s := trace.Selector{Workspace: w.Name, UnitField: field}
+			var clear bool
+			if s.Unit, s.UnitValue, clear, err = w.Definitions.Snapshot().Model.RecordedUnit(field, text, w.HashOf); err != nil {
+				return nil, apiError(http.StatusBadRequest, "%s: the field %v", name, err)
+			}
+			s.UnitHashed = !clear
+			units = append(units, s)
+		}
+	}
+	return units, nil
+}
+
 // serveErase answers DELETE /cadenza/traces. It erases from the store the traces of a
-// conversation or a decision, or with a value in their metadata. The store's outbox
+// conversation or a decision, with a value in their metadata, or of a unit. The store's outbox
 // tells the sinks to erase the same traces. With dry_run it only counts them.
 func serveErase(w http.ResponseWriter, r *http.Request) error {
 	r, err := withForm(r)
@@ -59,15 +80,23 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	by := len(filter.Metadata)
+	units, err := workspace.unitsToErase(q.values)
+	if err != nil {
+		return err
+	}
+	by += len(units)
 	for _, given := range []bool{filter.ConversationID != "", !filter.Decision.IsZero()} {
 		if given {
 			by++
 		}
 	}
 	if by != 1 {
-		return apiError(http.StatusBadRequest, "what is to be erased? Give one of conversation_id=ID, decision=ID and metadata.NAME=VALUE")
+		return apiError(http.StatusBadRequest, "what is to be erased? Give one of conversation_id=ID, decision=ID, metadata.NAME=VALUE and unit.FIELD=VALUE")
 	}
 	selectors := []trace.Selector{{Workspace: workspace.Name, ConversationID: filter.ConversationID, Decision: filter.Decision}}
+	if len(units) > 0 {
+		selectors = units
+	}
 	if len(filter.Metadata) > 0 {
 		match := filter.Metadata[0]
 		selectors[0].MetadataName, selectors[0].MetadataValue = match.Name, match.Value

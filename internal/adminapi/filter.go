@@ -122,6 +122,10 @@ const MetadataParameter = "metadata."
 // field.customer=c-17.
 const InputParameter = "field."
 
+// UnitParameter is the prefix of the parameter that erases by a unit, a value of a field:
+// unit.customer=c-17.
+const UnitParameter = "unit."
+
 // inputMatch returns the condition for a field: a value as metadataMatch reads it, or the
 // hash of the text.
 func (w *Workspace) inputMatch(field, value string) trace.InputMatch {
@@ -142,6 +146,7 @@ func knownParameters(values url.Values, known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case strings.HasPrefix(name, InputParameter) && slices.Contains(known, "score"): // of lists, not of an erasure
+		case strings.HasPrefix(name, UnitParameter) && slices.Contains(known, "dry_run"): // of an erasure
 		case strings.HasPrefix(name, MetadataParameter) && (slices.Contains(known, "conversation_id") || slices.Contains(known, MetadataParameter)):
 		case !slices.Contains(known, name):
 			return apiError(http.StatusBadRequest, "there is no parameter %q%s", name, document.DidYouMean(name, known))

@@ -14,15 +14,16 @@ import (
 
 func eraseCommand() *cobra.Command {
 	var client gatewayClient
-	var conversation, decision, metadata string
+	var conversation, decision, metadata, unit string
 	var yes, dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "erase",
 		Short: "Erases a conversation's or a person's traces for good",
 		Long: `
-Erases what a running gateway has recorded of a conversation or a decision, or
-with a member of the metadata such as a user's id: traces, the metrics on them,
-and the answers that are kept for repeated requests. The bytes are overwritten
+Erases what a running gateway has recorded of a conversation or a decision, with
+a member of the metadata such as a user's id, or of a unit, the value of a field
+that splits go by: traces, the metrics on them and on the unit, and the answers
+that are kept for repeated requests. The bytes are overwritten
 in the gateway's database, and its sinks are told to erase the same. Backups and
 exports stay as they are.
 
@@ -32,7 +33,7 @@ quotes of its own ('"8842"'), the text only.
 Without --yes nothing is erased, and with --dry-run it is counted. The value is
 sent in the body of a request, so that no log of the admin API has it. The
 gateway is asked by its admin API, as with caddy reload.`,
-		Example: "  caddy cadenza erase --metadata user_id=u-8842 --dry-run\n  caddy cadenza erase --metadata user_id=u-8842 --yes",
+		Example: "  caddy cadenza erase --metadata user_id=u-8842 --dry-run\n  caddy cadenza erase --metadata user_id=u-8842 --yes\n  caddy cadenza erase --unit customer_id=c-7 --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			values := url.Values{}
 			var what string
@@ -52,8 +53,16 @@ gateway is asked by its admin API, as with caddy reload.`,
 				values.Set(adminapi.MetadataParameter+name, value)
 				what = fmt.Sprintf("with the metadata %q", metadata)
 			}
+			if unit != "" {
+				name, value, err := splitMember("unit", unit)
+				if err != nil {
+					return err
+				}
+				values.Set(adminapi.UnitParameter+name, value)
+				what = fmt.Sprintf("of the unit %q", unit)
+			}
 			if len(values) != 1 {
-				return errors.New("what is to be erased? Give one of --conversation-id ID, --decision ID and --metadata NAME=VALUE")
+				return errors.New("what is to be erased? Give one of --conversation-id ID, --decision ID, --metadata NAME=VALUE and --unit FIELD=VALUE")
 			}
 			if dry {
 				values.Set("dry_run", "true")
@@ -93,6 +102,7 @@ gateway is asked by its admin API, as with caddy reload.`,
 	cmd.Flags().StringVar(&conversation, "conversation-id", "", "Erase what was reported with, or bears, this conversation's id")
 	cmd.Flags().StringVar(&decision, "decision", "", "Erase this decision, all its traces with it: its id, or the beginning of it")
 	cmd.Flags().StringVar(&metadata, "metadata", "", "Erase what has this member in its metadata, as NAME=VALUE")
+	cmd.Flags().StringVar(&unit, "unit", "", "Erase what is of this unit, as FIELD=VALUE of the data model")
 	cmd.Flags().BoolVar(&yes, "yes", false, "Erase for good")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "Count what would be erased, and erase nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the counts as JSON")

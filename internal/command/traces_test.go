@@ -283,6 +283,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"erase_json":        {arguments: []string{"erase", "--conversation-id", "c-1", "--yes", "--json"}},
 		"erase_dry":         {arguments: []string{"erase", "--metadata", "user_id=8842", "--dry-run"}},
 		"erase_none":        {arguments: []string{"erase", "--metadata", "user_id=8842", "--yes"}},
+		"erase_unit":        {arguments: []string{"erase", "--unit", "customer_id=c-7", "--yes"}},
 		"erase_decision":    {arguments: []string{"erase", "--decision", "01990001", "--yes"}},
 		"erase_asks":        {arguments: []string{"erase", "--metadata", "user_id=8842"}, fails: true},
 		"erase_what":        {arguments: []string{"erase", "--yes"}, fails: true},

@@ -147,7 +147,12 @@ func (w *Workspace) Report(ctx context.Context, by string, m *trace.Metrics) (ig
 
 // HashInput returns the hash that traces have in place of a value of a field.
 func (w *Workspace) HashInput(field, text string) string {
-	return string(w.ids.Load().hasher.Append(nil, field, text))
+	return string(w.HashOf(nil, field, text))
+}
+
+// HashOf appends such a hash.
+func (w *Workspace) HashOf(dst []byte, field, text string) []byte {
+	return w.ids.Load().hasher.Append(dst, field, text)
 }
 
 // readReport parses the record, and finds the trace or the decision that it belongs

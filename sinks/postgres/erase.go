@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,11 +54,28 @@ func (s *Sink) erase(ctx context.Context, tx pgx.Tx, e trace.Erasure) error {
 		_, err := tx.Exec(ctx, s.sql.eraseDecision, workspace, uuid(e.Decision), until)
 		return err
 	}
+	if e.Unit != "" {
+		return s.eraseUnit(ctx, tx, e, workspace, until)
+	}
 	name, err := json.Marshal(e.MetadataName)
 	if err != nil {
 		return err
 	}
 	member := append(append(append(append([]byte{'{'}, name...), ':'), e.MetadataValue...), '}')
 	_, err = tx.Exec(ctx, s.sql.eraseMetadata, workspace, string(cleanJSON(member)), until)
+	return err
+}
+
+// eraseUnit deletes what a unit chooses. It reads all traces.
+func (s *Sink) eraseUnit(ctx context.Context, tx pgx.Tx, e trace.Erasure, workspace string, until time.Time) error {
+	field, err := json.Marshal(e.UnitField)
+	if err != nil {
+		return err
+	}
+	inputs := []string{fmt.Sprintf(`{%s:{"hash":%q}}`, field, e.Unit)}
+	if e.UnitValue != "" {
+		inputs = append(inputs, string(cleanJSON(fmt.Appendf(nil, `{%s:%s}`, field, e.UnitValue))))
+	}
+	_, err = tx.Exec(ctx, s.sql.eraseUnit, workspace, cleanText(e.UnitField), until, e.Unit, fmt.Sprintf(`[{"unit":%q}]`, e.Unit), inputs)
 	return err
 }

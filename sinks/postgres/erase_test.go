@@ -36,6 +36,25 @@ func testErasures(t *testing.T, dsn string) {
 		g.written.Add(1)
 	}
 	g.report(trace.Metrics{Decision: decision.ID()}, "by-decision")
+	for i, record := range [][2]string{
+		{`[{"bucket":1,"unit":"UnitHashUnitHash"}]`, `{}`},
+		{`[]`, `{"customer_id":{"hash":"UnitHashUnitHash"}}`},
+		{`[]`, `{"customer_id":"c-7"}`},
+		{`[{"bucket":1,"unit":"OtherHashOtherHa"}]`, `{"customer_id":"c-8"}`},
+	} {
+		decision := g.authority.Decide(time.Now(), 2)
+		for j := range 2 {
+			r := g.answer(trace.KindPrompt)
+			r.ID, r.Decision, r.Variant = decision.Trace(trace.KindPrompt, j), decision.ID(), "unit"
+			if r.Splits, r.Inputs = nil, nil; j == 0 {
+				r.Splits, r.Inputs = []byte(record[0]), []byte(record[1])
+			}
+			g.recorder.Evaluation(r)
+			g.written.Add(1)
+		}
+		hash := []string{"UnitHashUnitHash", "OtherHashOtherHa"}[i%2]
+		g.report(trace.Metrics{TraceID: g.authority.New(trace.KindMetrics, time.Now()), UnitField: "customer_id", Unit: hash, Happened: time.Now(), EventID: fmt.Sprint(i)}, "unit")
+	}
 	g.flush()
 
 	d := g.drain(dsn, sinks.Config{Batch: 10})
@@ -45,6 +64,7 @@ func testErasures(t *testing.T, dsn string) {
 		{ConversationID: "by-report"},
 		{ConversationID: "by-metadata"},
 		{Decision: decision.ID()},
+		{UnitField: "customer_id", Unit: "UnitHashUnitHash", UnitValue: `"c-7"`},
 		{ConversationID: "5"}, // in the metadata it is a number
 		{MetadataName: "user", MetadataValue: `"u-1"`},
 		{MetadataName: "user", MetadataValue: `7`},
@@ -72,6 +92,9 @@ func testErasures(t *testing.T, dsn string) {
 	}
 	if n := count(t, dsn, "SELECT count(*) FROM cadenza.metrics WHERE conversation_id IN ('by-report', 'another', 'by-decision')"); n != 0 {
 		t.Errorf("%d reports of traces that were erased are left", n)
+	}
+	if n := count(t, dsn, "SELECT (SELECT count(*) FROM cadenza.traces WHERE variant = 'unit') + 10 * count(*) FROM cadenza.unit_reports"); n != 22 {
+		t.Errorf("2 traces and 2 reports of the other unit became %d", n)
 	}
 	if n := count(t, dsn, "SELECT count(*) FROM cadenza.traces WHERE variant = 'decided'"); n != 0 {
 		t.Errorf("%d traces of a decision that was erased are left", n)

@@ -27,6 +27,12 @@ func testExamples(t *testing.T, dsn string) {
 			&trace.Metrics{UUID: [16]byte{n, 1}, TraceID: trace.ID{n}, Time: time.Now(), Workspace: "w", Score: new(float64(10 * n))},
 			&trace.Metrics{UUID: [16]byte{n, 2}, Decision: trace.ID{8, n}, Time: time.Now(), Workspace: "w", Score: new(float64(20 * n)), Values: []byte(`{"resolved":0.5}`)})
 	}
+	for i, after := range []time.Duration{-time.Hour, time.Hour, time.Hour} { // the first is not counted
+		d.Metrics = append(d.Metrics, &trace.Metrics{
+			UUID: [16]byte{9, byte(i)}, TraceID: trace.ID{9, byte(i)}, Time: time.Now(), Workspace: "w",
+			UnitField: "customer_id", Unit: "u", Happened: time.Now().Add(after), Values: []byte(`{"amount":21.25}`),
+		})
+	}
 	deliver(t, sink, d)
 	var manual []byte
 	for _, page := range []string{"storage.md", "decisions.md"} {
@@ -52,6 +58,7 @@ func testExamples(t *testing.T, dsn string) {
 		`{"arm": "en", "score": 30, "reports": 2, "version": "v", "resolved": 0.5, "deviation": null}` + "\n" +
 			`{"arm": "nl", "score": 15, "reports": 2, "version": "v", "resolved": 0.5, "deviation": null}`,
 		`{"arms": ["en", "nl"], "unit": "u", "definition": "prompts/support_reply"}`,
+		`{"arm": "en", "amount": 42.50, "customers": 1}` + "\n" + `{"arm": "nl", "amount": 42.50, "customers": 1}`,
 		`{"arm": "en", "resolved": 0.500, "customers": 1, "deviation": null}` + "\n" +
 			`{"arm": "nl", "resolved": 0.500, "customers": 1, "deviation": null}`,
 	}; !slices.Equal(rows, want) {

@@ -18,6 +18,7 @@ type statements struct {
 	eraseMetadata               string
 	eraseDecision               string
 	eraseReported               string
+	eraseUnit                   string
 }
 
 func newStatements(schema string) statements {
@@ -56,6 +57,17 @@ WITH named AS (
 	SELECT trace_id, decision_id FROM cadenza.metrics WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
 	UNION
 	SELECT id, NULL FROM cadenza.traces WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
+)` + eraseNamed),
+		eraseUnit: in(`
+WITH held AS (
+	SELECT id, decision_id FROM cadenza.traces WHERE workspace = $1 AND time <= $3
+		AND (splits @> $5::jsonb OR inputs @> ANY ($6::text[]::jsonb[]))
+), named AS (
+	SELECT trace_id, decision_id FROM cadenza.metrics WHERE workspace = $1 AND time <= $3 AND unit_field = $2 AND unit = $4
+	UNION
+	SELECT id, NULL FROM held
+	UNION
+	SELECT NULL, decision_id FROM held WHERE decision_id IS NOT NULL
 )` + eraseNamed),
 		eraseReported: in(`
 WITH named AS (

@@ -163,10 +163,15 @@ func (e *erasure) announce(ctx context.Context, tx *sql.Tx, reportedOn []byte) e
 	if e.dry {
 		return nil
 	}
+	value := e.selector.UnitValue
+	if e.selector.UnitHashed {
+		value = ""
+	}
 	_, err := tx.ExecContext(ctx, `
-INSERT INTO erasures (time_ms, workspace, conversation_id, metadata_name, metadata_value, decision_id, traces, metrics, reported_on)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.began.UnixMilli(), e.selector.Workspace, text(e.selector.ConversationID), text(e.selector.MetadataName),
-		text(e.selector.MetadataValue), idOrNull(&e.selector.Decision), e.marks.Traces, e.marks.Metrics, reportedOn)
+INSERT INTO erasures (time_ms, workspace, conversation_id, metadata_name, metadata_value, decision_id, traces, metrics, reported_on, unit_field, unit, unit_value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.began.UnixMilli(), e.selector.Workspace, text(e.selector.ConversationID), text(e.selector.MetadataName),
+		text(e.selector.MetadataValue), idOrNull(&e.selector.Decision), e.marks.Traces, e.marks.Metrics, reportedOn,
+		text(e.selector.UnitField), text(e.selector.Unit), text(value))
 	return err
 }
 
@@ -193,9 +198,12 @@ func (e *erasure) announceReported(ctx context.Context) error {
 // says whose a trace is. named_by is the last such report of a trace, and NULL if
 // only the trace's own row says so.
 func (e *erasure) find(ctx context.Context) (err error) {
-	if e.selector.Decision.IsZero() {
+	switch {
+	case e.selector.Unit != "":
+		err = e.findByUnit(ctx)
+	case e.selector.Decision.IsZero():
 		err = e.findNamed(ctx)
-	} else {
+	default:
 		_, err = e.conn.ExecContext(ctx, "INSERT INTO doomed (trace_id) VALUES (?)", e.selector.Decision[:])
 	}
 	if err != nil {
@@ -205,6 +213,9 @@ func (e *erasure) find(ctx context.Context) (err error) {
 		return err
 	}
 	if err := e.findByDecision(ctx); err != nil {
+		return err
+	}
+	if err := e.lastThoseOfUnit(ctx); err != nil {
 		return err
 	}
 	_, err = e.conn.ExecContext(ctx, `
@@ -285,6 +296,13 @@ func (e *erasure) findByMetadata(ctx context.Context, t *table, namedBy string, 
 			return find("("+rangesQuery+") CROSS JOIN traces INDEXED BY sqlite_autoindex_traces_1 WHERE id >= first AND id < last", packRanges(milliseconds)...)
 		})
 	}
+	return e.eachRows(ctx, t, func(after, last int64) error {
+		return find(t.name+" WHERE seq > ? AND seq <= ?", after, last)
+	})
+}
+
+// eachRows calls f with the seqs of all rows of a table, eraseScan at a time.
+func (e *erasure) eachRows(ctx context.Context, t *table, f func(after, last int64) error) error {
 	mark := t.position(e.marks)
 	for seq := int64(0); seq < mark; {
 		end, err := queryInt(ctx, e.conn, fmt.Sprintf(
@@ -292,7 +310,7 @@ func (e *erasure) findByMetadata(ctx context.Context, t *table, namedBy string, 
 		if err != nil {
 			return err
 		}
-		if err := find(t.name+" WHERE seq > ? AND seq <= ?", seq, end); err != nil {
+		if err := f(seq, end); err != nil {
 			return err
 		}
 		seq = end

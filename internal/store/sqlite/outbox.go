@@ -274,9 +274,10 @@ func (n *gathering) nextErasure(ctx context.Context, after int64) (*trace.Erasur
 		reportedOn []byte
 	)
 	err := n.tx.QueryRowContext(ctx, `
-SELECT seq, time_ms, conversation_id, metadata_name, metadata_value, decision_id, reported_on, traces, metrics
+SELECT seq, time_ms, conversation_id, metadata_name, metadata_value, decision_id, reported_on, traces, metrics, unit_field, unit, unit_value
 FROM erasures WHERE seq > ? AND workspace = ? ORDER BY seq LIMIT 1`, after, n.workspace).
-		Scan(&position.Erasures, into{&e.Time}, into{&e.ConversationID}, into{&e.MetadataName}, into{&e.MetadataValue}, into{&e.Decision}, &reportedOn, &position.Traces, &position.Metrics)
+		Scan(&position.Erasures, into{&e.Time}, into{&e.ConversationID}, into{&e.MetadataName}, into{&e.MetadataValue}, into{&e.Decision}, &reportedOn, &position.Traces, &position.Metrics,
+			into{&e.UnitField}, into{&e.Unit}, into{&e.UnitValue})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, trace.Position{}, nil
 	}

@@ -54,8 +54,8 @@ const deleteRefusalsSQL = "DELETE FROM refusals WHERE hour < ?"
 // refusals of other subjects, and from the peaks of limits.
 func (e *erasure) forgetRefusals(ctx context.Context) error {
 	value := e.selector.ConversationID
-	if e.selector.MetadataName != "" {
-		value = e.selector.MetadataValue
+	if e.selector.MetadataName != "" || e.selector.Unit != "" {
+		value = e.selector.MetadataValue + e.selector.UnitValue // one of them
 		var text string
 		if json.Unmarshal([]byte(value), &text) == nil {
 			value = text

@@ -10,3 +10,8 @@ CREATE INDEX metrics_unit ON metrics (workspace, unit_field, unit, happened_ms) 
 CREATE VIEW unit_reports AS
 SELECT seq, id, workspace, api_key, unit_field AS field, unit, happened_ms AS time_ms, time_ms AS received_ms, event_id, named_values
 FROM metrics WHERE unit IS NOT NULL;
+
+-- Erasures by a unit.
+ALTER TABLE erasures ADD COLUMN unit_field TEXT;
+ALTER TABLE erasures ADD COLUMN unit TEXT;       -- the keyed hash
+ALTER TABLE erasures ADD COLUMN unit_value TEXT; -- JSON; NULL: traces have only the hash
