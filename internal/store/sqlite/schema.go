@@ -88,7 +88,7 @@ func makeSchema(ctx context.Context, conn *sql.Conn) (err error) {
 	return tx.Commit()
 }
 
-// addUnits adds what reports on units need. A file of the same format that was made
+// addUnits adds what reports on units and exposures need. A file of the same format that was made
 // without it keeps what is stored. It looks in the transaction: another process may be
 // doing the same.
 func addUnits(ctx context.Context, conn *sql.Conn) (err error) {
@@ -106,7 +106,7 @@ func addUnits(ctx context.Context, conn *sql.Conn) (err error) {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, unitsSchema); err != nil {
-		return fmt.Errorf("adding reports on units: %w", err)
+		return fmt.Errorf("adding reports on units and exposures: %w", err)
 	}
 	return tx.Commit()
 }

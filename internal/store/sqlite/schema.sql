@@ -230,12 +230,11 @@ CREATE TABLE erasures (
 
 -- The position of each follower of the tables: the greatest seq that it has taken.
 CREATE TABLE cursors (
-	sink      TEXT    PRIMARY KEY,
-	traces    INTEGER NOT NULL DEFAULT 0,
-	metrics   INTEGER NOT NULL DEFAULT 0,
-	versions  INTEGER NOT NULL DEFAULT 0,
-	erasures  INTEGER NOT NULL DEFAULT 0,
-	exposures INTEGER NOT NULL DEFAULT 0
+	sink     TEXT    PRIMARY KEY,
+	traces   INTEGER NOT NULL DEFAULT 0,
+	metrics  INTEGER NOT NULL DEFAULT 0,
+	versions INTEGER NOT NULL DEFAULT 0,
+	erasures INTEGER NOT NULL DEFAULT 0
 );
 
 -- The series of statistics. The variants of a configuration are the names of the rows that
@@ -278,26 +277,6 @@ CREATE TABLE stats (
 	PRIMARY KEY (series, hours, start)
 ) WITHOUT ROWID;
 INSERT INTO cursors (sink) VALUES ('stats');
-
--- Answers that were counted on traces, as commits brought them. A background task adds them
--- to stats and exposures, and deletes the row in the same transaction.
-CREATE TABLE counted (
-	seq       INTEGER PRIMARY KEY AUTOINCREMENT,
-	workspace TEXT    NOT NULL,
-	counts    BLOB    NOT NULL                 -- of each the trace's id, the minute since 1970 and the answers: 16, 4 and 4 bytes
-);
-
--- The traces that stand for further answers. A row's seq grows with each write of it.
-CREATE TABLE exposures (
-	seq       INTEGER PRIMARY KEY AUTOINCREMENT,
-	trace_id  BLOB    NOT NULL UNIQUE,
-	workspace TEXT    NOT NULL,
-	answers   INTEGER NOT NULL,                -- beside the trace's own
-	last_ms   INTEGER NOT NULL                 -- Unix time of the minute of the last
-);
-CREATE TRIGGER traces_exposure_deleted AFTER DELETE ON traces BEGIN
-	DELETE FROM exposures WHERE trace_id = OLD.id;
-END;
 
 -- Tables terms_N of FTS5, one for each period, find traces by their names and metadata. The
 -- first trace of a period makes its table: see terms.go.

@@ -17,8 +17,9 @@ func unitReport(authority *trace.Authority, workspace, unit, event string, at ti
 	}
 }
 
-// TestUnitReportsAreStoredOnce adds reports to a file that was made without them. An event
-// id is one of its workspace, in a batch, over batches and when the file is opened again.
+// TestUnitReportsAreStoredOnce adds reports to a file that was made without them, and without
+// exposures. An event id is one of its workspace, in a batch, over batches and when the file
+// is opened again.
 func TestUnitReportsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	path, at, authority := filepath.Join(t.TempDir(), "a.db"), time.UnixMilli(1790000000123), mustAuthority(t)
@@ -28,6 +29,7 @@ func TestUnitReportsAreStoredOnce(t *testing.T) {
 		"DROP VIEW unit_reports", "DROP INDEX metrics_event", "DROP INDEX metrics_unit",
 		"ALTER TABLE metrics DROP COLUMN unit_field", "ALTER TABLE metrics DROP COLUMN unit",
 		"ALTER TABLE metrics DROP COLUMN happened_ms", "ALTER TABLE metrics DROP COLUMN event_id",
+		"DROP TRIGGER traces_exposure_deleted", "DROP TABLE exposures", "DROP TABLE counted", "ALTER TABLE cursors DROP COLUMN exposures",
 		"ALTER TABLE erasures DROP COLUMN unit_field", "ALTER TABLE erasures DROP COLUMN unit", "ALTER TABLE erasures DROP COLUMN unit_value",
 	} {
 		if err := s.writer.execute(change); err != nil {
