@@ -373,6 +373,7 @@ func TestAdminStats(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"interval=week": "hour, day or all", "status=ok": "no parameter", "metadata.a=1": "no parameter", "kind=x": "no kind",
+		"units=1": "units must be true", "units=true&interval=day": "a unit counts once for the whole time",
 	} {
 		status, answer := callAdmin(t, "GET", address, "/cadenza/stats?"+query, "")
 		if message, _ := answer["error"].(string); status != 400 || !strings.Contains(message, want) {

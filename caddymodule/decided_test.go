@@ -45,6 +45,9 @@ rules:
 		{"/v1/endpoints", `{"key":"chat",` + who + `}`, "checkout", "nl", []any{passed, ramp, split}, true},
 	} {
 		a := g.post(test.path, test.body).ok(t, test.path)
+		if report := g.post("/v1/metrics", `{"decision_id":"`+a.header.Get("Cadenza-Decision-Id")+`","values":{"ok":1}}`); report.status != http.StatusOK {
+			t.Fatal(report.body)
+		}
 		id := a.header.Get("Cadenza-Trace-Id")
 		var shown map[string]any
 		eventually(t, "the admin API has the trace", func() bool {
@@ -78,4 +81,18 @@ rules:
 			t.Errorf("%s: splits %s, want %s", test.path, got, want)
 		}
 	}
+	// Ada is one unit of each key, and of each the split of its own table.
+	eventually(t, "the units are counted", func() bool {
+		_, answer := callAdmin(t, "GET", address, "/cadenza/stats?units=true&by=arm", "")
+		rows, _ := answer["rows"].([]any)
+		counted := 0
+		for _, row := range rows {
+			row := row.(map[string]any)
+			values, _ := row["values"].(map[string]any)
+			if ok, _ := values["ok"].(map[string]any); row["units"] == 1.0 && ok["count"] == 1.0 && ok["mean"] == 1.0 {
+				counted++
+			}
+		}
+		return len(rows) == 3 && counted == 3
+	})
 }

@@ -38,6 +38,11 @@ func serveStats(w http.ResponseWriter, r *http.Request, asked *traceQuery, reade
 			q.Since = q.Until.Add(-time.Hour)
 		}
 	}
+	if units := asked.values.Get("units"); units != "" {
+		if q.Units = units == "true"; !q.Units || q.Interval != sqlite.Overall {
+			return apiError(http.StatusBadRequest, "units must be true or left out, and goes with interval=all: a unit counts once for the whole time")
+		}
+	}
 	by := cmp.Or(asked.values.Get("by"), "variant")
 	only := map[string]string{"variant": asked.filter.Variant, "arm": asked.filter.Arm, "version": asked.filter.Version}
 	for _, group := range []string{"variant", "arm", "version"} {
@@ -50,7 +55,7 @@ func serveStats(w http.ResponseWriter, r *http.Request, asked *traceQuery, reade
 	}
 	stats, err := reader.Stats(r.Context(), q)
 	switch {
-	case errors.Is(err, sqlite.ErrTooMany):
+	case errors.Is(err, sqlite.ErrTooMany), errors.Is(err, sqlite.ErrTooManyUnits):
 		return apiError(http.StatusBadRequest, "%v", err)
 	case err != nil:
 		return asked.workspace.unreadable(err)
@@ -63,7 +68,7 @@ func serveStats(w http.ResponseWriter, r *http.Request, asked *traceQuery, reade
 		return cmp.Or(only["variant"], row.Variant) != row.Variant || cmp.Or(only["arm"], row.Arm) != row.Arm || cmp.Or(only["version"], row.Version) != row.Version && only["version"] != row.PromptVersion
 	})
 	return writeJSON(w, Stats{
-		Since: q.Since.UTC(), Until: q.Until.UTC(), Oldest: oldest.UTC(), Interval: interval, By: by, Pending: stats.Pending, Rows: rows,
+		Since: q.Since.UTC(), Until: q.Until.UTC(), Oldest: oldest.UTC(), Interval: interval, By: by, Units: q.Units, Pending: stats.Pending, Rows: rows,
 	})
 }
 
@@ -74,7 +79,8 @@ type Stats struct {
 	Until    time.Time         `json:"until,omitzero"`
 	Oldest   time.Time         `json:"oldest,omitzero"`
 	Interval string            `json:"interval"`
-	By       string            `json:"by"` // such as "variant" or "arm,version"
+	By       string            `json:"by"`              // such as "variant" or "arm,version"
+	Units    bool              `json:"units,omitempty"` // scores and values are of units
 	Pending  int64             `json:"pending"`
 	Rows     []sqlite.StatsRow `json:"rows"`
 }

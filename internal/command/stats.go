@@ -19,7 +19,7 @@ import (
 
 func statsCommand() *cobra.Command {
 	var client gatewayClient
-	var asJSON bool
+	var asJSON, units bool
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Counts a running gateway's answers per key and variant, arm or version",
@@ -36,6 +36,12 @@ what 50, 95 and 99 of 100 are at most. --by arm or --by version counts for each
 of these instead, --by arm,version for each pair. --variant, --arm and --version
 choose one.
 
+--units counts units, such as customers, instead of answers for the scores and
+values: each unit that a split decided for counts once, for the first row of its
+key that answered it, with the mean of what was reported on that row's answers.
+units are how many there are, moved those that another row answered, too, and
+unitless the answers of no split, or whose unit is not recorded.
+
 --since and --until take a time (RFC 3339), a date, or how long ago it was,
 such as 2h or 7d. They are widened to whole hours. --interval splits by hour or
 by day (UTC).
@@ -43,13 +49,18 @@ by day (UTC).
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza stats --since 7d --interval day --key support_chat\n  caddy cadenza stats --by arm --key support_reply",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showRows(cmd, &client, "/cadenza/stats", asJSON, writeStats, statsNotes, "interval", "by")
+			more := []string{"interval", "by"}
+			if units {
+				more = append(more, "units")
+			}
+			return showRows(cmd, &client, "/cadenza/stats", asJSON, writeStats, statsNotes, more...)
 		},
 	}
 	client.addFlags(cmd)
 	addFilterFlags(cmd, "kind", "key", "version", "variant", "arm")
 	cmd.Flags().String("by", "variant", "variant, arm or version, or several of them with commas between")
 	cmd.Flags().String("interval", "all", "hour, day or all")
+	cmd.Flags().BoolVar(&units, "units", false, "Count units instead of reports for the scores and values")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the statistics as JSON")
 	return cmd
 }
@@ -58,6 +69,9 @@ The gateway is asked by its admin API, as with caddy reload.`,
 func statsNotes(a *adminapi.Stats) (notes []string) {
 	if len(a.Rows) == 0 {
 		notes = append(notes, "no traces")
+	}
+	if a.Units && !slices.ContainsFunc(a.Rows, func(r sqlite.StatsRow) bool { return r.Units > 0 }) {
+		notes = append(notes, "no split decided, or its unit is not recorded: there are no units")
 	}
 	if a.Pending > 0 {
 		notes = append(notes, fmt.Sprintf("recorded and not counted yet: %d", a.Pending))
@@ -84,6 +98,9 @@ func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) (leftOut []string
 	row := func(r *sqlite.StatsRow) *sqlite.StatsRow { return r }
 	all := slices.Concat(statsKeys(st, a.Interval, row), statsGroups(row), []statsColumn[sqlite.StatsRow]{
 		{"answers", true, func(r *sqlite.StatsRow) string { return strconv.FormatInt(r.Traces, 10) }, 0, 0},
+		{"units", true, func(r *sqlite.StatsRow) string { return text(r.Units) }, 0, 0},
+		{"moved", true, func(r *sqlite.StatsRow) string { return text(r.UnitsMoved) }, 0, 15},
+		{"unitless", true, func(r *sqlite.StatsRow) string { return text(r.Unitless) }, 0, 16},
 		{"errors", true, func(r *sqlite.StatsRow) string { return share(r.Errors, r.Traces) }, 0, 0},
 		{"interrupted", true, func(r *sqlite.StatsRow) string { return text(r.Interrupted) }, 0, 9},
 		{"cached", true, func(r *sqlite.StatsRow) string { return share(r.Cached, r.Traces) }, 0, 10},

@@ -142,6 +142,8 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"trace":`+endpointTrace+`,"metrics":`+reports+`,"definition":{"version":"abf36727dfea","ordinal":3,"first_seen":"2026-10-01T00:00:00Z","content":{"key":"support_chat"}},"prompt":{"version":"0a1b2c3d4e5f","ordinal":1,"first_seen":"2026-10-01T00:00:00Z","content":{"columns":["id","plan","seats","value"],"matrix":[["first","free","any","long"],["","pro",["1..5","\u001b"],"short"]]}}}`)
 	case r.URL.Path == "/cadenza/stats" && query.Get("key") == "nothing":
 		fmt.Fprint(w, `{"interval":"all","pending":1,"rows":[]}`)
+	case r.URL.Path == "/cadenza/stats" && query.Has("units"):
+		fmt.Fprint(w, statsOfUnits)
 	case r.URL.Path == "/cadenza/stats" && query.Get("by") == "arm":
 		fmt.Fprint(w, statsByArm)
 	case r.URL.Path == "/cadenza/stats":
@@ -198,6 +200,12 @@ const statsByArm = `{"interval":"all","by":"arm","pending":0,"rows":[` +
 	`{"kind":"prompt","key":"support_reply","arm":"nl","traces":5190,"reports":790,"scores":790,"score_mean":78.25,"latency_ms":{"count":5190,"p50":0.05,"p95":0.08,"p99":0.1},"values":{` +
 	`"resolved":{"count":790,"mean":0.6012,"deviation":0.489,"min":0,"max":1,"p50":1,"p95":1,"p99":1},"seconds_saved":{"count":1,"mean":31.7,"min":31.7,"max":31.7,"p50":31.7,"p95":31.7,"p99":31.7},"\u001b[31m":{"count":1,"mean":0,"min":0,"max":0,"p50":0,"p95":0,"p99":0}}},` +
 	`{"kind":"remoteconfig","key":"new_checkout","arm":"1","traces":100,"latency_ms":{"count":100,"p50":0.05,"p95":0.08,"p99":0.1}}]}`
+
+// statsOfUnits are statistics of units of two arms, and of a row without any.
+const statsOfUnits = `{"interval":"all","by":"arm","units":true,"pending":0,"rows":[` +
+	`{"kind":"prompt","key":"support_reply","arm":"control","traces":1220,"units":470,"reports":800,"values":{"resolved":{"count":310,"mean":0.58,"deviation":0.31,"min":0,"max":1,"p50":0.5,"p95":1,"p99":1}}},` +
+	`{"kind":"prompt","key":"support_reply","arm":"en","traces":900,"unitless":900,"reports":0},` +
+	`{"kind":"prompt","key":"support_reply","arm":"nl","traces":1232,"units":485,"units_moved":3,"unitless":2,"reports":790,"values":{"resolved":{"count":322,"mean":0.69,"deviation":0.29,"min":0,"max":1,"p50":0.75,"p95":1,"p99":1}}}]}`
 
 // costsByCustomer are costs by a member of the metadata and by the model.
 const costsByCustomer = `{"since":"2026-10-01T00:00:00Z","by":["metadata.customer","model"],"workspaces":["default","partner"],"oldest":"2026-10-20T08:00:00Z","unlogged":["default/private\u001b"],"rows":[` +
@@ -259,6 +267,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"trace_path":        {arguments: []string{"traces", "../config/?x"}},
 		"stats":             {arguments: []string{"stats", "--interval", "day", "--since", "2026-11-01"}},
 		"stats_by_arm":      {arguments: []string{"stats", "--by", "arm", "--arm", "x", "--version", "v", "--variant", "y"}},
+		"stats_units":       {arguments: []string{"stats", "--by", "arm", "--units", "--since", "2026-11-01"}},
 		"stats_json":        {arguments: []string{"stats", "--json"}},
 		"stats_none":        {arguments: []string{"stats", "--key", "nothing"}},
 		"refused":           {arguments: []string{"refused", "--since", "2026-11-01", "--api-key", "web"}},

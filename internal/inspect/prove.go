@@ -405,15 +405,10 @@ func (p *prover) checkSplits() {
 	}
 }
 
-// hasAllConsulted reports whether the trace has room for every split that a unit came to.
+// hasAllConsulted reports whether the trace had room for every split that a unit came to,
+// which are the first.
 func (p *prover) hasAllConsulted() bool {
-	n := 0
-	for i := range p.t.Splits {
-		if p.t.Splits[i].WasConsulted() {
-			n++
-		}
-	}
-	return n < rules.MaxSplits
+	return len(p.t.Splits) < rules.MaxSplits || !p.t.Splits[rules.MaxSplits-1].WasConsulted()
 }
 
 // decide evaluates the tables that answered, and compares.

@@ -54,7 +54,7 @@ var CostParts = []string{"workspace", "key", "variant", "endpoint_variant", "ver
 // costColumns are the columns of the parts of which a trace has one value.
 var costColumns = map[string]string{
 	"workspace": "workspace", "key": "key", "variant": "variant", "endpoint_variant": "endpoint_variant", "api_key": "api_key",
-	"version": strings.ReplaceAll(countedVersion, "t.", "traces."), // with that of the prompt
+	"version": ofTraces(countedVersion), // with that of the prompt
 }
 
 // costMetadata is the prefix of a part that is a member of the metadata.
@@ -299,22 +299,30 @@ func (s *costSummer) read(ctx context.Context, source CostSource) error {
 	f := s.q.Filter
 	f.Workspace, f.Kind = source.Workspace, trace.KindEndpoint
 	f.Provider, f.Model = "", "" // of attempts
+	return readWindows(ctx, source.Reader.db, &f, s.columns(), clauses{}, func(query string, args []any) error {
+		return s.readRows(ctx, source.Reader.db, query, args)
+	})
+}
+
+// readWindows calls read with a query for the columns of each window of the traces that a
+// filter selects and that meet one more condition, if there is one, oldest first.
+func readWindows(ctx context.Context, db querier, f *trace.Filter, columns string, more clauses, read func(query string, args []any) error) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	where, err := conditions(&f)
+	where, err := conditions(f)
 	if err != nil {
 		return err
 	}
-	sources := listSources{index: sourceOf(&f), order: oldestFirst, scans: costScans}
-	if err := sources.find(ctx, source.Reader.db, &f); err != nil {
+	where.add(more.and(), more.args...)
+	sources := listSources{index: sourceOf(f), order: oldestFirst, scans: costScans}
+	if err := sources.find(ctx, db, f); err != nil {
 		return err
 	}
-	end, start := bounds(&f, trace.ID{})
+	end, start := bounds(f, trace.ID{})
 	limit := before(end)
-	columns := s.columns()
 	for cursor, more := before(start), true; more; {
-		next, err := sources.furthest(ctx, source.Reader.db, cursor, limit, costWindow)
+		next, err := sources.furthest(ctx, db, cursor, limit, costWindow)
 		if err != nil {
 			return err
 		}
@@ -323,7 +331,7 @@ func (s *costSummer) read(ctx context.Context, source CostSource) error {
 		if query == "" {
 			continue
 		}
-		if err := s.readRows(ctx, source.Reader.db, query, args); err != nil {
+		if err := read(query, args); err != nil {
 			return err
 		}
 	}

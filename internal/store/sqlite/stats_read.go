@@ -83,6 +83,10 @@ type StatsQuery struct {
 	Key      string     // empty: all
 	Interval Interval
 	By       Groups
+
+	// Units asks for units, too: Scores, ScoreMean and Values are then of units, of each its
+	// mean. The interval must be Overall.
+	Units bool
 }
 
 // Stats is the answer to a StatsQuery.
@@ -113,6 +117,14 @@ type StatsRow struct {
 	Errors      int64 `json:"errors"`      // with an error code
 	Interrupted int64 `json:"interrupted"` // by a crash: the latest 5,000, while their traces are stored
 	Cached      int64 `json:"cached"`      // answered by a cache
+
+	// With StatsQuery.Units, Units counts those that the deciding splits of the traces had,
+	// each for the first row of its key; other rows of the key answered UnitsMoved of them,
+	// too. Unitless counts the traces of the row that no split decided, or whose split has
+	// no unit.
+	Units      int64 `json:"units,omitempty"`
+	UnitsMoved int64 `json:"units_moved,omitempty"`
+	Unitless   int64 `json:"unitless,omitempty"`
 
 	FinishReasons FinishReasons `json:"finish_reasons,omitzero"`
 
@@ -184,10 +196,29 @@ func quantilesOf(h *histogram.Durations) Quantiles {
 
 // Stats returns the statistics of a time: the rows that were counted in the background, and
 // those written since. It fails with ErrTooMany if that would take too long.
-func (r *Reader) Stats(ctx context.Context, q StatsQuery) (_ Stats, err error) {
+func (r *Reader) Stats(ctx context.Context, q StatsQuery) (Stats, error) {
 	if q.Workspace == "" {
 		return Stats{}, errors.New("statistics are of a workspace")
 	}
+	if q.Units && q.Interval != Overall {
+		return Stats{}, errors.New("units count once for the whole time")
+	}
+	found := tallies{}
+	stats, err := r.sum(ctx, &q, found)
+	if err != nil || q.Interval == Minutely {
+		return stats, err
+	}
+	if q.Units {
+		if err := r.countUnits(ctx, &q, found, maxUnits); err != nil {
+			return Stats{}, err
+		}
+	}
+	stats.Rows = rowsOf(found, q.Interval)
+	return stats, nil
+}
+
+// sum sums what was counted. Minutes are rows of its answer already.
+func (r *Reader) sum(ctx context.Context, q *StatsQuery, found tallies) (_ Stats, err error) {
 	since, until := q.hours()
 	// One transaction reads everything: rows that are counted between two reads would count
 	// twice, or not at all.
@@ -199,7 +230,6 @@ func (r *Reader) Stats(ctx context.Context, q StatsQuery) (_ Stats, err error) {
 	if q.Interval == Minutely {
 		return q.minutes(ctx, tx)
 	}
-	found := tallies{}
 	if err := q.readStored(ctx, tx, since, until, found); err != nil {
 		return Stats{}, err
 	}
@@ -207,7 +237,7 @@ func (r *Reader) Stats(ctx context.Context, q StatsQuery) (_ Stats, err error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	return Stats{Rows: rowsOf(found, q.Interval), Pending: pending}, nil
+	return Stats{Pending: pending}, nil
 }
 
 // hours returns the bounds of the query in hours since 1970; until is exclusive.
@@ -382,7 +412,7 @@ func rowsOf(found tallies, interval Interval) []StatsRow {
 			Traces: t.traces, Errors: t.errors, Interrupted: t.interrupted, Cached: t.cached,
 			FinishReasons: FinishReasons{t.finished[0], t.finished[1], t.finished[2], t.finished[3]},
 			PromptTokens:  t.promptTokens, CompletionTokens: t.completionTokens, TotalTokens: t.totalTokens, Cost: t.cost,
-			Reports: t.reports, Scores: t.scores,
+			Reports: t.reports, Scores: t.scores, Units: t.units, UnitsMoved: t.moved, Unitless: t.unitless,
 			Latency: quantilesOf(&t.latency), FirstToken: quantilesOf(&t.firstToken), ReportedLatency: quantilesOf(&t.reportedLatency),
 		}
 		if interval != Overall {

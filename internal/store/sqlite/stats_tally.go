@@ -45,6 +45,7 @@ type tally struct {
 	scoreSum                                    float64
 	latency, firstToken, reportedLatency        histogram.Durations
 	values                                      histogram.Named
+	units, moved, unitless                      int64 // of answers to StatsQuery.Units
 }
 
 func (t *tally) merge(other *tally) {
