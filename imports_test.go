@@ -152,7 +152,7 @@ var maxLines = map[string]int{
 	"internal/redact":              1480,
 	"internal/regular":             130,
 	"internal/store/histogram":     480,
-	"internal/store/sqlite":        10120,
+	"internal/store/sqlite":        10020,
 	"internal/visible":             160,
 	"internal/wire":                3150,
 	"providers":                    1430,

@@ -176,7 +176,7 @@ func (c *unitCounter) unitOf(of trace.Kind, decided, rule, splits string) string
 	}
 	for _, split := range list.GetArray() {
 		experiment := split.Get("experiment")
-		if split.Exists("arm") && string(experiment.GetStringBytes("rule")) == rule && string(experiment.GetStringBytes("definition")) == folder+"/"+decided {
+		if string(experiment.GetStringBytes("rule")) == rule && string(experiment.GetStringBytes("definition")) == folder+"/"+decided {
 			return string(split.GetStringBytes("unit"))
 		}
 	}
