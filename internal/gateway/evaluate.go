@@ -143,7 +143,7 @@ func (a *answers) appendAnswers(out []byte, k *kind.Kind) ([]byte, *wire.Error) 
 			a.noteVariables(record, d)
 		}
 		out = wire.AppendAnswerEnd(out, d.Type(), record.ID)
-		a.keepAnswer(record, picked)
+		a.keep(record, picked)
 	}
 	return out, nil
 }

@@ -37,7 +37,7 @@ type entering struct {
 // there is one, the answer makes no trace.
 func (e *evaluation) expose(p *picked, window time.Duration) {
 	d := p.definition
-	if window == 0 || e.logs(d) == definition.LogNone {
+	if e.logs(d) == definition.LogNone {
 		return
 	}
 	if retention := e.workspace.Limits.Retention; retention > 0 {
@@ -67,7 +67,10 @@ func (e *evaluation) exposePicked() (traces int) {
 	x := &e.next.exposures
 	for i := range e.picked {
 		p := &e.picked[i]
-		if e.expose(p, p.definition.Window); p.on == nil {
+		if p.definition.Window > 0 {
+			e.expose(p, p.definition.Window)
+		}
+		if p.on == nil {
 			traces++
 			continue
 		}
@@ -98,21 +101,10 @@ func (a *answers) countOn(e *exposure.Exposure) {
 	a.lastTrace = e.Trace
 }
 
-// keepAnswer is keep for an answer whose trace may stand for others.
-func (a *answers) keepAnswer(record *trace.Record, p *picked) {
-	id := record.ID
-	if a.keep(record, p.definition); p.enters {
-		a.exposures.entering = append(a.exposures.entering, entering{p.hash, id, len(a.records) - 1})
-	}
-}
-
 // enterExposures has the request's traces stand for further answers, as far as the recorder
 // took them.
 func (a *answers) enterExposures(records []*trace.Record) {
 	x := &a.exposures
-	if len(x.entering) == 0 {
-		return
-	}
 	request := &exposure.Request{Workspace: a.workspace.Name, Decision: a.decisionID, Began: a.began}
 	whole := len(x.entering) == a.answered
 	for i := range x.entering {
@@ -127,12 +119,5 @@ func (a *answers) enterExposures(records []*trace.Record) {
 		if n := &x.entering[i]; records[n.record] != nil {
 			a.workspace.Memory.exposures.Enter(n.key, &exposure.Exposure{Request: request, Trace: n.id})
 		}
-	}
-}
-
-// countExposures counts the answers that have no trace of their own.
-func (a *answers) countExposures() {
-	for _, e := range a.exposures.counted {
-		a.workspace.Store.Recorder.Counted(e, a.began)
 	}
 }

@@ -49,7 +49,7 @@ func (a *answers) recordFlag(p *picked) trace.ID {
 	}
 	record := a.recordValue(p)
 	id := record.ID
-	a.keepAnswer(record, p)
+	a.keep(record, p)
 	return id
 }
 

@@ -95,7 +95,7 @@ func (a *answers) appendValues(out []byte) []byte {
 			a.countOn(p.on)
 			continue
 		}
-		a.keepAnswer(a.recordValue(p), p)
+		a.keep(a.recordValue(p), p)
 	}
 	return append(out, '}')
 }

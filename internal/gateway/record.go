@@ -103,17 +103,20 @@ func (a *answers) noteVariables(record *trace.Record, d *definition.Definition) 
 
 // keep keeps the record of an answer until the whole request has succeeded. If the
 // definition's policy is LogNone it drops the record.
-func (a *answers) keep(record *trace.Record, d *definition.Definition) {
+func (a *answers) keep(record *trace.Record, p *picked) {
 	a.answered++
 	a.lastTrace = record.ID
 	record.Status = http.StatusOK
-	policy := a.logs(d)
+	policy := a.logs(p.definition)
 	if policy == definition.LogNone {
 		trace.ReleaseRecord(record)
 		return
 	}
 	a.recordEvidence(record)
 	record.SharesContent = policy == definition.LogContent
+	if p.enters {
+		a.exposures.entering = append(a.exposures.entering, entering{p.hash, record.ID, len(a.records)})
+	}
 	a.records = append(a.records, record)
 }
 
@@ -135,10 +138,14 @@ func (a *answers) giveRecords() {
 	if records := a.records; len(records) > 0 {
 		a.records = a.records[:0] // the recorder owns them, even if it panics
 		a.workspace.Store.Recorder.Evaluations(records)
-		a.enterExposures(records)
+		if len(a.exposures.entering) > 0 {
+			a.enterExposures(records)
+		}
 		clear(records)
 	}
-	a.countExposures()
+	for _, e := range a.exposures.counted {
+		a.workspace.Store.Recorder.Counted(e, a.began)
+	}
 }
 
 // dropRecords releases the traces of a request that failed.

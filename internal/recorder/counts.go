@@ -22,6 +22,7 @@ type Count struct {
 // are apart from the queue: a count is never dropped while the store is away, and there are
 // no more exposures than the gateway remembers.
 type counts struct {
+	some    atomic.Bool // whether any wait
 	mu      sync.Mutex
 	waiting []*exposure.Exposure
 	past    []Count // of minutes that were over before the writer came
@@ -54,19 +55,13 @@ func (c *counts) add(e *exposure.Exposure, before exposure.Count) (kept, first b
 	switch {
 	case before.Answers == 0:
 		c.waiting = append(c.waiting, e)
+		c.some.Store(true)
 		return true, len(c.waiting) == 1
 	case len(c.past) >= maxPastCounts:
 		return false, false
 	}
 	c.past = append(c.past, Count{before, e.Workspace})
 	return true, false
-}
-
-// wait reports whether any counts wait.
-func (c *counts) wait() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.waiting)+len(c.past) > 0
 }
 
 // take appends all that wait.
@@ -82,6 +77,7 @@ func (c *counts) take(to []Count) []Count {
 		c.waiting[i] = nil
 	}
 	c.waiting = c.waiting[:0]
+	c.some.Store(false)
 	return to
 }
 

@@ -102,7 +102,7 @@ func (q *queue) urgency() (urgency, bool) {
 	switch {
 	case len(q.durable) > 0 || len(q.revisions) > 0 || len(q.records) >= maxBatch || q.bytes >= maxBatchBytes:
 		return urgent, q.closing
-	case len(q.records) > 0 || len(q.versions) > 0 || q.refusals.waiting() > 0 || len(q.peaks) > 0 || q.counts.wait():
+	case len(q.records) > 0 || len(q.versions) > 0 || q.refusals.waiting() > 0 || len(q.peaks) > 0 || q.counts.some.Load():
 		return lazy, q.closing
 	}
 	return empty, q.closing
@@ -156,7 +156,7 @@ func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 	}
 	q.versions = slices.Delete(q.versions, 0, taken)
 	// Counts come after the records that they are on, which waited here before them.
-	if len(q.records) == 0 {
+	if len(q.records) == 0 && q.counts.some.Load() {
 		b.Counts = q.counts.take(b.Counts)
 		q.pushed += uint64(len(b.Counts))
 	}

@@ -388,7 +388,7 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	// The writer takes all refusals and peaks that wait with its next batch, and all counts
 	// with the last of the records.
 	last, settled := q.pushed+uint64(q.refusals.waiting()+len(q.peaks)), q.settled
-	if q.counts.wait() {
+	if q.counts.some.Load() {
 		last++
 	}
 	q.mu.Unlock()

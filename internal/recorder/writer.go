@@ -391,7 +391,7 @@ func isClosed(c <-chan struct{}) bool {
 func (w *writer) idle() bool {
 	w.queue.mu.Lock()
 	defer w.queue.mu.Unlock()
-	return w.batch.Len() == 0 && w.queue.queued() == 0 && !w.queue.counts.wait()
+	return w.batch.Len() == 0 && w.queue.queued() == 0 && !w.queue.counts.some.Load()
 }
 
 // wait returns when an item came, the store is broken, the recorder closes or d is

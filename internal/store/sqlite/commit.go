@@ -67,8 +67,10 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 				return err
 			}
 		}
-		if err := keepCounts(s.writer, batch.Counts); err != nil {
-			return err
+		if len(batch.Counts) > 0 {
+			if err := keepCounts(s.writer, batch.Counts); err != nil {
+				return err
+			}
 		}
 		return ctx.Err()
 	})
