@@ -102,32 +102,11 @@ func plan(w http.ResponseWriter, r *http.Request) error {
 			return nil, next, err
 		}
 	}
-	id := workspace.Store.Path + "\x00" + workspace.Name
-	if _, busy := planning.LoadOrStore(id, true); busy {
-		return apiError(http.StatusTooManyRequests, "a plan of this workspace is being made: ask again when it is done")
-	}
-	defer planning.Delete(id)
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(planBodyTimeout))
-	against, next, err := load()
-	_ = control.SetReadDeadline(time.Time{}) // a server's own would look as if the caller had left
-	if mistakes, ok := inspect.Mistakes(err); ok {
+	p := planAnswer{w: w, control: http.NewResponseController(w), markdown: values.Has("format")}
+	made, err := workspace.planOne(r.Context(), &p, values.Has("against"), since, load)
+	switch mistakes, ok := inspect.Mistakes(err); {
+	case ok:
 		return writeStatus(w, http.StatusUnprocessableEntity, refusedPlan{"the gateway would not serve these definitions:\n" + err.Error(), mistakes})
-	}
-	if err != nil {
-		return err
-	}
-	if values.Has("against") {
-		against = workspace.Definitions.Snapshot()
-	}
-	reader, err := workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	p := planAnswer{w: w, control: control, markdown: values.Has("format")}
-	made, err := workspace.plan(r.Context(), reader, against, next, since, &p)
-	switch {
 	case err == nil && made.Decisions == 0:
 		err = apiError(http.StatusNotFound, "no decisions were recorded since %s: ask for a longer replay, or wait until there are some", since.UTC().Format(time.RFC3339))
 	case err == nil && p.markdown:
@@ -140,6 +119,30 @@ func plan(w http.ResponseWriter, r *http.Request) error {
 		return p.line(&PlanLine{Error: err.Error()})
 	}
 	return err
+}
+
+// planOne makes a plan of the definitions that load returns, unless another one is being made.
+func (w *Workspace) planOne(ctx context.Context, p *planAnswer, served bool, since time.Time, load func() (against, next *definition.Snapshot, err error)) (*inspect.Plan, error) {
+	id := w.Store.Path + "\x00" + w.Name
+	if _, busy := planning.LoadOrStore(id, true); busy {
+		return nil, apiError(http.StatusTooManyRequests, "a plan of this workspace is being made: ask again when it is done")
+	}
+	defer planning.Delete(id)
+	_ = p.control.SetReadDeadline(time.Now().Add(planBodyTimeout))
+	against, next, err := load()
+	_ = p.control.SetReadDeadline(time.Time{}) // a server's own would look as if the caller had left
+	if err != nil {
+		return nil, err
+	}
+	if served {
+		against = w.Definitions.Snapshot()
+	}
+	reader, err := w.openTraces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	return w.plan(ctx, reader, against, next, since, p)
 }
 
 // planAnswer writes the lines of a plan.
