@@ -253,7 +253,7 @@ func TestConsolePlanPage(t *testing.T) {
 	e := g.value(6, 7, "staging")
 	shows("the review", post(editor, "edit", e, "step", "review"), 200, `action="/console/plan"`, `name="replay" value="7d"`)
 	page := shows("the plan", post(editor, "plan", e, "replay", "1h"), 200, "100.0 %", `{&#34;rpm&#34;:600,&#34;burst&#34;:60} (row 1)`, `{&#34;rpm&#34;:60,&#34;burst&#34;:10} (default)`, `href="/console/traces/`+id,
-		"No unit of a split", `value="review">Back to the review`, `name="replay" value="1h"`, "caddy cadenza plan ")
+		"No units of splits", `value="review">Back to the review`, `name="replay" value="1h"`, "caddy cadenza plan ")
 	_, link, _ := strings.Cut(page, `href="/console/plan?`)
 	link, _, _ = strings.Cut(link, `"`)
 	link = html.UnescapeString(link)
@@ -274,4 +274,31 @@ func TestConsolePlanPage(t *testing.T) {
 	stale := e
 	stale.Base = edit.Hash([]byte("another"))
 	shows("of another file", post(editor, "plan", stale), 200, "was changed meanwhile")
+}
+
+// TestPlanOfModels plans another model for a call that was recorded.
+func TestPlanOfModels(t *testing.T) {
+	g := startConsoleSite(t, map[string]string{
+		"definitions/prompts/ask.yaml":   "provider: canned\nmodel: small\nextra: { answer: yes }\nmessages: [ { role: user, content: \"Why?\" } ]\n",
+		"definitions/endpoints/ask.yaml": "prompt: ask\n",
+	})
+	editor := g.signIn("our_editor")
+	stored(g, g.post("/v1/endpoints", `{"key":"ask","context":{}}`).ok(t).header.Get("Cadenza-Trace-Id"))
+	before := g.read("prompts/ask.yaml")
+	e := edit.Edit{Action: "text", File: "prompts/ask.yaml", Base: edit.Hash([]byte(before)), Text: strings.Replace(before, "small", "large", 1)}
+	body, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := lastLine(t, g.do("POST", "/console/api/plan", string(body), editor)).Plan
+	if plan == nil || len(plan.Models) != 1 || plan.Models[0].Old != "canned/small" || plan.Models[0].New != "canned/large" || plan.Models[0].Calls != 1 || plan.Models[0].Priced != 1 || plan.Models[0].TookOld == nil {
+		t.Fatalf("%+v", plan)
+	}
+	editor.Set("Content-Type", "application/x-www-form-urlencoded")
+	page := string(g.do("POST", "/console/plan", url.Values{"action": {e.Action}, "file": {e.File}, "base": {e.Base}, "text": {e.Text}}.Encode(), editor).ok(t).body)
+	for _, part := range []string{"<h2>Models</h2>", "canned/small", "canned/large", "not seen"} {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page lacks %q: %s", part, page)
+		}
+	}
 }

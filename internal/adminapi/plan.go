@@ -50,11 +50,12 @@ const (
 	maxPlan = definition.MaxBytes
 	// planBodyTimeout bounds the time for it to come, during which no other plan begins.
 	planBodyTimeout = time.Minute
-	// planStep is how often a line of the answer says what is known so far.
-	planStep = time.Second
 	// usualReplay is how far back a plan looks without a word.
 	usualReplay = "7d"
 )
+
+// planStep is how often a line of the answer says what is known so far; less in tests.
+var planStep = time.Second
 
 // planning has the workspaces of which a plan is being made, by the store's path and name.
 var planning sync.Map
@@ -142,7 +143,7 @@ func (w *Workspace) planOne(ctx context.Context, p *planAnswer, served bool, sin
 		return nil, err
 	}
 	defer reader.Close()
-	return w.plan(ctx, reader, against, next, since, p)
+	return w.replay(ctx, reader, w.planner(ctx, reader, against, next), since, p)
 }
 
 // planAnswer writes the lines of a plan.
@@ -162,12 +163,11 @@ func (p *planAnswer) line(l *PlanLine) error {
 	return err
 }
 
-// plan replays the decisions since a time. Without against, next is compared with what was
-// recorded.
-func (w *Workspace) plan(ctx context.Context, reader *sqlite.Reader, against, next *definition.Snapshot, since time.Time, p *planAnswer) (*inspect.Plan, error) {
+// planner returns what plans next. Without against, next is compared with what was recorded.
+func (w *Workspace) planner(ctx context.Context, reader *sqlite.Reader, against, next *definition.Snapshot) *inspect.Planner {
 	served := w.Definitions.Snapshot()
 	var pasts definition.Pasts
-	planner := inspect.NewPlanner(func(revision string) (*definition.Snapshot, error) {
+	return inspect.NewPlanner(func(revision string) (*definition.Snapshot, error) {
 		if revision == served.Revision {
 			return served, nil
 		}
@@ -180,6 +180,10 @@ func (w *Workspace) plan(ctx context.Context, reader *sqlite.Reader, against, ne
 		}
 		return pasts.Load(&definition.Past{Revision: revision, Files: stored.Files})
 	}, against, next, inspect.PlanOptions{Hash: func(dst []byte, field, text string) []byte { return append(dst, w.HashInput(field, text)...) }, Cost: w.Cost})
+}
+
+// replay adds the decisions since a time to a plan.
+func (w *Workspace) replay(ctx context.Context, reader *sqlite.Reader, planner *inspect.Planner, since time.Time, p *planAnswer) (*inspect.Plan, error) {
 	recorded, err := reader.Recorded(ctx, w.Name, since)
 	var batch replayedBatch
 	step := time.Now().Add(planStep)
@@ -198,7 +202,7 @@ func (w *Workspace) plan(ctx context.Context, reader *sqlite.Reader, against, ne
 			return nil, apiError(http.StatusServiceUnavailable, "the gateway loads another configuration or stops: ask again")
 		default:
 		}
-		if now := time.Now(); more && !p.markdown && now.After(step) {
+		if now := time.Now(); more && !p.markdown && !now.Before(step) {
 			step = now.Add(planStep)
 			if err := p.line(&PlanLine{Progress: &PlanProgress{recorded.Seen, recorded.Of}, Plan: planner.Report()}); err != nil {
 				return nil, err

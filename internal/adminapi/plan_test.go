@@ -3,17 +3,23 @@ package adminapi
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
@@ -170,6 +176,66 @@ func TestReplayedBatch(t *testing.T) {
 	}
 	if k := plan.APIKeys[0]; k.APIKey != "app" || k.Total != count {
 		t.Errorf("%+v", k)
+	}
+}
+
+// TestPlanEnds makes a plan to its end, and has it end before because the caller left, the
+// configuration is stopped or the store can't be read.
+func TestPlanEnds(t *testing.T) {
+	defer func(usual time.Duration) { planStep = usual }(planStep)
+	planStep = 0
+	const count = 5000
+	path, old, next := planned(t, count, 100)
+	store := gateway.NewProcess().NewStore(path, slog.New(slog.DiscardHandler))
+	defer store.Close()
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	stopped := make(chan struct{})
+	close(stopped)
+	for name, test := range map[string]struct {
+		ctx      context.Context
+		stopping chan struct{}
+		markdown bool
+		lines    int
+		err      string
+	}{
+		"whole":        {ctx: t.Context(), lines: 2},
+		"as Markdown":  {ctx: t.Context(), markdown: true},
+		"left":         {ctx: left, err: "canceled"},
+		"stopped":      {ctx: t.Context(), stopping: stopped, err: "the gateway loads another configuration or stops"},
+		"without rows": {ctx: t.Context(), err: "the traces can't be read"},
+	} {
+		reader, err := sqlite.OpenReader(t.Context(), path)
+		must(t, err)
+		if name == "without rows" {
+			must(t, reader.Close())
+		}
+		w := &Workspace{Workspace: &gateway.Workspace{WorkspaceConfig: gateway.WorkspaceConfig{Name: "default", Store: store}}, Stopping: test.stopping}
+		answer := httptest.NewRecorder()
+		p := &planAnswer{w: answer, control: http.NewResponseController(answer), markdown: test.markdown}
+		plan, err := w.replay(test.ctx, reader, inspect.NewPlanner(func(string) (*definition.Snapshot, error) { return old, nil }, nil, next, inspect.PlanOptions{}), time.Time{}, p)
+		if _ = reader.Close(); test.err != "" {
+			if err == nil || !strings.Contains(err.Error(), test.err) || plan != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		must(t, err)
+		if plan.Decisions != count {
+			t.Errorf("%s: %+v", name, plan.PlanCounts)
+		}
+		var seen []int64
+		for line := range strings.Lines(answer.Body.String()) {
+			var l PlanLine
+			must(t, json.Unmarshal([]byte(line), &l))
+			if l.Progress.Of != count || l.Plan.Decisions != l.Progress.Seen {
+				t.Errorf("%s: %s", name, line)
+			}
+			seen = append(seen, l.Progress.Seen)
+		}
+		if len(seen) != test.lines || !slices.IsSorted(seen) {
+			t.Errorf("%s: %d lines, seen %v", name, len(seen), seen)
+		}
 	}
 }
 
