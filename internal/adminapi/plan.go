@@ -297,9 +297,6 @@ func (b *replayedBatch) splits(text []byte) ([]inspect.TracedSplit, error) {
 			bucket := uint32(n.GetUint())
 			to.Bucket = &bucket
 		}
-		if from.Exists("consulted") {
-			to.Consulted = new(from.GetBool("consulted"))
-		}
 	}
 	return splits, err
 }

@@ -80,11 +80,12 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestReplayedSplits decodes splits as the type says.
+// TestReplayedSplits decodes splits as the type says, but for the shares of arms, which no plan
+// needs.
 func TestReplayedSplits(t *testing.T) {
 	text := []byte(`[{"experiment":{"definition":"remoteconfigs/c","rule":"ramp","salt":"s"},"bucket":7,"arm":"nl","share":0.25,"unit":"0123456789abcdef"},
 		{"experiment":{"definition":"prompts/p","rule":"r","salt":"r"},"arm":"1","share":1}, {"experiment":{},"bucket":0,"arm":"","share":0},
-		{"experiment":{"definition":"prompts/p","rule":"r","salt":"r"},"bucket":9,"consulted":false,"arms":{"nl":0.5,"control":0.5},"unit":"0123456789abcdef"}]`)
+		{"experiment":{"definition":"prompts/p","rule":"r","salt":"r"},"bucket":9,"consulted":false,"unit":"0123456789abcdef"}]`)
 	var want []inspect.TracedSplit
 	must(t, json.Unmarshal(text, &want))
 	got, err := new(replayedBatch).with().splits(text)

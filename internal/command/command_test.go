@@ -524,7 +524,7 @@ func TestToolsManual(t *testing.T) {
 	must(t, err)
 	parent := &cobra.Command{Use: "cadenza"}
 	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 22 {
+	if len(parent.Commands()) != 23 {
 		t.Errorf("%d commands", len(parent.Commands()))
 	}
 	for _, cmd := range parent.Commands() {
