@@ -71,6 +71,7 @@ func provenModel(mode func(field string) string) string {
 segments:
   rich: [ { plan: team, seats: 2.. }, { big: true }, { health.shaky: down, plan: pro } ]
   lucky: [ { segment: rich, user: "*1*" }, { odd: true } ]
+trace: { always: [app, odd] }
 `)
 	return b.String()
 }
