@@ -382,14 +382,13 @@ func TestConsolePages(t *testing.T) {
 	}
 }
 
-// TestConsoleSaysWhatATraceIs opens the traces of all flags and of vectors.
+// TestConsoleSaysWhatATraceIs opens the trace of vectors.
 func TestConsoleSaysWhatATraceIs(t *testing.T) {
 	g := startConsoleSite(t, map[string]string{
 		"definitions/endpoints/docs.yaml": "task: embedding\ntargets: [ { provider: canned, model: c, space: s } ]\n",
 	})
 	session := g.signIn("our_editor")
 	for _, test := range []struct{ path, body, says string }{
-		{"/ofrep/v1/evaluate/flags", `{"context":{"plan":"pro"}}`, "The values of all flags"},
 		{"/v1/embeddings", `{"model":"docs","input":"Where?","context":{"plan":"pro"}}`, "Where?"},
 	} {
 		id := g.post(test.path, test.body).ok(t).header.Get("Cadenza-Trace-Id")

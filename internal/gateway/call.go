@@ -81,6 +81,7 @@ type evaluation struct {
 	binding  rules.Binding
 	values   prompt.Values
 	picked   []picked // for each known key
+	tracing  int      // of the picked, those that make a trace: the others are counted on earlier ones
 	unknown  []wire.MissingKey
 	cached   int    // decisions that the cache had
 	uncached int    // decisions that were looked up and not cached

@@ -116,7 +116,7 @@ func (e *entered) begin() (*invocation, *wire.Error) {
 	if err := e.holdMessages(e.messages, policy, keep); err != nil {
 		return nil, err
 	}
-	a := e.eval.begin(1 + e.eval.exposePicked())
+	a := e.eval.begin(1 + e.eval.tracing)
 	record := a.newCallRecord(&e.plan)
 	beside := a.buildBeside(e.besideSize)
 	a.nameIgnored(e.brought.Ignored, e.brought.MoreIgnored)

@@ -86,10 +86,17 @@ func (e *evaluation) pick(k *kind.Kind, keys []string, several bool) (size, reco
 			return 0, 0, err
 		}
 		size += wire.AnswerSize(key, value, d.Type())
-		if e.logs(d) == definition.LogContent {
-			recorded += value
+		p := picked{name: d.AskedAs(key), definition: d, decision: decision}
+		if d.Window > 0 {
+			e.expose(&p, d.Window)
 		}
-		e.picked = append(e.picked, picked{name: d.AskedAs(key), definition: d, decision: decision})
+		if p.on == nil {
+			e.tracing++
+			if e.logs(d) == definition.LogContent {
+				recorded += value
+			}
+		}
+		e.picked = append(e.picked, p)
 	}
 	return size, recorded, nil
 }
@@ -177,7 +184,7 @@ func (e *evaluation) beginKeys(size, recorded int, param string) (*answers, *wir
 		return nil, err
 	}
 	e.out = slices.Grow(e.out[:0], size)
-	return e.begin(e.exposePicked()), nil
+	return e.begin(e.tracing), nil
 }
 
 // answerKeys sends the answer that was built for a request's keys and records
@@ -194,7 +201,11 @@ func (a *answers) answerKeys(param string) *wire.Error {
 	if a.answered == 1 {
 		id = a.lastTrace
 	}
-	a.setHeaders(id, a.named(a.answered))
+	decision := a.decisionID
+	if len(a.exposures.counted) > 0 {
+		decision = a.named(a.answered)
+	}
+	a.setHeaders(id, decision)
 	if status := a.cacheStatus(a.answered); status != nil {
 		a.w.Header()[wire.HeaderCacheStatus] = status
 	}

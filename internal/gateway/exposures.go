@@ -52,31 +52,11 @@ func (e *evaluation) expose(p *picked, window time.Duration) {
 	e.scratch = text
 	memory := e.workspace.Memory.exposures
 	p.hash, p.enters = memory.Key(text), true
-	p.on = memory.Find(p.hash, e.began.Add(-window))
-}
-
-// count has an answer counted on the trace that stands for it.
-func (x *exposures) count(p *picked) {
-	x.counted = append(x.counted, p.on)
-	x.sum += p.hash[0]
-}
-
-// exposePicked looks for the traces that stand for the picked answers. It returns how many
-// answers make traces.
-func (e *evaluation) exposePicked() (traces int) {
-	x := &e.next.exposures
-	for i := range e.picked {
-		p := &e.picked[i]
-		if p.definition.Window > 0 {
-			e.expose(p, p.definition.Window)
-		}
-		if p.on == nil {
-			traces++
-			continue
-		}
-		x.count(p)
+	if p.on = memory.Find(p.hash, e.began.Add(-window)); p.on != nil {
+		x := &e.next.exposures
+		x.counted = append(x.counted, p.on)
+		x.sum += p.hash[0]
 	}
-	return traces
 }
 
 // named returns the decision that an answer names: a report on it must be one on each of the

@@ -29,7 +29,7 @@ func (c *call) flag() *wire.Error {
 		return err
 	}
 	_, recorded, _ := e.pick(kind.RemoteConfig, keys, false) // values do not fail
-	a, stale := e.begin(e.exposePicked()), e.workspace.Source.Stale()
+	a, stale := e.begin(e.tracing), e.workspace.Source.Stale()
 	for i := range a.picked {
 		flag := flagOf(&a.picked[i], stale)
 		c.out = wire.AppendFlag(c.out, &flag)
@@ -85,9 +85,7 @@ func (c *call) flags() *wire.Error {
 		flag := flagOf(p, stale)
 		c.out = wire.AppendFlag(c.out, &flag)
 		_, _ = digest.Write(c.out[from:]) // never fails
-		if a.expose(p, cmp.Or(d.Window, definition.DefaultWindow)); p.on != nil {
-			a.exposures.count(p)
-		} else if a.logs(d) == definition.LogContent {
+		if a.expose(p, cmp.Or(d.Window, definition.DefaultWindow)); p.on == nil && a.logs(d) == definition.LogContent {
 			recorded += len(d.Answer(p.decision))
 		}
 		c.out = wire.AppendFlagTrace(c.out, a.recordFlag(p))
