@@ -30,7 +30,8 @@ var ErrTooManyUnits = fmt.Errorf("there are more than %d units, or values that u
 //	traces of c-7    arm a, arm a, arm b        arm a: a unit, which another arm answered too
 //	their reports    1      0, 0   1            arm a: (1 + 0 + 0) / 3
 //
-// Reports that name a unit in place of a trace would be values of it, too.
+// A report that names the unit counts for each key that has answered it by the time that
+// the report gives.
 type unitCounter struct {
 	q      *StatsQuery
 	max    int
@@ -38,6 +39,7 @@ type unitCounter struct {
 	parser fastjson.Parser
 	seed   maphash.Seed
 	series map[string]*unitSeries // by what seriesColumns has
+	keys   map[string]*unitSeries // one of each key, by its kind and name
 	units  []unitCount
 	places map[uint64]int32 // in units, by the hash of key and unit
 	means  []unitMean
@@ -52,8 +54,12 @@ type unitSeries struct {
 	key  string
 }
 
+// id tells the keys of all kinds apart.
+func (s *unitSeries) id() string { return s.kind.String() + s.key }
+
 type unitCount struct {
 	first *unitSeries
+	since int64 // Unix time in milliseconds
 	moved bool
 }
 
@@ -73,7 +79,7 @@ type unitMean struct {
 // It reads the traces as SumCosts does.
 func (r *Reader) countUnits(ctx context.Context, q *StatsQuery, answer tallies, most int) error {
 	c := &unitCounter{
-		q: q, max: most, answer: answer, seed: maphash.MakeSeed(), series: map[string]*unitSeries{},
+		q: q, max: most, answer: answer, seed: maphash.MakeSeed(), series: map[string]*unitSeries{}, keys: map[string]*unitSeries{},
 		places: map[uint64]int32{}, named: map[unitValue]int32{}, subjects: map[trace.ID][]int32{},
 	}
 	for _, t := range answer {
@@ -98,6 +104,10 @@ func (r *Reader) countUnits(ctx context.Context, q *StatsQuery, answer tallies, 
 			WHERE trace_id BETWEEN ? AND ? AND workspace = ? AND coalesce(score, named_values) IS NOT NULL`, first[:], last[:], q.Workspace)
 		return err
 	})
+	if err == nil && len(c.units) > 0 {
+		_, err = collect(ctx, r.db, c.readUnitReport, `SELECT unit, happened_ms, named_values FROM metrics INDEXED BY metrics_unit
+			WHERE unit IS NOT NULL AND workspace = ? AND happened_ms BETWEEN ? AND ?`, q.Workspace, hourTime(since).UnixMilli(), hourTime(until).UnixMilli()-1)
+	}
 	for i := range c.means {
 		m := &c.means[i]
 		t, mean := c.units[m.unit].first, m.sum/float64(m.count)
@@ -113,6 +123,10 @@ func (r *Reader) countUnits(ctx context.Context, q *StatsQuery, answer tallies, 
 
 // ofTraces replaces the alias of traces in a part of a query by the table's name.
 func ofTraces(sql string) string { return strings.ReplaceAll(sql, "t.", "traces.") }
+
+func (c *unitCounter) hash(of *unitSeries, unit string) uint64 {
+	return maphash.Comparable(c.seed, [2]string{of.id(), unit})
+}
 
 // readTrace counts the unit of a trace.
 func (c *unitCounter) readTrace(scan func(...any) error) (_ struct{}, err error) {
@@ -130,14 +144,14 @@ func (c *unitCounter) readTrace(scan func(...any) error) (_ struct{}, err error)
 		}
 		s = &unitSeries{tally: c.answer[key], key: of.key}
 		s.kind, _ = trace.ParseKind(of.kind)
-		c.series[names] = s
+		c.series[names], c.keys[s.id()] = s, s
 	}
 	unit := c.unitOf(s.kind, decided, rule, splits)
 	if unit == "" {
 		s.unitless++
 		return struct{}{}, nil
 	}
-	hash := maphash.Comparable(c.seed, [2]string{s.kind.String() + s.key, unit})
+	hash := c.hash(s, unit)
 	place, known := c.places[hash]
 	if !known {
 		if len(c.units) >= c.max {
@@ -145,7 +159,7 @@ func (c *unitCounter) readTrace(scan func(...any) error) (_ struct{}, err error)
 		}
 		place = int32(len(c.units))
 		c.places[hash] = place
-		c.units = append(c.units, unitCount{first: s})
+		c.units = append(c.units, unitCount{first: s, since: trace.ID(id).Time().UnixMilli()})
 		s.units++
 	}
 	switch u := &c.units[place]; {
@@ -194,27 +208,56 @@ func (c *unitCounter) readReport(scan func(...any) error) (_ struct{}, err error
 	for _, unit := range c.subjects[m.TraceID] {
 		shown := m
 		shown.Reduce(c.units[unit].first.kind)
-		values := map[string]float64{}
-		if len(shown.Values) > 0 {
-			_ = json.Unmarshal(shown.Values, &values) // another program may have written it
-		}
-		if shown.Score != nil {
-			values[""] = *shown.Score
-		}
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			of := unitValue{unit, name}
-			i, known := c.named[of]
-			if !known {
-				if len(c.means) >= c.max {
-					return struct{}{}, ErrTooManyUnits
-				}
-				i = int32(len(c.means))
-				c.named[of] = i
-				c.means = append(c.means, unitMean{unitValue: of})
-			}
-			c.means[i].sum += values[name]
-			c.means[i].count++
+		if err := c.observe(unit, &shown); err != nil {
+			return struct{}{}, err
 		}
 	}
 	return struct{}{}, nil
+}
+
+// readUnitReport adds a report on a unit to its means.
+func (c *unitCounter) readUnitReport(scan func(...any) error) (_ struct{}, err error) {
+	var unit string
+	var happened int64
+	var m trace.Metrics
+	if err := scan(&unit, &happened, &m.Values); err != nil {
+		return struct{}{}, err
+	}
+	for _, of := range c.keys {
+		place, known := c.places[c.hash(of, unit)]
+		if !known || happened < c.units[place].since {
+			continue
+		}
+		c.units[place].first.reports++
+		if err := c.observe(place, &m); err != nil {
+			return struct{}{}, err
+		}
+	}
+	return struct{}{}, nil
+}
+
+// observe adds the numbers of a report to the means of a unit.
+func (c *unitCounter) observe(unit int32, m *trace.Metrics) error {
+	values := map[string]float64{}
+	if len(m.Values) > 0 {
+		_ = json.Unmarshal(m.Values, &values) // another program may have written it
+	}
+	if m.Score != nil {
+		values[""] = *m.Score
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		of := unitValue{unit, name}
+		i, known := c.named[of]
+		if !known {
+			if len(c.means) >= c.max {
+				return ErrTooManyUnits
+			}
+			i = int32(len(c.means))
+			c.named[of] = i
+			c.means = append(c.means, unitMean{unitValue: of})
+		}
+		c.means[i].sum += values[name]
+		c.means[i].count++
+	}
+	return nil
 }

@@ -112,20 +112,32 @@ func TestUnits(t *testing.T) {
 	answer(trace.Record{Kind: trace.KindRemoteConfig, Key: "flag", Version: "f", Arm: "1", Reason: "split", Row: "half", Splits: []byte("[" + unitSplit("remoteconfigs/flag", "half", "1", "ada") + "]")}, `decision {"ok":1}`)
 	answer(trace.Record{Kind: trace.KindRemoteConfig, Key: "flag", Version: "f", Arm: "1", Reason: "split", Row: "half", Splits: []byte(`[{"expe`)})
 
+	// Of units: before their first answer, after it, of one that is not known, and elsewhere.
+	for _, m := range []*trace.Metrics{
+		{Unit: "ada", Happened: at, Values: []byte(`{"paid":9}`)},
+		{Unit: "ada", Happened: at.Add(time.Minute), Values: []byte(`{"paid":1,"ok":1}`)},
+		{Unit: "ada", Happened: at.Add(2 * time.Minute), Values: []byte(`{"paid":4}`)},
+		{Unit: "zoe", Happened: at.Add(time.Minute), Values: []byte(`{"paid":1}`)},
+		{Unit: "ada", Happened: at.Add(time.Minute), Values: []byte(`{"paid":7}`), Workspace: "other"},
+	} {
+		m.TraceID, m.Workspace, m.Time, m.UnitField = authority.New(trace.KindMetrics, at), cmp.Or(m.Workspace, "default"), at.Add(time.Hour), "customer_id"
+		mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{m}})
+	}
+
 	for name, test := range map[string]struct {
 		q    StatsQuery
 		want string
 	}{
 		"arms": {StatsQuery{By: ByArm}, `
-endpoint chat a: 1 answers, 1 units, 0 moved, 0 unitless, 1 reports, score 80 of 1, ok 1 of 1
-prompt reply a: 4 answers, 2 units, 1 moved, 1 unitless, 5 reports, min 3 of 1, ok 0.3333333333333333 of 1
+endpoint chat a: 1 answers, 1 units, 0 moved, 0 unitless, 3 reports, score 80 of 1, ok 1 of 1, paid 2.5 of 1
+prompt reply a: 4 answers, 2 units, 1 moved, 1 unitless, 7 reports, min 3 of 1, ok 0.5 of 1, paid 2.5 of 1
 prompt reply b: 4 answers, 1 units, 0 moved, 1 unitless, 6 reports, score 80 of 1, min 3.5 of 1, ok 0.6666666666666666 of 1
-remoteconfig flag 1: 2 answers, 1 units, 0 moved, 1 unitless, 1 reports, ok 1 of 1`},
+remoteconfig flag 1: 2 answers, 1 units, 0 moved, 1 unitless, 3 reports, ok 1 of 1, paid 2.5 of 1`},
 		"versions of a key": {StatsQuery{By: ByVersion, Key: "reply", Kind: trace.KindPrompt}, `
-prompt reply v1: 7 answers, 2 units, 0 moved, 2 unitless, 9 reports, min 3 of 1, ok 0.5 of 1
+prompt reply v1: 7 answers, 2 units, 0 moved, 2 unitless, 11 reports, min 3 of 1, ok 0.6 of 1, paid 2.5 of 1
 prompt reply v2: 1 answers, 1 units, 1 moved, 0 unitless, 2 reports, score 80 of 1, ok 0.5 of 1`},
 		"rows": {StatsQuery{Kind: trace.KindRemoteConfig}, `
-remoteconfig flag half: 2 answers, 1 units, 0 moved, 1 unitless, 1 reports, ok 1 of 1`},
+remoteconfig flag half: 2 answers, 1 units, 0 moved, 1 unitless, 3 reports, ok 1 of 1, paid 2.5 of 1`},
 		"a time before": {StatsQuery{Until: at.Add(-2 * time.Hour)}, ""},
 	} {
 		test.q.Workspace, test.q.Units, test.q.Interval = "default", true, Overall
@@ -141,7 +153,7 @@ remoteconfig flag half: 2 answers, 1 units, 0 moved, 1 unitless, 1 reports, ok 1
 		t.Error("units count by the day")
 	}
 	q := &StatsQuery{Workspace: "default", Interval: Overall, By: ByArm, Key: "reply"}
-	for most, want := range map[int]error{2: ErrTooManyUnits, 4: ErrTooManyUnits, 5: nil} { // 3 units have 5 values
+	for most, want := range map[int]error{2: ErrTooManyUnits, 5: ErrTooManyUnits, 6: nil} { // 3 units have 6 values
 		if err := s.countUnits(t.Context(), q, tallies{}, most); !errors.Is(err, want) {
 			t.Errorf("at most %d: %v", most, err)
 		}
