@@ -3,100 +3,85 @@ package rules
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// TestExposures compares answers by what makes them the same.
-func TestExposures(t *testing.T) {
+// TestUnits holds the units of reports and erasures to those that splits record.
+func TestUnits(t *testing.T) {
 	t.Parallel()
-	const fields = "fields: { customer_id: string, seat: number, plan: string }\n"
-	const table = `rules:
-- { id: half, when: { plan: pro }, split: { by: customer_id, of: [ { value: 1, share: 50% }, { value: 2, share: 50% } ] } }
-- { id: team, when: { plan: team }, split: { by: seat, of: [ { value: 1, share: 100% } ] } }
-- { id: free, when: { plan: free }, value: 3 }
-`
-	for _, test := range []struct {
-		unit, one, other string
-		same, known      bool
-	}{
-		{"customer_id", `{"plan":"free","customer_id":"a"}`, `{"plan":"free","customer_id":"a","seat":2}`, true, true},
-		{"customer_id", `{"plan":"free","customer_id":"a"}`, `{"plan":"free","customer_id":"b"}`, false, true},
-		{"customer_id", `{"plan":"free","customer_id":"a"}`, `{"customer_id":"a"}`, false, true},
-		{"customer_id", `{"plan":"free"}`, `{"plan":"free","seat":1}`, true, false},
-		{"customer_id", `{"plan":"free"}`, `{}`, false, false},
-		{"", `{"plan":"free","customer_id":"a"}`, `{"plan":"free","customer_id":"b"}`, true, false},
-		// The split's field comes first, also without a unit of the data model.
-		{"", `{"plan":"pro","customer_id":"a"}`, `{"plan":"pro","customer_id":"a","seat":2}`, true, true},
-		{"seat", `{"plan":"pro","customer_id":"a","seat":1}`, `{"plan":"pro","customer_id":"a","seat":2}`, true, true},
-		{"customer_id", `{"plan":"team","customer_id":"a","seat":1}`, `{"plan":"team","customer_id":"a","seat":2}`, false, true},
-		{"customer_id", `{"plan":"team","customer_id":"a","seat":1}`, `{"plan":"team","customer_id":"b","seat":1.0}`, true, true},
-		{"seat", `{"customer_id":"a","seat":1}`, `{"customer_id":"b","seat":1}`, true, true},
-		// A text and a number, of two fields, are not the same unit.
-		{"seat", `{"plan":"pro","customer_id":"1","seat":1}`, `{"customer_id":"1","seat":1}`, false, true},
-	} {
-		model := fields
-		if test.unit != "" {
-			model += "unit: " + test.unit + "\n"
-		}
-		m, err := ParseModel("context.yaml", []byte(model))
-		if err != nil {
-			t.Fatal(model, err)
-		}
-		tab, err := ParseTable(m, "t.yaml", []byte(table), Options{})
-		if err != nil {
+	hash := func(dst []byte, field, text string) []byte { return append(dst, field+"/"+text...) }
+	model := func(coerce string) *Model {
+		var errs document.Errors
+		doc := document.Parse("context.yaml", []byte("coerce: "+coerce+`
+fields:
+  id:      { type: string }
+  mail:    { type: string, ignore_case: true, trace: value }
+  account: { type: number }
+  plan:    { type: string, values: [free, pro] }
+  session: { type: string, trace: none }
+  tags:    { type: list }
+computed:
+  both: { type: string, expr: "id + mail" }
+`), &errs)
+		m := DecodeModel(doc, nil, &errs)
+		if err := errs.Err(); err != nil {
 			t.Fatal(err)
 		}
-		exposure := func(context string) string {
-			var b Binding
-			if err := m.Bind(&b, fastjson.MustParse(context), time.Time{}); err != nil {
-				t.Fatal(err)
-			}
-			key, known := tab.AppendExposure(nil, tab.Evaluate(&b), &b)
-			if known != test.known {
-				t.Errorf("unit: %s, %s: known %v", test.unit, context, known)
-			}
-			return string(key)
-		}
-		if same := exposure(test.one) == exposure(test.other); same != test.same {
-			t.Errorf("unit: %s, %s and %s: the same %v", test.unit, test.one, test.other, same)
-		}
+		return m
 	}
-}
-
-// TestExposureArms: the arms of a split are not the same.
-func TestExposureArms(t *testing.T) {
-	t.Parallel()
-	m, err := ParseModel("context.yaml", []byte("fields: { id: string }\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tab, err := ParseTable(m, "t.yaml", []byte("rules: [ { id: a, split: { by: id, of: [ { value: 1, share: 50% }, { value: 2, share: 50% } ] } } ]\n"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b Binding
-	if err := m.Bind(&b, fastjson.MustParse(`{"id":"x"}`), time.Time{}); err != nil {
-		t.Fatal(err)
-	}
-	first, _ := tab.AppendExposure(nil, Decision{Row: 0, Outcome: 0, Reason: Split}, &b)
-	second, _ := tab.AppendExposure(nil, Decision{Row: 0, Outcome: 1, Reason: Split}, &b)
-	if string(first) == string(second) {
-		t.Error("two arms are the same exposure")
-	}
-}
-
-func TestUnitMistakes(t *testing.T) {
-	t.Parallel()
-	for model, want := range map[string]string{
-		"unit: nobody\nfields: { id: string }\n": `unknown field "nobody"`,
-		"unit: when\nfields: { when: date }\n":   "unit must name a field of type string or number",
-		"unit: [id]\nfields: { id: string }\n":   "unit must be",
-		"unit: big\nfields: { id: number }\ncomputed: { big: { expression: id > 1.0, type: boolean } }\n": `unknown field "big"`,
+	coercing, strict := model("true"), model("false")
+	for _, test := range []struct {
+		m           *Model
+		field, json string
+		want        string // the unit, or else part of the error
+	}{
+		{coercing, "id", `"c-7"`, "id/c-7"},
+		{coercing, "id", `7.0`, "id/7"},
+		{coercing, "id", `["c-7"]`, "id/c-7"},
+		{coercing, "id", `""`, "id/"},
+		{coercing, "mail", `"Ada@X"`, "mail/ada@x"},
+		{coercing, "account", `"12.50"`, "account/12.5"},
+		{coercing, "account", `1250e-2`, "account/12.5"},
+		{coercing, "plan", `"pro"`, "plan/pro"},
+		{strict, "account", `12.50`, "account/12.5"},
+		{strict, "account", `"12.50"`, "must be a number"},
+		{strict, "id", `7`, "must be text, this is 7"},
+		{coercing, "plan", `"gold"`, "does not allow"},
+		{coercing, "id", `null`, "must be text, this is null"},
+		{coercing, "id", `{}`, "must be text, this is an object"},
+		{coercing, "session", `"x"`, "trace: none"},
+		{coercing, "tags", `"x"`, "is a list"},
+		{coercing, "both", `"x"`, "not a declared field"},
+		{coercing, "acount", `1`, "did you mean account?"},
+		{coercing, "now", `1`, "not a declared field"},
 	} {
-		if _, err := ParseModel("context.yaml", []byte(model)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s%v, want %s", model, err, want)
+		b := new(Binding)
+		for range 2 { // it is used again
+			got, err := test.m.AppendUnit(nil, b, test.field, fastjson.MustParse(test.json), hash)
+			if err != nil && !strings.Contains(err.Error(), test.want) || err == nil && string(got) != test.want {
+				t.Errorf("%s %s: %q, %v; want %s", test.field, test.json, got, err, test.want)
+			}
+		}
+	}
+	for _, test := range []struct {
+		m                       *Model
+		field, text, unit, json string
+		clear                   bool
+	}{
+		{coercing, "id", "c-\"7", "id/c-\"7", `"c-\"7"`, false},
+		{coercing, "mail", "Ada@X", "mail/ada@x", `"Ada@X"`, true},
+		{coercing, "account", "12.50", "account/12.5", "12.5", false},
+		{strict, "account", "12.50", "account/12.5", "12.5", false},
+		{strict, "account", "x", "", "", false},
+		{strict, "id", "7", "id/7", `"7"`, false},
+		{coercing, "session", "x", "", "", false},
+	} {
+		unit, json, clear, err := test.m.RecordedUnit(test.field, test.text, hash)
+		if unit != test.unit || json != test.json || clear != test.clear || (err != nil) != (test.unit == "") {
+			t.Errorf("%s=%s: %q %q %t %v", test.field, test.text, unit, json, clear, err)
 		}
 	}
 }
