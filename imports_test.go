@@ -96,8 +96,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 119_500
-	maxTests   = 133_400
+	maxProduct = 125_000
+	maxTests   = 139_200
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -109,14 +109,14 @@ var maxLines = map[string]int{
 	"cmd/caddy":                    40,
 	"console":                      4540,
 	"cmd/cadenza-reconcile":        1180,
-	"internal/adminapi":            4490,
+	"internal/adminapi":            4640,
 	"internal/buffers":             330,
 	"internal/bundle":              750,
 	"internal/bundle/download":     710,
 	"internal/bundle/serve":        300,
-	"internal/command":             6300,
+	"internal/command":             6560,
 	"internal/configpath":          40,
-	"internal/definition":          8770,
+	"internal/definition":          8800,
 	"internal/dialect":             650,
 	"internal/dialect/chat":        440,
 	"internal/dialect/dialecttest": 330,
@@ -128,7 +128,7 @@ var maxLines = map[string]int{
 	"internal/document":            2060,
 	"internal/document/format":     300,
 	"internal/edit":                1200,
-	"internal/gateway":             14030,
+	"internal/gateway":             14180,
 	"internal/exposure":            140,
 	"internal/freeport":            80,
 	"internal/gatewaytest":         610,
@@ -147,12 +147,12 @@ var maxLines = map[string]int{
 	"internal/price/refresh":       480,
 	"internal/private":             180,
 	"internal/prompt":              880,
-	"internal/recorder":            2140,
+	"internal/recorder":            2170,
 	"internal/recorder/calls":      760,
 	"internal/redact":              1480,
 	"internal/regular":             130,
 	"internal/store/histogram":     480,
-	"internal/store/sqlite":        10020,
+	"internal/store/sqlite":        10680,
 	"internal/visible":             160,
 	"internal/wire":                3150,
 	"providers":                    1430,
@@ -166,12 +166,12 @@ var maxLines = map[string]int{
 	"providers/openai":             3300,
 	"providers/providertest":       3690,
 	"providers/upstream":           4190,
-	"rules":                        11550,
+	"rules":                        11820,
 	"secret":                       380,
 	"sinks":                        700,
 	"sinks/jsonlines":              480,
-	"sinks/postgres":               1510,
-	"trace":                        2140,
+	"sinks/postgres":               1540,
+	"trace":                        2170,
 }
 
 // mayImportCaddy reports whether a file may know Caddy: those of caddymodule, of the
