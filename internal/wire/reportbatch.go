@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/valyala/fastjson"
@@ -12,14 +11,14 @@ import (
 // maxReports is how many reports a batch may have.
 const maxReports = 1000
 
-// linesTypes are the media types of JSON by lines.
-var linesTypes = []string{"application/x-ndjson", "application/ndjson", "application/jsonl"}
+// linesType is the media type of JSON by lines.
+const linesType = "application/x-ndjson"
 
 // Batch reports whether the body is a batch of reports: an array or, as its media type
 // says, a report on each line.
 func (r *Request) Batch(h http.Header) (lines, batch bool) {
 	media, _, _ := strings.Cut(h.Get("Content-Type"), ";")
-	if slices.Contains(linesTypes, strings.ToLower(strings.TrimSpace(media))) {
+	if strings.EqualFold(strings.TrimSpace(media), linesType) {
 		return true, true
 	}
 	start := skipSpace(r.body, 0)

@@ -134,7 +134,6 @@ func TestBatches(t *testing.T) {
 		{` [`, "", false, true},
 		{`{}`, "application/x-ndjson", true, true},
 		{`{}`, " Application/X-NDJSON; charset=utf-8", true, true},
-		{`{}`, "application/jsonl", true, true},
 		{``, "text/plain", false, false},
 	} {
 		if lines, batch := parsed(t, test.body).Batch(http.Header{"Content-Type": {test.media}}); lines != test.lines || batch != test.batch {

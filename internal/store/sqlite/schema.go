@@ -6,6 +6,7 @@ import (
 	_ "embed" // for the schemas
 	"errors"
 	"fmt"
+	"sync"
 )
 
 const (
@@ -91,24 +92,14 @@ func makeSchema(ctx context.Context, conn *sql.Conn) (err error) {
 // addUnits adds what reports on units and exposures need. A file of the same format that was made
 // without it keeps what is stored. It looks in the transaction: another process may be
 // doing the same.
-func addUnits(ctx context.Context, conn *sql.Conn) (err error) {
-	tx, err := conn.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if rollback := tx.Rollback(); !errors.Is(rollback, sql.ErrTxDone) {
-			err = errors.Join(err, rollback)
+func addUnits(ctx context.Context, conn *sql.Conn) error {
+	return transactInTurn(ctx, conn, new(sync.Mutex), func(tx *sql.Tx) error {
+		there, err := queryInt(ctx, tx, "SELECT count(*) FROM pragma_table_info('metrics') WHERE name = 'unit'")
+		if err == nil && there == 0 {
+			_, err = tx.ExecContext(ctx, unitsSchema)
 		}
-	}()
-	there, err := queryInt(ctx, tx, "SELECT count(*) FROM pragma_table_info('metrics') WHERE name = 'unit'")
-	if err != nil || there > 0 {
 		return err
-	}
-	if _, err := tx.ExecContext(ctx, unitsSchema); err != nil {
-		return fmt.Errorf("adding reports on units and exposures: %w", err)
-	}
-	return tx.Commit()
+	})
 }
 
 // queryer queries one row: a connection, a transaction or a pool.
