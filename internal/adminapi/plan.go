@@ -367,7 +367,7 @@ func untar(from io.Reader) (next, against []trace.File, err error) {
 		case header.Typeflag == tar.TypeDir, header.Typeflag == tar.TypeXGlobalHeader:
 			continue
 		case header.Typeflag != tar.TypeReg, path.IsAbs(name), strings.HasPrefix(name, ".."):
-			return nil, nil, fmt.Errorf("the tar has %.100q, which is no file below its folder: make it with tar -C DIR -chf - .", header.Name)
+			return nil, nil, fmt.Errorf("the tar has %.100q, which is no file below its folder: tar -C DIR -chf - . makes one", header.Name)
 		case left < 0: // a file may have more bytes than its archive
 			return nil, nil, fmt.Errorf("the files of the tar have more than %d bytes", maxPlan)
 		}

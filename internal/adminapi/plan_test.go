@@ -172,7 +172,7 @@ func TestReplayedBatch(t *testing.T) {
 	if plan.Decisions != count || plan.NotDecided != 0 || plan.Changed == 0 {
 		t.Fatalf("%+v", plan.PlanCounts)
 	}
-	if c := plan.Definitions[0].Changes[0]; c.Count != plan.Changed || !strings.Contains(string(c.Witnesses[0].Inputs), `"plan":"pro"`) {
+	if c := plan.Definitions[0].Changes[0]; c.Count != plan.Changed || !strings.Contains(string(c.Witnesses[0].Inputs), `"plan":"pro"`) || string(c.Witnesses[0].Inputs) == string(c.Witnesses[1].Inputs) {
 		t.Errorf("%+v", c)
 	}
 	if k := plan.APIKeys[0]; k.APIKey != "app" || k.Total != count {

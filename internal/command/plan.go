@@ -103,6 +103,7 @@ func (p *planner) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	defer resp.Body.Close()
 	plan, broken := readPlan(cmd, resp.Body)
 	if plan == nil {
 		return broken
@@ -152,7 +153,6 @@ func readPlan(cmd *cobra.Command, answer io.ReadCloser) (*inspect.Plan, error) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()
 	defer context.AfterFunc(ctx, func() { _ = answer.Close() })()
-	defer answer.Close()
 	shown := isTerminal(cmd.ErrOrStderr())
 	if shown {
 		defer fmt.Fprint(cmd.ErrOrStderr(), "\r\x1b[K")

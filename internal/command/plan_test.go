@@ -81,6 +81,8 @@ func TestPlanGolden(t *testing.T) {
 		case "3h":
 			line(w, adminapi.PlanLine{Progress: &adminapi.PlanProgress{Seen: 2048, Of: 10_000}, Plan: plan})
 			line(w, adminapi.PlanLine{Error: "the traces can't be read"})
+		case "5h":
+			line(w, adminapi.PlanLine{Error: "the traces can't be read"})
 		case "4h":
 			line(w, adminapi.PlanLine{Progress: &adminapi.PlanProgress{Seen: 2048, Of: 10_000}, Plan: plan})
 		default:
@@ -91,7 +93,7 @@ func TestPlanGolden(t *testing.T) {
 	defer server.Close()
 	dir, old, broken := planFolder(t, "value: 3"), planFolder(t, "value: 2"), planFolder(t, "valeu: 3")
 	for _, arguments := range []string{"DIR", "DIR -w shop --replay 30d --format markdown", "DIR --against OLD --format json", "DIR --against served --fail-over 50%", "DIR --fail-over 49.9%", "DIR --replay 1h", "DIR --replay 2h", "DIR --replay 3h",
-		"DIR --replay 4h", "BROKEN", "DIR --against BROKEN", "DIR --format html", "DIR --fail-over 5", "DIR --fail-over -1%", "DIR/none"} {
+		"DIR --replay 4h", "DIR --replay 5h", "DIR --fail-over 0%", "BROKEN", "DIR --against BROKEN", "DIR --format html", "DIR --fail-over 5", "DIR --fail-over -1%", "DIR/none"} {
 		fmt.Fprintf(&out, "$ plan %s\n", arguments)
 		given := strings.NewReplacer("DIR", dir, "OLD", old, "BROKEN", broken).Replace(arguments)
 		all := append([]string{"plan", "--address", server.Listener.Addr().String()}, strings.Fields(given)...)
