@@ -224,6 +224,8 @@ type replayedBatch struct {
 	texts   map[string]string
 	reads   map[string]map[string]string
 	notes   map[string][]string
+	arms    map[string]map[string]float64
+	scratch []byte
 }
 
 // maxKeptTexts bounds the texts that a batch keeps for the next one.
@@ -247,8 +249,8 @@ func (b *replayedBatch) own(of []byte) []byte {
 }
 
 func (b *replayedBatch) add(d *sqlite.RecordedDecision) {
-	if b.texts == nil || len(b.texts)+len(b.reads)+len(b.notes) > maxKeptTexts {
-		b.texts, b.reads, b.notes = make(map[string]string), make(map[string]map[string]string), make(map[string][]string)
+	if b.texts == nil || len(b.texts)+len(b.reads)+len(b.notes)+len(b.arms) > maxKeptTexts {
+		b.texts, b.reads, b.notes, b.arms = make(map[string]string), make(map[string]map[string]string), make(map[string][]string), make(map[string]map[string]float64)
 	}
 	b.list, b.answers = append(b.list, inspect.Traced{
 		TraceID: d.ID.String(), Time: d.Time, Kind: b.text(d.Kind), Key: b.text(d.Key), APIKey: b.text(d.APIKey), Revision: b.text(d.Revision), Variant: b.text(d.Variant),
@@ -282,6 +284,9 @@ func (b *replayedBatch) splits(text []byte) ([]inspect.TracedSplit, error) {
 		return nil, err
 	}
 	list, err := array.Array()
+	if err != nil {
+		return nil, err
+	}
 	splits := make([]inspect.TracedSplit, len(list))
 	for i, from := range list {
 		to := &splits[i]
@@ -293,12 +298,18 @@ func (b *replayedBatch) splits(text []byte) ([]inspect.TracedSplit, error) {
 			consulted := came.Type() == fastjson.TypeTrue
 			to.Consulted = &consulted
 		}
+		if arms := from.Get("arms"); arms != nil {
+			b.scratch = arms.MarshalTo(b.scratch[:0])
+			if to.Arms, err = decoded(b.arms, b.scratch); err != nil {
+				return nil, err
+			}
+		}
 		if n := from.Get("bucket"); n != nil {
 			bucket := uint32(n.GetUint())
 			to.Bucket = &bucket
 		}
 	}
-	return splits, err
+	return splits, nil
 }
 
 // decoded decodes JSON that others have too.
