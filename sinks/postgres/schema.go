@@ -20,8 +20,8 @@ var schema string
 //go:embed units.sql
 var unitsSchema string
 
-// errNoUnits says that a build without reports on units made the tables.
-var errNoUnits = errors.New("the tables lack reports on units")
+// errNoUnits says that a build without these made the tables.
+var errNoUnits = errors.New("the tables lack reports on units and exposures")
 
 // makeSchema makes the tables, or what they lack, unless they are there. It locks nothing if
 // they are.
@@ -43,7 +43,7 @@ func (s *Sink) makeSchema(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errNoUnits):
 		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL search_path = %s; %s", quoted, unitsSchema)); err != nil {
-			return fmt.Errorf("adding reports on units to schema %q: %w", s.schema, err)
+			return fmt.Errorf("adding reports on units and exposures to schema %q: %w", s.schema, err)
 		}
 		return tx.Commit(ctx)
 	case made || err != nil:

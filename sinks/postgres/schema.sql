@@ -43,7 +43,6 @@ CREATE TABLE traces (
 	splits            jsonb,                        -- array: those that were consulted
 	read_versions     jsonb,                        -- object: of configurations that were read
 	inputs            jsonb,                        -- object: of the fields that were read
-	answers           integer,                      -- that the trace stands for, if others were counted on it
 	seal              text                          -- of the row in the gateway's store, which the gateway verifies
 );
 
@@ -105,7 +104,6 @@ CREATE TABLE positions (
 	metrics   bigint      NOT NULL,
 	versions  bigint      NOT NULL,
 	erasures  bigint      NOT NULL,
-	exposures bigint      NOT NULL,
 	updated   timestamptz NOT NULL,
 	PRIMARY KEY (store_id, workspace, sink)
 );

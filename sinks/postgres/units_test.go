@@ -15,7 +15,7 @@ func testUnitReports(t *testing.T, dsn string) {
 	sink := newSink(t, dsn)
 	defer sink.Close()
 	resume(t, sink, trace.Position{})
-	exec(t, dsn, "DROP VIEW cadenza.unit_reports; ALTER TABLE cadenza.metrics DROP COLUMN unit_field, DROP COLUMN unit, DROP COLUMN happened, DROP COLUMN event_id")
+	exec(t, dsn, "DROP VIEW cadenza.unit_reports; ALTER TABLE cadenza.metrics DROP COLUMN unit_field, DROP COLUMN unit, DROP COLUMN happened, DROP COLUMN event_id; ALTER TABLE cadenza.traces DROP COLUMN answers; ALTER TABLE cadenza.positions DROP COLUMN exposures")
 
 	key := []byte("0123456789abcdef0123456789abcdef")
 	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
