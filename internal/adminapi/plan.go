@@ -143,7 +143,7 @@ func (w *Workspace) planOne(ctx context.Context, p *planAnswer, served bool, sin
 		return nil, err
 	}
 	defer reader.Close()
-	return w.replay(ctx, reader, w.planner(ctx, reader, against, next), since, p)
+	return w.replay(ctx, reader, w.planner(ctx, reader, against, next), w.HasKeyOf, since, p)
 }
 
 // planAnswer writes the lines of a plan.
@@ -182,10 +182,10 @@ func (w *Workspace) planner(ctx context.Context, reader *sqlite.Reader, against,
 	}, against, next, inspect.PlanOptions{Hash: func(dst []byte, field, text string) []byte { return append(dst, w.HashInput(field, text)...) }, Cost: w.Cost})
 }
 
-// replay adds the decisions since a time to a plan.
-func (w *Workspace) replay(ctx context.Context, reader *sqlite.Reader, planner *inspect.Planner, since time.Time, p *planAnswer) (*inspect.Plan, error) {
+// replay adds the decisions since a time to a plan. hasKeyOf is that of the workspace.
+func (w *Workspace) replay(ctx context.Context, reader *sqlite.Reader, planner *inspect.Planner, hasKeyOf func(trace.ID) bool, since time.Time, p *planAnswer) (*inspect.Plan, error) {
 	recorded, err := reader.Recorded(ctx, w.Name, since)
-	var batch replayedBatch
+	batch := replayedBatch{hasKeyOf: hasKeyOf}
 	step := time.Now().Add(planStep)
 	for more := true; more && err == nil; {
 		if more, err = recorded.Next(ctx, batch.add); err != nil {
@@ -217,15 +217,16 @@ func (w *Workspace) replay(ctx context.Context, reader *sqlite.Reader, planner *
 
 // replayedBatch has the decisions of one read. What many traces have in common is there once.
 type replayedBatch struct {
-	list    []inspect.Traced
-	answers []int64
-	bytes   []byte
-	parser  fastjson.Parser
-	texts   map[string]string
-	reads   map[string]map[string]string
-	notes   map[string][]string
-	arms    map[string]map[string]float64
-	scratch []byte
+	hasKeyOf func(trace.ID) bool // see gateway.Workspace.HasKeyOf
+	list     []inspect.Traced
+	answers  []int64
+	bytes    []byte
+	parser   fastjson.Parser
+	texts    map[string]string
+	reads    map[string]map[string]string
+	notes    map[string][]string
+	arms     map[string]map[string]float64
+	scratch  []byte
 }
 
 // maxKeptTexts bounds the texts that a batch keeps for the next one.
@@ -255,7 +256,7 @@ func (b *replayedBatch) add(d *sqlite.RecordedDecision) {
 	b.list, b.answers = append(b.list, inspect.Traced{
 		TraceID: d.ID.String(), Time: d.Time, Kind: b.text(d.Kind), Key: b.text(d.Key), APIKey: b.text(d.APIKey), Revision: b.text(d.Revision), Variant: b.text(d.Variant),
 		Decided: inspect.Decided{Reason: b.text(d.Reason), Row: b.text(d.Row), Arm: b.text(d.Arm), EndpointVariant: b.text(d.EndpointVariant), EndpointRow: b.text(d.EndpointRow)},
-		Inputs:  b.own(d.Inputs), Context: b.own(d.Context),
+		Inputs:  b.own(d.Inputs), Context: b.own(d.Context), ForeignHashes: !b.hasKeyOf(d.ID),
 	}), append(b.answers, d.Answers)
 	t := &b.list[len(b.list)-1]
 	var errs [4]error

@@ -88,13 +88,13 @@ func TestReplayedSplits(t *testing.T) {
 		{"experiment":{"definition":"prompts/p","rule":"r","salt":"r"},"bucket":9,"consulted":false,"unit":"0123456789abcdef"}]`)
 	var want []inspect.TracedSplit
 	must(t, json.Unmarshal(text, &want))
-	got, err := new(replayedBatch).with().splits(text)
+	got, err := (&replayedBatch{hasKeyOf: ownKey}).with().splits(text)
 	must(t, err)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\n%+v", got, want)
 	}
 	for _, text := range []string{`{"bucket":1}`, `"text"`, `[`} {
-		if splits, err := new(replayedBatch).with().splits([]byte(text)); err == nil {
+		if splits, err := (&replayedBatch{hasKeyOf: ownKey}).with().splits([]byte(text)); err == nil {
 			t.Errorf("%s: %+v", text, splits)
 		}
 	}
@@ -146,6 +146,8 @@ func planned(t testing.TB, count, distinct int) (path string, old, next *definit
 	return path, old, next
 }
 
+func ownKey(trace.ID) bool { return true }
+
 // replayAll plans over a store.
 func replayAll(t testing.TB, path string, old, next *definition.Snapshot) *inspect.Plan {
 	reader, err := sqlite.OpenReader(t.Context(), path)
@@ -154,7 +156,7 @@ func replayAll(t testing.TB, path string, old, next *definition.Snapshot) *inspe
 	recorded, err := reader.Recorded(t.Context(), "default", time.Time{})
 	must(t, err)
 	planner := inspect.NewPlanner(func(string) (*definition.Snapshot, error) { return old, nil }, nil, next, inspect.PlanOptions{})
-	var batch replayedBatch
+	batch := replayedBatch{hasKeyOf: ownKey}
 	for more := true; more; {
 		more, err = recorded.Next(t.Context(), batch.add)
 		must(t, err)
@@ -214,7 +216,7 @@ func TestPlanEnds(t *testing.T) {
 		w := &Workspace{Workspace: &gateway.Workspace{WorkspaceConfig: gateway.WorkspaceConfig{Name: "default", Store: store}}, Stopping: test.stopping}
 		answer := httptest.NewRecorder()
 		p := &planAnswer{w: answer, control: http.NewResponseController(answer), markdown: test.markdown}
-		plan, err := w.replay(test.ctx, reader, inspect.NewPlanner(func(string) (*definition.Snapshot, error) { return old, nil }, nil, next, inspect.PlanOptions{}), time.Time{}, p)
+		plan, err := w.replay(test.ctx, reader, inspect.NewPlanner(func(string) (*definition.Snapshot, error) { return old, nil }, nil, next, inspect.PlanOptions{}), ownKey, time.Time{}, p)
 		if _ = reader.Close(); test.err != "" {
 			if err == nil || !strings.Contains(err.Error(), test.err) || plan != nil {
 				t.Errorf("%s: %v", name, err)

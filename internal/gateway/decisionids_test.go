@@ -138,6 +138,11 @@ func TestDecisionsAreVerified(t *testing.T) {
 		return g.current.Load().Workspace(workspace).VerifyDecision(id)
 	}
 	former, theirs := ask(testKey), ask(otherKey)
+	answer := func() trace.ID {
+		id, _ := trace.ParseID(g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id"))
+		return id
+	}
+	before := answer()
 	g.load(other, with(func(c *gw.WorkspaceConfig) {
 		c.TraceKey = secret.Reference("{file." + filepath.Join(g.dir, "key") + "}")
 	}))
@@ -151,8 +156,11 @@ func TestDecisionsAreVerified(t *testing.T) {
 	if check("default", forged) {
 		t.Error("a forgery passes")
 	}
-	id, _ := trace.ParseID(g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id"))
+	id := answer()
 	if check("default", id) {
 		t.Error("a trace passes for a decision")
+	}
+	if w := g.current.Load().Workspace("default"); w.HasKeyOf(before) || !w.HasKeyOf(id) {
+		t.Error("the present key is not told from the former one")
 	}
 }

@@ -105,6 +105,13 @@ func (w *Workspace) verifyID(id trace.ID) (trace.Kind, bool) {
 	return kind, ok
 }
 
+// HasKeyOf reports whether the present trace key made an id, and with it the hashes of its
+// trace.
+func (w *Workspace) HasKeyOf(id trace.ID) bool {
+	_, ok := w.ids.Load().current.Verify(id)
+	return ok
+}
+
 // verifyDecision reports whether the workspace made id for a decision.
 func (w *Workspace) verifyDecision(id trace.ID) bool {
 	ids := w.ids.Load()

@@ -31,7 +31,7 @@ type Planner struct {
 	old           func(revision string) (*definition.Snapshot, error)
 	against, next *definition.Snapshot
 	options       PlanOptions
-	pasts         map[string]*past
+	pasts         map[pastKey]*past
 	subjects      map[*definition.Definition]*subject
 	rows          map[*rules.Table]map[string]int // by their ids
 	replayed      map[replayedKey]*replayed
@@ -67,6 +67,7 @@ const (
 
 // past is a revision that decided.
 type past struct {
+	hash          rules.HashFunc // nil: hashes are compared with no value
 	s             *definition.Snapshot
 	missing       string                          // why there is none
 	next, against *rules.Transfer                 // to the sets that are compared
@@ -74,7 +75,16 @@ type past struct {
 	alike         map[*definition.Definition]bool // of Planner.alike
 }
 
-type replayedKey struct{ revision, kind, key, name string }
+type replayedKey struct {
+	pastKey
+	kind, key, name string
+}
+
+// pastKey is a revision with what its traces have of values.
+type pastKey struct {
+	revision string
+	foreign  bool // see Traced.ForeignHashes
+}
 
 // replayed is a definition as a revision had it, with what stands for it in the sets that
 // are compared.
@@ -115,7 +125,7 @@ const (
 // definitions of a revision, which say what its records mean.
 func NewPlanner(old func(revision string) (*definition.Snapshot, error), against, next *definition.Snapshot, o PlanOptions) *Planner {
 	o.Witnesses = cmp.Or(o.Witnesses, 3)
-	return &Planner{old: old, against: against, next: next, options: o, pasts: make(map[string]*past), subjects: make(map[*definition.Definition]*subject), rows: make(map[*rules.Table]map[string]int),
+	return &Planner{old: old, against: against, next: next, options: o, pasts: make(map[pastKey]*past), subjects: make(map[*definition.Definition]*subject), rows: make(map[*rules.Table]map[string]int),
 		replayed: make(map[replayedKey]*replayed), decided: make(map[string]verdict), tally: newTally()}
 }
 
@@ -143,7 +153,7 @@ func (p *Planner) Add(t *Traced, weight int64) error {
 
 // definition finds the definition of a trace.
 func (p *Planner) definition(t *Traced) *replayed {
-	k := replayedKey{t.Revision, t.Kind, t.Key, t.Key}
+	k := replayedKey{pastKey{t.Revision, t.ForeignHashes}, t.Kind, t.Key, t.Key}
 	for _, note := range t.Notes {
 		if name, ok := strings.CutPrefix(note, "asked as "); ok {
 			k.name = name
@@ -156,7 +166,7 @@ func (p *Planner) definition(t *Traced) *replayed {
 		clear(p.replayed)
 	}
 	p.ids++
-	d := &replayed{id: p.ids, past: p.past(t.Revision), counts: p.of(t.Kind, t.Key)}
+	d := &replayed{id: p.ids, past: p.past(k.pastKey), counts: p.of(t.Kind, t.Key)}
 	p.replayed[k] = d // after past, which may forget all
 	named := kind.Named(t.Kind)
 	if named == nil || d.past.s == nil {
@@ -198,8 +208,8 @@ func (d *replayed) tables() []*rules.Table {
 func (p *Planner) base(past *past) *definition.Snapshot { return cmp.Or(p.against, past.s) }
 
 // past returns a revision.
-func (p *Planner) past(revision string) *past {
-	if found := p.pasts[revision]; found != nil {
+func (p *Planner) past(k pastKey) *past {
+	if found := p.pasts[k]; found != nil {
 		return found
 	}
 	if len(p.pasts) >= maxPlannedPasts {
@@ -208,21 +218,24 @@ func (p *Planner) past(revision string) *past {
 		clear(p.subjects)
 		clear(p.rows)
 	}
-	found := &past{alike: make(map[*definition.Definition]bool)}
-	p.pasts[revision] = found
-	s, err := p.old(revision)
+	found := &past{alike: make(map[*definition.Definition]bool), hash: p.options.Hash}
+	if k.foreign {
+		found.hash = nil
+	}
+	p.pasts[k] = found
+	s, err := p.old(k.revision)
 	switch {
 	case err != nil:
 		found.missing = err.Error()
 		return found
 	case s == nil:
-		found.missing = NoRevision(revision)
+		found.missing = NoRevision(k.revision)
 		return found
 	}
 	found.s = s
 	tables := tablesOf(s)
 	to := func(s *definition.Snapshot) *rules.Transfer {
-		return rules.NewTransfer(found.s.Model, s.Model, slices.Concat(tables, tablesOf(s)), p.options.Hash)
+		return rules.NewTransfer(found.s.Model, s.Model, slices.Concat(tables, tablesOf(s)), found.hash)
 	}
 	found.next = to(p.next)
 	if p.against != nil {
@@ -389,7 +402,7 @@ func (p *Planner) reworded(d *replayed, t *Traced, e rules.Evidence, base, next 
 		}
 		if base.replay == nil {
 			if d.past.self == nil {
-				d.past.self = rules.NewTransfer(d.past.s.Model, d.past.s.Model, tablesOf(d.past.s), p.options.Hash)
+				d.past.self = rules.NewTransfer(d.past.s.Model, d.past.s.Model, tablesOf(d.past.s), d.past.hash)
 			}
 			base.replay, _ = d.past.self.Replay(e)
 		}

@@ -120,6 +120,11 @@ func TestPlanOfMoreThanWasConsulted(t *testing.T) {
 			more.Splits, more.Inputs = told, json.RawMessage(inputs)
 			v := p.verdict(p.definition(&more), &more)
 			must(t, p.Add(&more, 1))
+			foreign := more
+			foreign.ForeignHashes = true
+			if f := p.verdict(p.definition(&foreign), &foreign); strings.Contains(tt.next, "city") && f.class != planUndecided {
+				t.Fatalf("%s, by a hash under another key: %+v", tt.name, f)
+			}
 			was, _ := a.answerOf(t, old, kind.RemoteConfig, "c")
 			is, _ := a.answerOf(t, next, kind.RemoteConfig, "c")
 			switch want := map[bool]planClass{true: planChanged, false: planSame}[was != is]; {

@@ -52,6 +52,9 @@ type Traced struct {
 		Completion int64 `json:"completion_tokens"`
 		Cached     int64 `json:"cached_tokens"`
 	} `json:"attempts"`
+	// ForeignHashes says that the hashes in the trace were made under another trace key than
+	// that of PlanOptions.Hash.
+	ForeignHashes bool `json:"-"`
 	// Verification is the gateway's verdict on the trace's seal. It is empty if the
 	// gateway was not asked.
 	Verification trace.Verification `json:"-"`
