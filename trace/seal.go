@@ -117,6 +117,9 @@ func NewSealer(traceKey []byte, workspace string) (*Sealer, error) {
 	}}}, nil
 }
 
+// KeyName returns the name of the trace key, as seals have it. It tells keys apart.
+func (s *Sealer) KeyName() string { return s.keyName }
+
 // SealAs sets the record's seal, made as if the record had the given state. Without a
 // Sealer it does nothing.
 func (r *Record) SealAs(state State) {

@@ -132,7 +132,9 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 		erase, done = sqlite.CountErasure, "found"
 	}
 	if !dry {
-		// No further answer may be counted on a trace that is gone.
+		// No further answer may be counted on a trace that is going, nor on one that was still
+		// recorded meanwhile.
+		workspace.Store.Recorder.Forget()
 		defer workspace.Store.Recorder.Forget()
 	}
 	for _, selector := range selectors {

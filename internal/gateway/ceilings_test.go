@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 )
@@ -56,7 +57,7 @@ func TestReplyOfAnAPIKey(t *testing.T) {
 func TestEvictionsAreCounted(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)
-	g.store.Config().OnEvicted("replies", 3)
+	g.store.Config().OnEvicted("replies", 3, time.Time{})
 	want := fmt.Sprintf(`cadenza_store_evicted_total{store=%q,table="replies"} 3`, filepath.Join(g.dir, "data/cadenza.db"))
 	if metrics := g.scrape(); !strings.Contains(metrics, want) {
 		t.Errorf("the metrics have no %s", want)

@@ -40,19 +40,32 @@ func (e *evaluation) expose(p *picked, window time.Duration) {
 	if e.logs(d) == definition.LogNone {
 		return
 	}
+	store := e.workspace.Store
 	if retention := e.workspace.Limits.Retention; retention > 0 {
 		window = min(window, retention) // then the trace is deleted
 	}
-	text := binary.BigEndian.AppendUint64(e.scratch[:0], e.workspace.Store.Recorder.Epoch())
+	since := e.began.Add(-window)
+	if gone := store.evictedUntil(); since.Before(gone) {
+		since = gone
+	}
+	text := binary.BigEndian.AppendUint64(e.scratch[:0], store.Recorder.Epoch())
+	text = append(text, e.workspace.ids.Load().sealer.KeyName()...) // reports refuse ids of a key before the last
 	text = cache.AppendKey(text, e.key.name, d.Version, d.Kind.Trace, d.Key)
 	text, hasUnit := d.Table().AppendExposure(text, p.decision, &e.binding)
+	if d.Rendered() != nil {
+		// What the prompt says differs with the configurations that its variables are from.
+		for _, read := range e.values.Read() {
+			text = append(text, e.snapshot.RemoteConfigs[read.Key].Version...)
+			text, _ = read.Table().AppendExposure(text, read.Table().Evaluate(&e.binding), &e.binding)
+		}
+	}
 	if !hasUnit {
 		text = binary.BigEndian.AppendUint32(text, exposure.MinuteOf(e.began))
 	}
 	e.scratch = text
 	memory := e.workspace.Memory.exposures
 	p.hash, p.enters = memory.Key(text), true
-	if p.on = memory.Find(p.hash, e.began.Add(-window)); p.on != nil {
+	if p.on = memory.Find(p.hash, since); p.on != nil {
 		x := &e.next.exposures
 		x.counted = append(x.counted, p.on)
 		x.sum += p.hash[0]

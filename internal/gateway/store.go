@@ -28,6 +28,7 @@ type Store struct {
 	sinks    activeSinks
 	commits  commits
 	limiter  atomic.Pointer[limit.Limiter] // nil: no workspace has had limits yet
+	evicted  atomic.Int64                  // see evictedUntil: Unix time in milliseconds
 
 	// kept is the key that the store keeps. Trace ids are made under it if the configuration
 	// has no key. As long as the store can't be read they are made under temporary, and
@@ -100,11 +101,22 @@ func (s *Store) Config() sqlite.Config {
 		CurrentMaxSize:   func() int64 { return s.limits.current().MaxSize },
 		Sinks:            s.sinks.names,
 		OnLoss:           m.sinks.lose,
-		OnEvicted:        func(table string, rows int64) { m.recorders.countEvicted(s.Path, table, rows) },
+		OnEvicted:        s.evict,
 		OnSetAside:       func(string) { m.recorders.countAside(s.Path) },
 		Logger:           s.logger,
 	}
 }
+
+// evict counts rows that were deleted for the size. Traces go the oldest first.
+func (s *Store) evict(table string, rows int64, newest time.Time) {
+	s.process.metrics.recorders.countEvicted(s.Path, table, rows)
+	if table == "traces" {
+		s.evicted.Store(max(s.evicted.Load(), newest.UnixMilli()+1))
+	}
+}
+
+// evictedUntil returns the time before which traces may have been deleted for the size.
+func (s *Store) evictedUntil() time.Time { return time.UnixMilli(s.evicted.Load()) }
 
 // Close closes the store when the last request that uses it has ended and all its
 // records are written. It waits for at most drainTimeout for each of the two.

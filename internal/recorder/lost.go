@@ -29,6 +29,7 @@ func (w *writer) dropBatch() {
 	for _, r := range w.batch.Records {
 		w.loseEnd(r)
 	}
+	w.Forget() // answers may be counted on these records
 	w.calls.Forget()
 	w.clearBatch()
 }

@@ -98,7 +98,7 @@ func (s *Store) shrinkReplies(ctx context.Context) (more bool, err error) {
 	}
 	for owner, e := range evicted {
 		s.loss.addReplies(owner, e)
-		s.config.OnEvicted("replies", e.rows)
+		s.config.OnEvicted("replies", e.rows, e.newest)
 	}
 	return len(evicted) > 0, nil
 }

@@ -54,7 +54,7 @@ func TestRepliesNeverTakeMetrics(t *testing.T) {
 	evicted := map[string]int64{}
 	s := mustOpen(t, Config{
 		Path: filepath.Join(t.TempDir(), "a.db"), CurrentMaxSize: always[int64](2 << 20), Logger: slog.New(slog.NewTextHandler(log, nil)),
-		OnEvicted: func(table string, rows int64) { evicted[table] += rows },
+		OnEvicted: func(table string, rows int64, _ time.Time) { evicted[table] += rows },
 	})
 	authority, now := mustAuthority(t), time.Now()
 	report := func(apiKey, key string, at time.Time) *trace.Metrics {

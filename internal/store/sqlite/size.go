@@ -60,7 +60,7 @@ func (s *Store) shrink(ctx context.Context) (more bool, err error) {
 	s.loss.add(lost, s.config.OnLoss)
 	for t, e := range evicted {
 		s.loss.addRows(t, e)
-		s.config.OnEvicted(t.name, e.rows)
+		s.config.OnEvicted(t.name, e.rows, e.newest)
 	}
 	s.loss.overfull = used > limit && !more
 	return more, nil

@@ -42,8 +42,8 @@ type Config struct {
 	OnLoss func(sink string, rows int64)
 
 	// OnEvicted is called, in the writer's goroutine, with the number of rows of a table
-	// that were deleted for the size: traces, metrics or replies.
-	OnEvicted func(table string, rows int64)
+	// that were deleted for the size, and the time of the newest: traces, metrics or replies.
+	OnEvicted func(table string, rows int64, newest time.Time)
 
 	// OnSetAside is called with the new path of a damaged file.
 	OnSetAside func(aside string)
@@ -101,7 +101,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		config.OnLoss = func(string, int64) {}
 	}
 	if config.OnEvicted == nil {
-		config.OnEvicted = func(string, int64) {}
+		config.OnEvicted = func(string, int64, time.Time) {}
 	}
 	if config.OnSetAside == nil {
 		config.OnSetAside = func(string) {}
