@@ -16,11 +16,12 @@ func TestAdminErasesUnits(t *testing.T) {
 		return "type: string\ndefault: none\nrules:\n  - id: half\n    split: { by: " + field + ", of: [ { value: a, share: 50%, name: a }, { value: b, share: 50%, name: b } ] }\n"
 	}
 	g := startGateway(t, map[string]string{
-		"definitions/context.yaml":              "fields:\n  customer_id: { type: string, ignore_case: true }\n  team: { type: string, trace: value }\n  account: { type: number }\n  session: { type: string, trace: none }\n  tags: { type: list }\n",
+		"definitions/context.yaml":              "unit: customer_id\nfields:\n  customer_id: { type: string, ignore_case: true }\n  team: { type: string, trace: value }\n  account: { type: number }\n  session: { type: string, trace: none }\n  tags: { type: list }\n",
 		"definitions/remoteconfigs/banner.yaml": split("customer_id"),
 		"definitions/remoteconfigs/seats.yaml":  split("account"),
 		"definitions/remoteconfigs/team.yaml":   "type: boolean\ndefault: false\ncolumns: [team, value]\nmatrix:\n  - [blue, true]\n",
 		"definitions/remoteconfigs/plain.yaml":  "type: boolean\ndefault: false\n",
+		"definitions/remoteconfigs/first.yaml":  "record: exposures\ntype: boolean\ndefault: false\n",
 	}, options)
 	address := adminOf(t, g, options)
 	asked := 0
@@ -86,5 +87,19 @@ func TestAdminErasesUnits(t *testing.T) {
 				t.Errorf("%s still holds %s", name, word)
 			}
 		}
+	}
+	// Nobody is counted on a trace that is gone.
+	exposure := func() string {
+		return g.post("/v1/remoteconfigs", `{"keys":["first"],"context":{"customer_id":"cyd"}}`).ok(t).header.Get("Cadenza-Trace-Id")
+	}
+	before := exposure()
+	if before == "" || exposure() != before {
+		t.Errorf("the trace %s is not that of the second answer", before)
+	}
+	if status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces", "unit.customer_id=cyd"); status != http.StatusOK {
+		t.Errorf("%d %v", status, answer)
+	}
+	if exposure() == before {
+		t.Error("an answer after an erasure is counted on a trace of before")
 	}
 }

@@ -13,12 +13,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/secret"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // exposedFiles are definitions whose answers are recorded as record says.
@@ -296,6 +299,82 @@ func TestExposuresByPolicy(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int64{1}, slices.Collect(maps.Values(g.answersBy(t)))); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestExposuresOfReadConfigurations: a prompt's text is another one when a configuration
+// that it takes a variable from answers otherwise, and only then.
+func TestExposuresOfReadConfigurations(t *testing.T) {
+	t.Parallel()
+	files := exposedFiles(exposureRecord)
+	files["definitions/context.yaml"] += "  account: { type: string }\n"
+	const tone = `type: string
+default: plain
+rules: [ { id: tone, split: { by: account, of: [ { value: soft, share: 50%, name: soft }, { value: hard, share: 50%, name: hard } ] } } ]
+`
+	files["definitions/remoteconfigs/tone.yaml"] = tone
+	files["definitions/prompts/greeting.yaml"] = strings.Replace(files["definitions/prompts/greeting.yaml"], "who: { default: you }", "who: { config: tone }", 1)
+	g := startGateway(t, files, options)
+	ask := func(account, variables string) string {
+		t.Helper()
+		ids, _ := g.asked(t, "/v1/prompts", fmt.Sprintf(`{"keys":["greeting"],"context":{"customer_id":"a","account":%q}%s}`, account, variables))
+		return ids["greeting"]
+	}
+	traces := map[string]bool{}
+	first := ask("1", "")
+	for account := range 20 {
+		id := ask(fmt.Sprint(account), "")
+		traces[id] = true
+		if again := ask(fmt.Sprint(account), ""); again != id {
+			t.Errorf("account %d has the traces %s and %s", account, id, again)
+		}
+	}
+	if len(traces) != 20 {
+		t.Errorf("%d traces of 20 units of the configuration's split", len(traces))
+	}
+	if own := ask("1", `,"variables":{"who":"me"}`); traces[own] || own != ask("2", `,"variables":{"who":"me"}`) {
+		t.Error("a configuration counts that was not read")
+	}
+	g.write("definitions/remoteconfigs/tone.yaml", strings.Replace(tone, "value: soft", "value: softer", 1))
+	if err := g.source.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if ask("1", "") == first {
+		t.Error("an edit of the configuration leaves the trace")
+	}
+}
+
+// TestExposuresOfTracesThatAreGone: nothing is counted on a trace that was deleted for the
+// size, and no answer has an id that a report can't name.
+func TestExposuresOfTracesThatAreGone(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, exposedFiles(exposureRecord), options)
+	const body = `{"keys":["half"],"context":{"plan":"pro","customer_id":"a"}}`
+	ask := func() string {
+		t.Helper()
+		ids, _ := g.asked(t, "/v1/remoteconfigs", body)
+		return ids["half"]
+	}
+	first := ask()
+	id, _ := trace.ParseID(first)
+	evicted := g.store.Config().OnEvicted
+	evicted("metrics", 1, time.Now())
+	evicted("traces", 1, id.Time().Add(-time.Millisecond))
+	if ask() != first {
+		t.Error("an exposure is gone whose trace is there")
+	}
+	evicted("traces", 1, id.Time())
+	evicted("traces", 1, id.Time().Add(-time.Hour))
+	second := ask()
+	if second == first {
+		t.Error("an answer is counted on a trace that was deleted for the size")
+	}
+	g.write("trace.key", testTraceKey)
+	g.load(options, with(func(c *gw.WorkspaceConfig) {
+		c.TraceKey = secret.Reference("{file." + filepath.Join(g.dir, "trace.key") + "}")
+	}))
+	if ask() == second {
+		t.Error("an answer has the id of a trace under the former key")
 	}
 }
 

@@ -137,6 +137,25 @@ func TestRefusedRecords(t *testing.T) {
 	})
 }
 
+// TestEpochOfLostRecords: nothing is counted on records that the store panics on.
+func TestEpochOfLostRecords(t *testing.T) {
+	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
+		open(t, r)
+		epoch := r.Epoch()
+		r.Evaluation(evaluation(1))
+		settle(time.Second)
+		if r.Epoch() != epoch {
+			t.Error("a stored record begins another epoch")
+		}
+		s.set(func(s *memStore) { s.fail = func(*Batch) error { panic("no") } })
+		r.Evaluation(evaluation(2))
+		settle(time.Hour)
+		if r.Epoch() == epoch {
+			t.Error("a record is lost, and answers may be counted on it")
+		}
+	})
+}
+
 // TestEpochs: another store, or another recorder, begins another epoch.
 func TestEpochs(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
