@@ -114,7 +114,7 @@ var maxLines = map[string]int{
 	"internal/bundle":              750,
 	"internal/bundle/download":     710,
 	"internal/bundle/serve":        300,
-	"internal/command":             6560,
+	"internal/command":             6600,
 	"internal/configpath":          40,
 	"internal/definition":          8800,
 	"internal/dialect":             650,

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/csv"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -67,6 +69,9 @@ API, as with caddy reload.`,
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), i.sum()); err != nil {
 				return err
 			}
+			if i.stopped > 0 {
+				return fmt.Errorf("the import stopped at line %d: mend it, and import the rows from there on as a file of their own", i.stopped)
+			}
 			if i.refused > 0 {
 				return fmt.Errorf("%s refused", plural(i.refused, "row"))
 			}
@@ -97,6 +102,7 @@ type reportImport struct {
 	batch                     bytes.Buffer
 	lines                     []int // of the batch
 	stored, repeated, refused int
+	stopped                   int // the line that could not be read; 0: all could
 }
 
 // open reads the file once, for what stands for its content, and its first line.
@@ -109,15 +115,22 @@ func (i *reportImport) open(file io.ReadSeeker) error {
 		return err
 	}
 	i.file = fmt.Sprintf("%x", digest.Sum(nil)[:12])
-	i.rows = csv.NewReader(file)
+	content := bufio.NewReader(file)
+	if mark, _ := content.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = content.Discard(len(mark)) // it is in the buffer
+	}
+	i.rows = csv.NewReader(content)
 	names, err := i.rows.Read()
 	if err != nil {
-		return fmt.Errorf("%s: the first line must name the columns: %w", i.name, err)
+		return fmt.Errorf("%s: the first line must name the columns, separated by commas: %w", i.name, err)
 	}
-	names[0] = strings.TrimPrefix(names[0], "\ufeff")
 	i.names, i.time, i.event = names, slices.Index(names, "time"), slices.Index(names, "event_id")
 	i.unit = slices.IndexFunc(names, func(name string) bool { return name != "time" && name != "event_id" })
 	switch {
+	case notUTF8(names) >= 0:
+		return fmt.Errorf("%s: the first line is not UTF-8: export the file as UTF-8", i.name)
+	case i.time < 0 && len(names) == 1 && strings.ContainsAny(names[0], ";\t"):
+		return fmt.Errorf("%s: a column time is missing: columns must be separated by commas", i.name)
 	case i.time < 0:
 		return fmt.Errorf("%s: a column time is missing: when it happened", i.name)
 	case i.unit < 0 || len(names) < 3+min(i.event+1, 1):
@@ -134,16 +147,23 @@ func (i *reportImport) open(file io.ReadSeeker) error {
 func (i *reportImport) run() error {
 	for {
 		row, err := i.rows.Read()
-		line, _ := i.rows.FieldPos(0)
+		var fault *csv.ParseError
 		switch {
 		case err == io.EOF:
 			return i.send()
 		case errors.Is(err, csv.ErrFieldCount):
+			line, _ := i.rows.FieldPos(0)
 			i.refuse(line, fmt.Sprintf("it has %d cells, the first line %d", len(row), len(i.names)))
 			continue
+		case errors.As(err, &fault):
+			// A quote out of place: where the next row begins is a guess.
+			i.stopped = fault.StartLine
+			i.refuse(fault.StartLine, fault.Err.Error())
+			return i.send()
 		case err != nil:
 			return errors.Join(i.send(), fmt.Errorf("%s: %w", i.name, err))
 		}
+		line, _ := i.rows.FieldPos(0)
 		report, err := i.report(row, line)
 		if err != nil {
 			i.refuse(line, err.Error())
@@ -158,8 +178,21 @@ func (i *reportImport) run() error {
 	}
 }
 
+const byteOrderMark = "\ufeff"
+
+// notUTF8 returns the index of the first cell that is not UTF-8, or -1.
+func notUTF8(row []string) int {
+	return slices.IndexFunc(row, func(cell string) bool { return !utf8.ValidString(cell) })
+}
+
 // report returns the report of a row.
 func (i *reportImport) report(row []string, line int) ([]byte, error) {
+	if n := notUTF8(row); n >= 0 {
+		return nil, fmt.Errorf("the cell of %s is not UTF-8: export the file as UTF-8", i.names[n])
+	}
+	if strings.TrimSpace(row[i.unit]) == "" {
+		return nil, fmt.Errorf("%s is empty, and must have the unit", i.names[i.unit])
+	}
 	at, err := parseHappened(row[i.time])
 	if err != nil {
 		return nil, err
