@@ -38,7 +38,7 @@ func TestAdminErasesUnits(t *testing.T) {
 	for _, unit := range []string{`{"customer_id":"ADA-7781"}`, `{"customer_id":"bob"}`, `{"account":"12.50"}`, `{"team":"red-4417"}`} {
 		g.post("/v1/metrics", `{"unit":`+unit+`,"values":{"n":1}}`).ok(t)
 	}
-	for _, bad := range []string{"unit.none=1", "unit.session=1", "unit.tags=1", "unit.account=x", "unit.customer_id=a&unit.customer_id=b", "unit.customer_id=a&conversation_id=c"} {
+	for _, bad := range []string{"unit.none=1", "unit.session=1", "unit.tags=1", "unit.account=x", "unit.customer_id=", "unit.customer_id", "unit.customer_id=a&unit.customer_id=b", "unit.customer_id=a&conversation_id=c"} {
 		if status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces", bad); status != http.StatusBadRequest {
 			t.Errorf("%s: %d %v", bad, status, answer)
 		}

@@ -50,6 +50,9 @@ func (w *Workspace) unitsToErase(values url.Values) (units []trace.Selector, err
 			if !ok {
 				continue
 			}
+			if text == "" {
+				return nil, apiError(http.StatusBadRequest, "%s is empty: give the value of the field, such as %s=c-7", name, name)
+			}
 			s := trace.Selector{Workspace: w.Name, UnitField: field}
 			var clear bool
 			if s.Unit, s.UnitValue, clear, err = w.Definitions.Snapshot().Model.RecordedUnit(field, text, w.HashOf); err != nil {

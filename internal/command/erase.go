@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,9 +55,9 @@ gateway is asked by its admin API, as with caddy reload.`,
 				what = fmt.Sprintf("with the metadata %q", metadata)
 			}
 			if unit != "" {
-				name, value, err := splitMember("unit", unit)
-				if err != nil {
-					return err
+				name, value, _ := strings.Cut(unit, "=")
+				if name == "" || value == "" {
+					return fmt.Errorf("--unit takes FIELD=VALUE, this is %q", unit)
 				}
 				values.Set(adminapi.UnitParameter+name, value)
 				what = fmt.Sprintf("of the unit %q", unit)

@@ -294,6 +294,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"erase_none":        {arguments: []string{"erase", "--metadata", "user_id=8842", "--yes"}},
 		"erase_unit":        {arguments: []string{"erase", "--unit", "customer_id=c-7", "--yes"}},
 		"erase_decision":    {arguments: []string{"erase", "--decision", "01990001", "--yes"}},
+		"erase_unit_empty":  {arguments: []string{"erase", "--unit", "customer_id=", "--yes"}, fails: true},
 		"erase_asks":        {arguments: []string{"erase", "--metadata", "user_id=8842"}, fails: true},
 		"erase_what":        {arguments: []string{"erase", "--yes"}, fails: true},
 		"erase_both":        {arguments: []string{"erase", "--yes", "--metadata", "a=b", "--conversation-id", "c"}, fails: true},
