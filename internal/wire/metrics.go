@@ -57,7 +57,7 @@ func (r *Request) Metrics() (*MetricsRecord, *Error) {
 
 // anyRecord reads a record of /v1/metrics, which may be on a unit.
 func (r *Request) anyRecord(body *fastjson.Object) (*MetricsRecord, *Error) {
-	if !IsNull(body.Get("unit")) {
+	if body.Get("unit") != nil { // null, as of a join without a match, names nothing
 		return r.unitRecord(body)
 	}
 	for _, name := range [...]string{"time", "event_id"} {

@@ -72,7 +72,9 @@ func (m *MetricsRecord) CheckHappened(now time.Time, history bool) *Error {
 		m.Happened = now
 	case m.Happened.After(now.Add(maxClockSkew)):
 		return Errorf(InvalidRequest, "time", `"time" is in the future: it is %s here.`, now.UTC().Format(time.RFC3339))
-	case m.Happened.Before(now.Add(-maxUnitAge)) && !history, m.Happened.Unix() < 0:
+	case m.Happened.Unix() < 0:
+		return Errorf(InvalidRequest, "time", `"time" is before 1970: reports reach back to 1970-01-01T00:00:00Z.`)
+	case m.Happened.Before(now.Add(-maxUnitAge)) && !history:
 		return Errorf(InvalidRequest, "time", `"time" is more than 30 days ago. What is older is imported: caddy cadenza import-reports.`)
 	}
 	return nil

@@ -36,6 +36,8 @@ func TestReportsOnUnits(t *testing.T) {
 	for body, param := range map[string]string{
 		`{"unit":"c-7","values":{"n":1}}`:                     "unit",
 		`{"unit":{},"values":{"n":1}}`:                        "unit",
+		`{"unit":null,"values":{"n":1}}`:                      "unit",
+		`{"unit":null,"trace_id":"T","values":{"n":1}}`:       "unit",
 		`{"unit":{"id":"c-7","plan":"pro"},"values":{"n":1}}`: "unit",
 		`{` + unit + `,"values":{"n":1},"trace_id":"T"}`:      "trace_id",
 		`{` + unit + `,"values":{"n":1},"decision_id":"D"}`:   "decision_id",
@@ -79,6 +81,9 @@ func TestWhenAUnitWasReported(t *testing.T) {
 		{time.Unix(0, 0), false, true},
 		{time.Unix(-1, 0), false, false},
 	} {
+		if err := (&MetricsRecord{Metrics: trace.Metrics{Happened: test.happened}}).CheckHappened(now, true); err != nil && test.happened.Before(now) && !strings.Contains(err.Message, "before 1970") {
+			t.Errorf("at %s: %v", test.happened, err)
+		}
 		for history, taken := range map[bool]bool{false: test.now, true: test.later} {
 			m := &MetricsRecord{Metrics: trace.Metrics{Happened: test.happened}}
 			if err := m.CheckHappened(now, history); (err == nil) != taken || err != nil && err.Param != "time" {
