@@ -34,6 +34,10 @@ func TestAdminImportsReports(t *testing.T) {
 	if err := g.database().QueryRow("SELECT count(*), sum(time_ms < received_ms - 60000000000 AND api_key IS NULL) FROM unit_reports").Scan(&rows, &old); err != nil || rows != 2 || old != 1 {
 		t.Errorf("%d reports are stored, %d of them are two years old: %v", rows, old, err)
 	}
+	status, answer := callAdmin(t, "POST", address, "/cadenza/reports", "{}\n"+line("none", "e-5", 0))
+	if results, _ := answer["results"].([]any); status != http.StatusOK || len(results) != 2 || answer["failed"] != 2.0 || answer["error"] != nil {
+		t.Errorf("without a valid report: %d %v", status, answer)
+	}
 	for _, bad := range []string{"/cadenza/reports?x=1", "/cadenza/reports?workspace=none"} {
 		if status, answer := callAdmin(t, "POST", address, bad, body); status != http.StatusBadRequest && status != http.StatusNotFound {
 			t.Errorf("%s: %d %v", bad, status, answer)

@@ -114,6 +114,7 @@ func TestConsoleRoles(t *testing.T) {
 		"words":        {{"GET", "file=prompts/x.yaml", "", "viewer", 0}},
 		"plan":         {{"POST", "", `{"action":"text","file":"remoteconfigs/new.yaml","text":"type: boolean\ndefault: true\n"}`, "editor", 0}},
 		"review":       {{"POST", "", `{"action":"text","file":"remoteconfigs/new.yaml","text":"type: boolean\ndefault: true\n"}`, "editor", 0}},
+		"reports":      {{"POST", "", `{"unit":{"plan":"pro"},"values":{"paid":1},"event_id":"e-1"}`, "editor", 0}},
 		"traces":       {{"GET", "", "", "viewer", 0}, {"DELETE", "metadata.user=nobody", "", "admin", 0}},
 		"traces/":      {{"GET", "", "", "viewer", 0}, {"POST", "", `{"label":"wrong tone"}`, "editor", 0}},
 		"stats":        {{"GET", "", "", "viewer", 0}},
@@ -181,7 +182,7 @@ func TestConsoleRoles(t *testing.T) {
 					continue
 				}
 				elsewhere, body := "workspace=other&"+c.query, c.body
-				if body != "" && path != "traces/" {
+				if body != "" && path != "traces/" && path != "reports" {
 					elsewhere, body = "", `{"workspace":"other",`+body[1:]
 				}
 				if a := g.do(c.method, asked+"?"+elsewhere, body, sessions[role]); a.status != http.StatusNotFound {

@@ -43,9 +43,10 @@ func (c *call) reports() outcome {
 	for _, record := range stored {
 		c.traceReport(record)
 	}
-	body, err := results.answer()
-	if err != nil {
-		c.deliver(err.Status, body, time.Now())
+	body := results.answer()
+	if err := results.noneValid(); err != nil {
+		refusal := err.AppendJSON(nil)
+		c.deliver(err.Status, append(append(refusal[:len(refusal)-1], ','), body[1:]...), time.Now())
 		return outcome{err, answered} // the metrics count the code
 	}
 	c.deliver(http.StatusOK, body, time.Now())
@@ -100,15 +101,17 @@ func (r *results) store(ctx context.Context, w *Workspace) error {
 	return nil
 }
 
-// answer returns the answer to the batch, and an error if no report is valid.
-func (r *results) answer() (body []byte, err *wire.Error) {
-	body = []byte{'{'}
-	if r.failed == len(r.answers) {
-		err = wire.Errorf(wire.InvalidRequest, "", "No report of the batch is valid. The first: %s", r.firstErr.Message)
-		body = err.AppendJSON(body[:0])
-		body[len(body)-1] = ','
+// noneValid returns an error if no report is valid.
+func (r *results) noneValid() *wire.Error {
+	if r.failed < len(r.answers) {
+		return nil
 	}
-	body = append(body, `"results":[`...)
+	return wire.Errorf(wire.InvalidRequest, "", "No report of the batch is valid. The first: %s", r.firstErr.Message)
+}
+
+// answer returns what became of each report.
+func (r *results) answer() []byte {
+	body := []byte(`{"results":[`)
 	for i, answer := range r.answers {
 		if i > 0 {
 			body = append(body, ',')
@@ -116,12 +119,12 @@ func (r *results) answer() (body []byte, err *wire.Error) {
 		body = append(body, answer...)
 	}
 	body = append(body, `],"failed":`...)
-	return append(strconv.AppendInt(body, int64(r.failed), 10), '}'), err
+	return append(strconv.AppendInt(body, int64(r.failed), 10), '}')
 }
 
 // ImportReports stores a batch of reports on units, one on each line, which may have
-// happened at any time in the past. They have no API key. The answer is that to a batch, also
-// if none is valid.
+// happened at any time in the past. They have no API key. The answer is that to a batch of
+// which some are valid, also if none is.
 func (w *Workspace) ImportReports(rw http.ResponseWriter, r *http.Request, limit int64) (answer []byte, err *wire.Error) {
 	snapshot := w.Source.Snapshot()
 	if snapshot.Awaited {
@@ -150,6 +153,5 @@ func (w *Workspace) ImportReports(rw http.ResponseWriter, r *http.Request, limit
 	if failure := results.store(r.Context(), w); failure != nil {
 		return nil, wire.Errorf(wire.StoreUnavailable, "", "the reports could not be stored: %v", failure)
 	}
-	answer, _ = results.answer()
-	return answer, nil
+	return results.answer(), nil
 }
