@@ -36,7 +36,7 @@ func TestRecord(t *testing.T) {
 		"record: all\n":                     "record must be",
 		"window: 1h\n":                      "window needs record: exposures",
 		"record: every\nwindow: 1h\n":       "window needs record: exposures",
-		"record: exposures\nwindow: 59s\n":  "window must be a duration from 1m to 720h",
+		"record: exposures\nwindow: 59s\n":  "window must be a duration from 1m to 720h such as 1m30s, 2h or 24h",
 		"record: exposures\nwindow: 721h\n": "window must be a duration from 1m to 720h",
 		"record: exposures\nwindow: 30d\n":  "window must be a duration from 1m to 720h",
 	} {

@@ -184,7 +184,11 @@ func (n *Node) ReadDuration(errs *Errors, member string, lo, hi time.Duration) (
 			return d, true
 		}
 	}
-	errs.Add(n, "%s must be a duration from %s to %s such as 500ms, 30s or 1m30s, this is %s", member, durationText(lo), durationText(hi), n.Describe())
+	such := "500ms, 30s or 1m30s"
+	if lo > 500*time.Millisecond {
+		such = "1m30s, 2h or 24h"
+	}
+	errs.Add(n, "%s must be a duration from %s to %s such as %s, this is %s", member, durationText(lo), durationText(hi), such, n.Describe())
 	return 0, false
 }
 

@@ -98,7 +98,7 @@ func TestReaders(t *testing.T) {
 		func() (any, bool) { return n.Get("i").ReadFloat(&errs, "i", 0, 2) },
 		func() (any, bool) { return n.Get("q").ReadInt(&errs, "q", 0, 10) },
 		func() (any, bool) { return n.Get("f").ReadInt(&errs, "f", 0, 10) },
-		func() (any, bool) { return n.Get("i").ReadDuration(&errs, "i", time.Second, time.Minute) },
+		func() (any, bool) { return n.Get("i").ReadDuration(&errs, "i", time.Second, 24*time.Hour) },
 		func() (any, bool) { return n.Get("w").ReadWord(&errs, "w", "first", "unique") },
 		func() (any, bool) { return n.Get("none").ReadWord(&errs, "none", "first", "unique") },
 	} {
@@ -113,7 +113,7 @@ a.yaml:1:4: s must be true or false, this is "text"
 a.yaml:2:4: q must be a whole number from 0 to 10, this is "1": leave the quotes out
 a.yaml:4:4: f must be a whole number from 0 to 10, this is "0.5"
 a.yaml:5:4: i must be a number from 0 to 2, this is "7"
-a.yaml:5:4: i must be a duration from 1s to 1m such as 500ms, 30s or 1m30s, this is "7"
+a.yaml:5:4: i must be a duration from 1s to 24h such as 1m30s, 2h or 24h, this is "7"
 a.yaml:7:4: l must be text, this is a list
 a.yaml:7:4: a variant must be a mapping, this is a list
 a.yaml:8:1: unknown member "n" in a definition (known: s, q, b, f, i, d, l, wo)
