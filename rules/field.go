@@ -50,6 +50,7 @@ type field struct {
 	coerce   bool
 	required bool
 	trace    traceMode // of a declared field
+	always   bool      // trace.always names it
 	unknown  bool      // its type is not known
 	// broken reports whether the declaration has a mistake, from which mistakes
 	// of cells on the field may follow: they are not decoded.

@@ -56,6 +56,7 @@ func (m *Model) decodeAlways(n *document.Node, errs *document.Errors) {
 		case !m.fields[slot].records(m):
 			errs.Add(item, "trace.always has %s, of which trace: none records nothing: give the field, or those that its expression reads, trace: hash or value, or leave it out", strconv.Quote(name))
 		default:
+			m.fields[slot].always = true
 			m.always = append(m.always, m.readsOf(slot)...)
 		}
 	}

@@ -83,8 +83,8 @@ func looksLikeRange(text string) bool {
 	return ok && (digit(lo) || lo == "") && (digit(hi) || hi == "") && lo+hi != "" && !strings.HasPrefix(hi, ".")
 }
 
-// Unused returns remarks on the segments and computed fields that no table uses,
-// by itself or by way of another.
+// Unused returns remarks on the segments and computed fields that neither a table uses,
+// by itself or by way of another, nor trace.always.
 func (m *Model) Unused(tables func(yield func(*Table) bool)) []Remark {
 	used := make([]bool, m.nowSlot()+1)
 	var use func(slots []int32)
@@ -103,6 +103,11 @@ func (m *Model) Unused(tables func(yield func(*Table) bool)) []Remark {
 	}
 	for t := range tables {
 		use(t.lazy)
+	}
+	for i := m.declared; i < len(m.fields); i++ {
+		if m.fields[i].always {
+			use([]int32{int32(i)})
+		}
 	}
 	var remarks []Remark
 	for i := m.declared; i < len(m.fields); i++ {

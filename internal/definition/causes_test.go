@@ -138,6 +138,11 @@ func TestUnusedPartsOfTheModel(t *testing.T) {
 	if s := mustLoad(t, dir); len(s.Warnings) > 0 {
 		t.Error(s.Warnings)
 	}
+	write(t, filepath.Join(dir, "context.yaml"), "trace: { always: [idle] }\n"+strings.Replace(model, "  lost: [ { idle: true } ]\n", "", 1))
+	write(t, filepath.Join(dir, "remoteconfigs/d.yaml"), table("segment: outer"))
+	if s := mustLoad(t, dir); len(s.Warnings) > 0 {
+		t.Errorf("traces have it: %v", s.Warnings)
+	}
 	// What only a split reads is used, too.
 	write(t, filepath.Join(dir, "context.yaml"), "fields: { n: { type: number } }\ncomputed: { unit: n * 2.0 }\n")
 	write(t, filepath.Join(dir, "remoteconfigs/d.yaml"), "type: boolean\ndefault: false\nrules: [ { id: a, split: { by: unit, of: [ { value: true, share: 5% } ] } } ]\n")
