@@ -81,6 +81,7 @@ func TestReportsOnUnits(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, unitDefinitions, traceKeyed)
 	customer, account := g.unitOf(t, "banner", `{"customer_id":"7"}`), g.unitOf(t, "seats", `{"account":"12.50"}`)
+	empty := g.unitOf(t, "banner", `{"customer_id":""}`)
 	now := time.Now()
 	at := func(d time.Duration) string { return `"time":"` + now.Add(d).Format(time.RFC3339) + `"` }
 	const values = `"values":{"paid":1}`
@@ -88,6 +89,7 @@ func TestReportsOnUnits(t *testing.T) {
 		{`{"unit":{"customer_id":"7"},"values":{"paid":1,"amount":42.5},"event_id":"e-1"}`, "", `{"ok":true}`},
 		{`{"unit":{"customer_id":7},` + values + `,` + at(-29*24*time.Hour) + `}`, "", `{"ok":true}`},
 		{`{"unit":{"customer_id":["7"]},` + values + `}`, "", `{"ok":true}`},
+		{`{"unit":{"customer_id":""},` + values + `}`, "", `{"ok":true}`},
 		{`{"unit":{"account":12.5},` + values + `}`, "", `{"ok":true}`},
 		{`{"unit":{"account":"12.50"},` + values + `}`, "", `{"ok":true}`},
 		{`{"unit":{"customer_id":"8"},` + values + `,"event_id":"e-1"}`, "", `{"ok":true,"repeated":true}`},
@@ -118,6 +120,7 @@ func TestReportsOnUnits(t *testing.T) {
 		"test customer_id " + customer + ` e-1 {"paid":1,"amount":42.5}`,
 		"test customer_id " + customer + ` {"paid":1}`,
 		"test customer_id " + customer + ` {"paid":1}`,
+		"test customer_id " + empty + ` {"paid":1}`,
 		"test account " + account + ` {"paid":1}`,
 		"test account " + account + ` {"paid":1}`,
 	}
