@@ -27,6 +27,8 @@ func TestExposures(t *testing.T) {
 		{"customer_id", `{"plan":"free"}`, `{"plan":"free","seat":1}`, true, false},
 		{"customer_id", `{"plan":"free"}`, `{}`, false, false},
 		{"", `{"plan":"free","customer_id":"a"}`, `{"plan":"free","customer_id":"b"}`, true, false},
+		// Without a context no row was tried, and by default each.
+		{"", `{}`, `{"plan":"other"}`, false, false},
 		// The split's field comes first, also without a unit of the data model.
 		{"", `{"plan":"pro","customer_id":"a"}`, `{"plan":"pro","customer_id":"a","seat":2}`, true, true},
 		{"seat", `{"plan":"pro","customer_id":"a","seat":1}`, `{"plan":"pro","customer_id":"a","seat":2}`, true, true},

@@ -30,8 +30,12 @@ func (f *field) decodeTrace(n *document.Node, errs *document.Errors) {
 }
 
 // decodeAlways reads the fields that every trace records, and takes over the slots behind
-// them. It follows the computed fields, of which traces have what they read.
+// them. The unit of the data model is one of them: without it, nobody can tell whether a
+// trace is of a unit. It follows the computed fields, of which traces have what they read.
 func (m *Model) decodeAlways(n *document.Node, errs *document.Errors) {
+	if unit := m.unit - 1; unit >= 0 && m.fields[unit].trace != traceNone {
+		m.always = append(m.always, unit)
+	}
 	if n == nil || !n.CheckMembers(errs, "trace", "always") {
 		return
 	}

@@ -28,7 +28,7 @@ type hashed struct {
 // gateway's that the table and the tables in also read: by their cells, segments,
 // computed fields and splits, but not by prerequisites, which belong into also where
 // they were consulted ([Trail.Asked]). The fields that the data model has traces record
-// always are added. Fields come in the order of the data model. A field without a value,
+// always, and its unit, are added. Fields come in the order of the data model. A field without a value,
 // or with trace: none, is left out, and one with trace: hash is {"hash": …}, as is a
 // value whose JSON is longer than 256 bytes.
 //

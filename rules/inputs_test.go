@@ -85,6 +85,8 @@ func TestInputsAlways(t *testing.T) {
 	t.Parallel()
 	m := model(t, inputsModel+"trace: { always: [seats, big, id] }\n")
 	none := table(t, m, "rules: [{ value: 1 }]")
+	byUnit := table(t, model(t, inputsModel+"unit: id\n"), "rules: [{ value: 1 }]")
+	unrecorded := table(t, model(t, inputsModel+"unit: secret\n"), "rules: [{ value: 1 }]")
 	asked := named(t, m, "asked", "rules: [{ when: { cents: 1 }, value: on }]")
 	tab := named(t, m, "top", "rules: [{ when: { plan: pro, config: { asked: on } }, value: 1 }]", asked)
 	const context = `{"plan":"pro","seats":1,"id":"C","cents":2,"flag":true,"unread":true}`
@@ -97,9 +99,12 @@ func TestInputsAlways(t *testing.T) {
 		{none, nil, `{"id":"C"}`, `{"id":{"hash":"id~c~"}}`},
 		{none, nil, `{"unread":true}`, `{}`},
 		{none, nil, `{}`, ``},
+		{byUnit, nil, context, `{"id":{"hash":"id~c~"}}`},
+		{byUnit, nil, `{"plan":"pro"}`, `{}`},
+		{unrecorded, nil, `{"secret":"x"}`, ``},
 		{tab, []*Table{asked}, context, `{"plan":"pro","flag":true,"id":{"hash":"id~c~"},"seats":1,"cents":{"hash":"cents~2~"}}`},
 	} {
-		got := string(tt.table.AppendInputs(nil, bind(t, m, tt.context), tt.also, shownHash))
+		got := string(tt.table.AppendInputs(nil, bind(t, tt.table.model, tt.context), tt.also, shownHash))
 		if got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.context, got, tt.want)
 			continue
@@ -108,7 +113,7 @@ func TestInputsAlways(t *testing.T) {
 			continue
 		}
 		e := Evidence{Inputs: parseJSON(t, got), Tables: append(tt.also, tt.table), At: noon}
-		if _, err := m.Replay(e); err != nil {
+		if _, err := tt.table.model.Replay(e); err != nil {
 			t.Errorf("%s: its inputs can't be replayed: %v", tt.context, err)
 		}
 	}

@@ -52,7 +52,7 @@ type Model struct {
 	strict    bool    // on_type_mismatch: reject
 	targeting int32   // 1 + the slot of the field that targetingKey fills; 0: none
 	unit      int32   // 1 + the slot of the field of the units; 0: none
-	always    []int32 // declared fields that traces have where no table reads them, too
+	always    []int32 // declared fields that traces have where no table reads them, too: those of trace.always and the unit
 	remarks   []Remark
 }
 

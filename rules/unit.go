@@ -23,12 +23,20 @@ func (m *Model) decodeUnit(n *document.Node, errs *document.Errors) {
 	m.unit = slot + 1
 }
 
+// Unit returns the name of the field that has the units where no split decides, or "".
+func (m *Model) Unit() string {
+	if m.unit == 0 {
+		return ""
+	}
+	return m.fields[m.unit-1].name
+}
+
 // AppendExposure appends what makes two answers of the table the same for a unit: the row,
-// the outcome and the unit, which is the value of the field of the split that decided, or
+// the outcome, the reason and the unit, which is the value of the field of the split that decided, or
 // else of the data model's unit. It reports whether there is a unit.
 func (t *Table) AppendExposure(dst []byte, d Decision, b *Binding) (_ []byte, ok bool) {
 	dst = binary.AppendVarint(dst, int64(d.Row))
-	dst = binary.AppendVarint(dst, int64(d.Outcome))
+	dst = append(binary.AppendVarint(dst, int64(d.Outcome)), byte(d.Reason))
 	slot := t.model.unit - 1
 	if d.Row >= 0 && t.answers[d.Row].split != nil {
 		slot = t.answers[d.Row].split.by
