@@ -375,7 +375,7 @@ type Doubt struct {
 	Cell   string // as it was written
 	Unseen string // the declared field whose value is not known
 	Reason string // why it is not known
-	Remedy string // a sentence: how later traces can be proved
+	Remedy string // a sentence: how later traces can be proved; of a Transfer the setting, or empty
 }
 
 // String describes the cell in doubt, and the reason.
@@ -687,6 +687,10 @@ func (r *Replay) blameSlot(d *Doubt, slot int32) {
 			continue
 		}
 		d.Unseen, d.Reason = f.name, known.reason()
+		if r.transfer != nil {
+			d.Remedy = r.transfer.remedy(f, known)
+			return
+		}
 		switch {
 		case known == isRedacted:
 			d.Remedy = "It can't be proved as long as such values are redacted"

@@ -554,6 +554,28 @@ func (t *Table) Decided(i int, arm string) (d Decision, ok bool) {
 	return d, false
 }
 
+// remedy returns the setting with which later traces have what is not known of a field of
+// the next model. It is empty where there is none, or the next model has it.
+func (tr *Transfer) remedy(f *field, known knowledge) string {
+	slot := tr.next.slots[f.name]
+	switch {
+	case tr.next.isGateway(slot) || known == isRedacted || known == isChanged:
+		return ""
+	case f.trace == traceNone || known == isHashed && f.trace == traceHash:
+		return "trace: value"
+	case known == isUncalled && !slices.Contains(tr.next.always, slot):
+		setting := "trace: { always: [" + f.name + "] }"
+		if f.trace == traceHash && f.typ != stringField { // whose cells are ranges
+			setting += " and trace: value"
+		}
+		return setting
+	}
+	if was, ok := tr.old.slots[f.name]; known == isHashed && ok && tr.old.fields[was].trace == traceValue {
+		return "log: content" // it is long
+	}
+	return ""
+}
+
 // Listed reports whether the data model lists the values of a declared field.
 func (m *Model) Listed(field string) bool {
 	slot, ok := m.slots[field]
