@@ -70,7 +70,7 @@ type past struct {
 	hash          rules.HashFunc // nil: hashes are compared with no value
 	s             *definition.Snapshot
 	missing       string                          // why there is none
-	next, against *rules.Transfer                 // to the sets that are compared
+	next, against *rules.Transfer                 // to the sets that are compared; against is nil where that is the record
 	self          *rules.Transfer                 // to itself, of reworded
 	alike         map[*definition.Definition]bool // of Planner.alike
 }
@@ -100,15 +100,19 @@ type replayed struct {
 
 // verdict is what became of a decision.
 type verdict struct {
-	class         planClass
-	change        *PlanChange // of changed and version
-	field, reason string      // of undecided
-	units         [2]unitFate // by table
-	shift         *PlanModel
+	class  planClass
+	change *PlanChange // of changed and version
+	doubt              // of undecided
+	units  []unitFate  // by split of the trace; nil: all the same, or undecided with the answer
+	shift  *PlanModel
 }
 
+// doubt is why a decision is not decided: the field that would tell, or "", and what would
+// have later traces tell, or "".
+type doubt struct{ field, reason, remedy string }
+
 func undecided(field, reason string) verdict {
-	return verdict{class: planUndecided, field: field, reason: reason, units: [2]unitFate{unitUndecided, unitUndecided}}
+	return verdict{class: planUndecided, doubt: doubt{field: field, reason: reason}}
 }
 
 type planClass uint8
@@ -140,15 +144,44 @@ func (p *Planner) Add(t *Traced, weight int64) error {
 	}
 	d := p.definition(t)
 	v := p.verdict(d, t)
-	p.count(d, t, v, weight)
+	own, rest, apart := weight, int64(0), doubt{}
+	if weight > 1 && v.class != planUndecided && !d.same {
+		if apart = p.counted(d, t); apart.reason != "" {
+			own, rest = 1, weight-1
+		}
+	}
+	p.count(d, t, v, own, rest)
+	if rest > 0 {
+		p.doubts[apart] += rest
+	}
 	p.see(t)
 	if v.change != nil {
-		p.witness(d, t, v.change, weight)
+		p.witness(d, t, v.change, own)
 	}
 	if v.shift != nil {
-		v.shift.add(t, weight, p.options.Cost)
+		v.shift.add(t, own, p.options.Cost)
 	}
 	return nil
+}
+
+// counted returns why the answers that were counted on a trace may become others than its
+// own does, or nothing. Those of a unit are taken to rest on what the unit sent first.
+// Without one they have only the row in common.
+func (p *Planner) counted(d *replayed, t *Traced) doubt {
+	fixed := func(s *subject, to *rules.Transfer) bool {
+		return s == nil || to.Refuses() == "" && !slices.ContainsFunc(s.tables, func(t *rules.Table) bool { return len(t.Rows()) > 0 })
+	}
+	if t.Reason == rules.Split.String() || len(d.configs) == 0 && fixed(d.next, d.past.next) && (d.past.against == nil || fixed(d.base, d.past.against)) {
+		return doubt{}
+	}
+	unit := d.past.s.Model.Unit()
+	if unit == "" {
+		return doubt{"unit", "counted on a trace without a unit", "unit: FIELD"}
+	}
+	if inputs, err := p.inputs.ParseBytes(t.Inputs); err == nil && inputs.Get(unit) != nil {
+		return doubt{}
+	}
+	return doubt{unit, "counted on a trace without this unit", ""}
 }
 
 // definition finds the definition of a trace.
@@ -176,7 +209,7 @@ func (p *Planner) definition(t *Traced) *replayed {
 		return d
 	}
 	d.base, d.next = d.old, p.subject(p.next, p.next.Named(named, k.name))
-	if p.against != nil {
+	if d.past.against != nil {
 		d.base = p.subject(p.against, p.against.Named(named, k.name))
 	}
 	for _, s := range []*subject{d.old, d.base, d.next} {
@@ -205,7 +238,12 @@ func (d *replayed) tables() []*rules.Table {
 }
 
 // base returns the set that the new one is compared with.
-func (p *Planner) base(past *past) *definition.Snapshot { return cmp.Or(p.against, past.s) }
+func (p *Planner) base(past *past) *definition.Snapshot {
+	if past.against == nil {
+		return past.s
+	}
+	return p.against
+}
 
 // past returns a revision.
 func (p *Planner) past(k pastKey) *past {
@@ -238,7 +276,7 @@ func (p *Planner) past(k pastKey) *past {
 		return rules.NewTransfer(found.s.Model, s.Model, slices.Concat(tables, tablesOf(s)), found.hash)
 	}
 	found.next = to(p.next)
-	if p.against != nil {
+	if p.against != nil && p.against.Revision != k.revision { // of its own answers, the record is sure
 		found.against = to(p.against)
 	}
 	return found
@@ -353,11 +391,11 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 		field = cmp.Or(field, d.past.against.Refuses())
 	}
 	if field != "" && e.Context == nil && !e.NoContext {
-		return undecided(field, "may refuse the context, which was not kept")
+		return verdict{class: planUndecided, doubt: doubt{field, "may refuse the context, which was not kept", "log: content"}}
 	}
 	base := answers{}
 	switch a, ok := p.recorded(d.old, t); {
-	case p.against != nil:
+	case d.past.against != nil:
 		base = d.answers(d.base, d.past.against, e, t)
 	case !ok:
 		return undecided("", "the revision has no such row or arm as was recorded")
@@ -377,7 +415,7 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 			same = same || a.value == b.value && a.content == b.content && !reworded
 		}
 	}
-	v := verdict{units: fatesOf(base, next)}
+	v := verdict{units: fatesOf(d, base, next, t)}
 	switch {
 	case changed && !same && !version:
 		v.class, v.change = planChanged, p.change(d.counts, base.side(), next.side(), false)
@@ -385,7 +423,7 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 		v.class, v.change = planVersion, p.change(d.counts, base.side(), next.side(), true)
 	case changed || version:
 		v.class = planUndecided
-		v.field, v.reason = doubtOf(next, base)
+		v.doubt = doubtOf(next, base)
 		return v
 	}
 	v.shift = p.shift(base, next)
@@ -518,7 +556,7 @@ func (d *replayed) answers(s *subject, transfer *rules.Transfer, e rules.Evidenc
 
 // doubtOf returns the first field because of which one of the answers may differ from
 // another, and why it is not known.
-func doubtOf(next, base answers) (field, reason string) {
+func doubtOf(next, base answers) doubt {
 	for _, of := range []answers{next, base} {
 		last := of.list[len(of.list)-1]
 		for _, o := range of.list {
@@ -526,11 +564,11 @@ func doubtOf(next, base answers) (field, reason string) {
 				if o.value == last.value && o.content == last.content || of.replay == nil {
 					break
 				}
-				if doubt := of.replay.Doubt(table, o.at[i]); doubt != nil {
-					return doubt.Unseen, doubt.Reason
+				if found := of.replay.Doubt(table, o.at[i]); found != nil {
+					return doubt{found.Unseen, found.Reason, found.Remedy}
 				}
 			}
 		}
 	}
-	return "", "several answers are possible"
+	return doubt{reason: "several answers are possible"}
 }

@@ -117,7 +117,7 @@ func TestPlanOfSharedParts(t *testing.T) {
 // TestPlanUnits: units of a split that get another arm are counted once each.
 func TestPlanUnits(t *testing.T) {
 	set := func(of string) *definition.Snapshot {
-		return load(t, workspace(t, "context.yaml", "fields: { id: string }\n", "remoteconfigs/c.yaml",
+		return load(t, workspace(t, "context.yaml", "unit: id\nfields: { id: string }\n", "remoteconfigs/c.yaml",
 			"type: string\ndefault: none\nrules:\n- { id: r, split: { by: id, of: [ "+of+" ] } }\n"))
 	}
 	old, next := set("{ value: a, share: 20% }, { value: b, share: 40% }"), set("{ value: a, share: 30% }, { value: b, share: 40% }")
@@ -146,6 +146,16 @@ func TestPlanUnits(t *testing.T) {
 	if changed := int64(6 * (want.Moved + want.Joined)); plan.Decisions != 3000 || plan.Total != 6000 || plan.Changed != changed || !plan.FailOver(plan.ChangedShare-1e-9) || plan.FailOver(plan.ChangedShare) {
 		t.Errorf("%+v, want %d changed", plan.PlanCounts, changed)
 	}
+	// Another value of an arm moves no unit, and one more arm of the same value does.
+	for of, moves := range map[string]bool{"{ value: x, share: 20% }, { value: y, share: 40% }": false, "{ value: a, share: 10% }, { value: a, share: 10% }, { value: b, share: 40% }": true} {
+		p = planSets(old, set(of), PlanOptions{})
+		for i := range 100 {
+			must(t, p.Add(asked{context: fmt.Sprintf(`{"id":"u%d"}`, i), at: now}.record(t, old, kind.RemoteConfig, "c", false), 1))
+		}
+		if u := p.Report().Units; len(u) != 1 || u[0].Moved > 0 != moves || u[0].NotDecided+u[0].Left+u[0].Joined > 0 {
+			t.Errorf("%s: %+v", of, u)
+		}
+	}
 	// The units out of an arm.
 	p = planSets(old, set("{ value: a, share: 20% }"), PlanOptions{})
 	for i := range 100 {
@@ -153,6 +163,113 @@ func TestPlanUnits(t *testing.T) {
 	}
 	if u := p.Report().Units; len(u) != 1 || u[0].Left < 20 || u[0].Moved > 0 || u[0].Joined > 0 {
 		t.Errorf("%+v", u)
+	}
+}
+
+// TestPlanUnitsOfRows: a unit that one split passes on to another is one of both, and what
+// becomes of it is told of each.
+func TestPlanUnitsOfRows(t *testing.T) {
+	set := func(first, second string) *definition.Snapshot {
+		return load(t, workspace(t, "context.yaml", "fields: { id: string }\n", "remoteconfigs/c.yaml",
+			"type: string\ndefault: none\nrules:\n- { id: "+first+" } ] } }\n- { id: two, split: { by: id, of: [ { value: b, share: "+second+" } ] } }\n"))
+	}
+	const one = "one, split: { by: id, of: [ { value: a, share: 20%"
+	old := set(one, "100%")
+	plan := func(next *definition.Snapshot) map[string]PlanUnits {
+		p := planSets(old, next, PlanOptions{Hash: planHasher.Append})
+		for i := range 200 {
+			must(t, p.Add(asked{context: fmt.Sprintf(`{"id":"u%d"}`, i), at: now}.record(t, old, kind.RemoteConfig, "c", false), 1))
+		}
+		units := make(map[string]PlanUnits)
+		for _, u := range p.Report().Units {
+			units[u.Row] = u
+		}
+		return units
+	}
+	grown := plan(set(strings.Replace(one, "20%", "40%", 1), "100%"))
+	if one, two := grown["one"], grown["two"]; one.Units != 200 || one.Joined < 20 || one.Moved+one.Left+one.NotDecided > 0 || two.Units >= 200 || two.Moved != one.Joined || two.Joined+two.Left+two.NotDecided > 0 {
+		t.Errorf("%+v", grown)
+	}
+	if renamed := plan(set(strings.Replace(one, "one, split: {", "uno, split: { salt: one,", 1), "100%")); renamed["one"] != (PlanUnits{Definition: "remoteconfigs/c", Row: "one", Units: 200}) {
+		t.Errorf("%+v", renamed)
+	}
+	if left := plan(set("one, until: 2000-01-01, split: { by: id, of: [ { value: a, share: 20%", "0.001%")); left["two"].Left+left["two"].Moved == 0 || left["one"].Joined > 0 {
+		t.Errorf("%+v", left)
+	}
+}
+
+// TestPlanOfExposures: of what was counted on a trace, the plan knows as much as the trace
+// says if it is of a unit, and nothing if it is of many.
+func TestPlanOfExposures(t *testing.T) {
+	const rows = "- { id: half, when: { plan: pro }, split: { by: id, of: [ { value: 1, share: 50% }, { value: 2, share: 50% } ] } }\n- { id: low, when: { seats: ..9 }, value: 3 }\n"
+	set := func(unit, rows string) *definition.Snapshot {
+		if rows != "" {
+			rows = "rules:\n" + rows
+		}
+		return load(t, workspace(t, "context.yaml", unit+"fields: { plan: { type: string, values: [free, pro] }, seats: { type: number, trace: value }, id: string, secret: { type: string, trace: none } }\n",
+			"remoteconfigs/c.yaml", "type: number\ndefault: 0\n"+rows))
+	}
+	edited := strings.Replace(rows, "seats: ..9", "seats: ..5", 1)
+	for _, tt := range []struct {
+		name, unit, context, next string
+		changed, undecided        int64
+		doubt                     PlanDoubt
+	}{
+		{"no unit is declared", "", `{"seats":7,"id":"a"}`, edited, 1, 99, PlanDoubt{Field: "unit", Reason: "counted on a trace without a unit", Remedy: "unit: FIELD"}},
+		{"a default", "", `{"seats":12}`, edited, 0, 99, PlanDoubt{Field: "unit", Reason: "counted on a trace without a unit", Remedy: "unit: FIELD"}},
+		{"a unit", "unit: id\n", `{"seats":7,"id":"a"}`, edited, 100, 0, PlanDoubt{}},
+		{"its unit is missing", "unit: id\n", `{"seats":7}`, edited, 1, 99, PlanDoubt{Field: "id", Reason: "counted on a trace without this unit"}},
+		{"its unit is not recorded", "unit: secret\n", `{"seats":7,"secret":"x"}`, edited, 1, 99, PlanDoubt{Field: "secret", Reason: "counted on a trace without this unit"}},
+		{"a split decided", "", `{"plan":"pro","id":"a"}`, "", 100, 0, PlanDoubt{}},
+		{"no table is left", "", `{"seats":7}`, "", 100, 0, PlanDoubt{}},
+		{"none is edited", "", `{"seats":7}`, rows, 0, 0, PlanDoubt{}},
+		{"the own one is not decided", "", `{"plan":"free"}`, "- { when: { secret: x }, value: 5 }\n", 0, 100, PlanDoubt{Field: "secret"}},
+	} {
+		old := set(tt.unit, rows)
+		p := planSets(old, set(tt.unit, tt.next), PlanOptions{Hash: planHasher.Append})
+		must(t, p.Add(asked{context: tt.context, at: now}.record(t, old, kind.RemoteConfig, "c", false), 100))
+		plan := p.Report()
+		c := plan.PlanCounts
+		if c.Total != 100 || c.Changed != tt.changed || c.NotDecided != tt.undecided || plan.Definitions[0].PlanCounts != c || plan.APIKeys[0].PlanCounts != c || plan.Days[0].PlanCounts != c || plan.Decisions != 1 || !plan.Estimated {
+			t.Errorf("%s: %+v", tt.name, plan)
+		}
+		if tt.changed > 0 && plan.Definitions[0].Changes[0].Count != tt.changed {
+			t.Errorf("%s: %+v", tt.name, plan.Definitions[0].Changes[0])
+		}
+		if tt.undecided > 0 {
+			got := plan.Undecided[0]
+			if got.Field != tt.doubt.Field || got.Count != tt.undecided || tt.doubt.Reason != "" && (got.Reason != tt.doubt.Reason || got.Remedy != tt.doubt.Remedy) {
+				t.Errorf("%s: %+v", tt.name, got)
+			}
+		}
+	}
+}
+
+// TestPlanRemedies: what is not decided has the setting with which later traces tell, or none.
+func TestPlanRemedies(t *testing.T) {
+	const model = "fields:\n  plan: { type: string, values: [free, pro] }\n  city: { type: string, trace: hash }\n  none: { type: string, trace: none }\n  seats: number\n  long: { type: string, trace: value }\n"
+	long := strings.Repeat("x", 300)
+	for _, tt := range []struct{ model, rows, next, want string }{
+		{"", "- { when: { plan: pro }, value: 1 }\n", "- { when: { city: gent }, value: 1 }\n", "city: trace: { always: [city] }"},
+		{"", "- { when: { plan: pro }, value: 1 }\n", "- { when: { seats: 5.. }, value: 3 }\n- { value: 1 }\n", "seats: trace: { always: [seats] } and trace: value"},
+		{"trace: { always: [city] }\n", "- { when: { plan: pro }, value: 1 }\n", "- { when: { city: gent }, value: 1 }\n", "city: "},
+		{"", "- { when: { city: gent }, value: 1 }\n", "- { when: { city: a* }, value: 1 }\n", "city: trace: value"},
+		{"", "- { when: { none: gent }, value: 1 }\n", "- { when: { none: a }, value: 1 }\n", "none: trace: value"},
+		{"", "- { when: { plan: pro }, value: 1 }\n", "- { when: { none: a }, value: 1 }\n", "none: trace: value"},
+		{"", "- { when: { long: a }, value: 1 }\n", "- { when: { long: x* }, value: 1 }\n", "long: log: content"},
+		{"", "- { when: { plan: pro }, value: 1 }\n", "- { when: { health.a: down }, value: 1 }\n", "health.a: "},
+		{"on_type_mismatch: reject\n", "- { when: { plan: pro }, value: 1 }\n", "- { when: { plan: free }, value: 1 }\n", "on_type_mismatch: log: content"},
+	} {
+		set := func(model, rows string) *definition.Snapshot {
+			return load(t, workspace(t, "context.yaml", model, "prompts/p.yaml", "provider: a\nmessages: [ { role: user, content: hi } ]\n", "remoteconfigs/c.yaml", "type: number\ndefault: 0\nrules:\n"+rows))
+		}
+		old := set(model, tt.rows)
+		p := planSets(old, set(tt.model+model, tt.next), PlanOptions{Hash: planHasher.Append})
+		must(t, p.Add(asked{context: `{"plan":"pro","city":"aalst","none":"x","seats":3,"long":"` + long + `"}`, at: now}.record(t, old, kind.RemoteConfig, "c", false), 1))
+		plan := p.Report()
+		if len(plan.Undecided) != 1 || plan.Undecided[0].Field+": "+plan.Undecided[0].Remedy != tt.want {
+			t.Errorf("%s: %+v, want %s", tt.next, plan.Undecided, tt.want)
+		}
 	}
 }
 
@@ -182,6 +299,20 @@ func TestPlanAgainst(t *testing.T) {
 		plan.ChangedShare, plan.NotDecidedShare = 0, 0
 		if plan.PlanCounts != tt.want || plan.Old != tt.against.Revision {
 			t.Errorf("%s: %+v, want %+v", tt.context, plan.PlanCounts, tt.want)
+		}
+	}
+	// What the set itself answered is in the record.
+	against = set("- { when: { seats: 1000.. }, value: 3 }\n")
+	next = set("- { value: 0 }\n")
+	for _, self := range []bool{true, false} {
+		recorded := against
+		if !self {
+			recorded = set("- { when: { plan: pro }, value: 7 }\n")
+		}
+		p := NewPlanner(func(string) (*definition.Snapshot, error) { return recorded, nil }, against, next, PlanOptions{Hash: planHasher.Append})
+		must(t, p.Add(asked{context: `{"seats":3}`, at: now}.record(t, recorded, kind.RemoteConfig, "c", false), 1))
+		if plan := p.Report(); plan.Same == 1 != self || plan.NotDecided == 1 == self {
+			t.Errorf("%t: %+v", self, plan.PlanCounts)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // take, by the tokens and the durations that were recorded.
 func TestPlanModels(t *testing.T) {
 	set := func(b, weights string) *definition.Snapshot {
-		return load(t, workspace(t, "context.yaml", "fields: { plan: { type: string, values: [free, pro] } }\n",
+		return load(t, workspace(t, "context.yaml", "unit: plan\nfields: { plan: { type: string, values: [free, pro] } }\n",
 			"prompts/p.yaml", "default: a\nvariants:\n  a: { provider: x, model: small, messages: [ { role: user, content: hi } ] }\n  b: { extends: a, model: "+b+" }\nrules:\n- { when: { plan: pro }, value: b }\n",
 			"endpoints/e.yaml", "prompt: p\n"+weights))
 	}

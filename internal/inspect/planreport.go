@@ -16,9 +16,9 @@ import (
 
 // Plan is what new definitions would have answered to recorded decisions.
 type Plan struct {
-	// Old is the revision of the set that is compared, or of the newest decision where
-	// that is the record. New is that of the new set.
-	Old   string    `json:"old"`
+	// Old is the revision of the set that is compared, empty where that is the record. New is
+	// that of the new set.
+	Old   string    `json:"old,omitempty"`
 	New   string    `json:"new"`
 	From  time.Time `json:"from,omitzero"` // of the first decision
 	Until time.Time `json:"until,omitzero"`
@@ -146,8 +146,10 @@ type PlanWitness struct {
 // PlanDoubt counts the decisions that can't be decided for one reason.
 type PlanDoubt struct {
 	// Field is the field whose value would tell, or empty.
-	Field  string  `json:"field,omitempty"`
-	Reason string  `json:"reason"`
+	Field  string `json:"field,omitempty"`
+	Reason string `json:"reason"`
+	// Remedy is the setting with which later traces tell, or empty.
+	Remedy string  `json:"remedy,omitempty"`
 	Count  int64   `json:"count"`
 	Share  float64 `json:"share"`
 }
@@ -178,10 +180,9 @@ type tally struct {
 	records, leftOut int64
 	total            PlanCounts
 	from, until      time.Time
-	newest           string // the revision of until
 	definitions      map[[2]string]*PlanDefinition
 	apiKeys          map[string]*PlanCounts
-	doubts           map[[2]string]int64
+	doubts           map[doubt]int64
 	splits           map[[2]string]map[[16]byte]unitFate // by the beginnings of hashes, which have 16 characters
 	units            int                                 // in splits
 	full             bool                                // more units than maxPlanUnits
@@ -191,7 +192,7 @@ type tally struct {
 }
 
 func newTally() tally {
-	return tally{definitions: make(map[[2]string]*PlanDefinition), apiKeys: make(map[string]*PlanCounts), doubts: make(map[[2]string]int64),
+	return tally{definitions: make(map[[2]string]*PlanDefinition), apiKeys: make(map[string]*PlanCounts), doubts: make(map[doubt]int64),
 		splits: make(map[[2]string]map[[16]byte]unitFate), days: make(map[int64]*PlanCounts),
 		models: models{make(map[[2]string]*PlanModel), make(map[string]*histogram.Durations)}}
 }
@@ -205,35 +206,44 @@ func (c *tally) of(kind, key string) *PlanDefinition {
 	return c.definitions[name]
 }
 
-// count counts a verdict.
-func (c *tally) count(d *replayed, t *Traced, v verdict, weight int64) {
+// count counts a verdict on own answers, and rest that are not decided by it.
+func (c *tally) count(d *replayed, t *Traced, v verdict, own, rest int64) {
 	c.records++
 	if c.from.IsZero() || t.Time.Before(c.from) {
 		c.from = t.Time
 	}
 	if !t.Time.Before(c.until) {
-		c.until, c.newest = t.Time, t.Revision
+		c.until = t.Time
 	}
-	c.total.add(v.class, weight)
-	d.counts.add(v.class, weight)
 	if c.apiKeys[t.APIKey] == nil {
 		c.apiKeys[t.APIKey] = new(PlanCounts)
 	}
-	c.apiKeys[t.APIKey].add(v.class, weight)
 	if v.class == planUndecided {
-		c.doubts[[2]string{v.field, v.reason}] += weight
+		c.doubts[v.doubt] += own
 	}
-	for i, table := range d.tables() {
-		c.countUnit(unitOf(t, table, []string{t.Row, t.EndpointRow}[i]), v.units[i])
+	for i := range t.Splits {
+		s, fate := &t.Splits[i], unitFate(0)
+		switch {
+		case v.units != nil:
+			fate = v.units[i]
+		case v.class == planUndecided:
+			fate = unitUndecided
+		}
+		if s.WasConsulted() && d.tableOf(s) >= 0 {
+			c.countUnit(s, fate)
+		}
 	}
 	day := t.Time.Unix() / (24 * 60 * 60)
 	if c.days[day] == nil && len(c.days) < maxPlanDays {
 		c.days[day] = new(PlanCounts)
 	}
-	if c.days[day] != nil {
-		c.days[day].add(v.class, weight)
+	for _, counts := range []*PlanCounts{&c.total, &d.counts.PlanCounts, c.apiKeys[t.APIKey], c.days[day]} {
+		if counts != nil {
+			counts.add(v.class, own)
+			counts.add(planUndecided, rest)
+		}
 	}
-	c.estimated = c.estimated || weight > 1
+	c.estimated = c.estimated || own+rest > 1
 }
 
 // witness adds to a change. Of a trace's inputs, the old data model says which are listed.
@@ -253,7 +263,7 @@ func (p *Planner) witness(d *replayed, t *Traced, change *PlanChange, weight int
 }
 
 func (c *tally) countUnit(s *TracedSplit, fate unitFate) {
-	if s == nil || len(s.Unit) == 0 {
+	if len(s.Unit) == 0 {
 		return
 	}
 	name := [2]string{s.Experiment.Definition, s.Experiment.Rule}
@@ -323,7 +333,6 @@ func (p *Planner) Report() *Plan {
 	plan := &Plan{New: p.next.Revision, From: p.from, Until: p.until, Decisions: p.records, PlanCounts: p.total, LeftOut: p.leftOut, Estimated: p.estimated, UnitsAtLeast: p.full, Days: []PlanDay{},
 		Definitions: []*PlanDefinition{}, APIKeys: []PlanKey{}, Undecided: []PlanDoubt{}, Units: []PlanUnits{}}
 	plan.share()
-	plan.Old = p.newest
 	if p.against != nil {
 		plan.Old = p.against.Revision
 	}
@@ -339,7 +348,7 @@ func (p *Planner) Report() *Plan {
 		plan.APIKeys = append(plan.APIKeys, k)
 	}
 	for doubt, n := range p.doubts {
-		plan.Undecided = append(plan.Undecided, PlanDoubt{doubt[0], doubt[1], n, float64(n) / float64(p.total.Total)})
+		plan.Undecided = append(plan.Undecided, PlanDoubt{doubt.field, doubt.reason, doubt.remedy, n, float64(n) / float64(p.total.Total)})
 	}
 	slices.SortFunc(plan.Undecided, func(a, b PlanDoubt) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Reason, b.Reason))

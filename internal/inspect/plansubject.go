@@ -1,10 +1,8 @@
 package inspect
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
@@ -37,7 +35,7 @@ type answer struct {
 	content string              // of the variants
 	shown   string              // the value as JSON
 	gone    string              // why there is no answer
-	arms    [2]string           // of the tables that divided units
+	places  [2]place            // by table
 	targets []definition.Target // that are tried first
 }
 
@@ -86,13 +84,15 @@ func contentsOf(content []byte) contents {
 
 // complete works out the answer of decisions. named is the variant that the caller named.
 func (s *subject) complete(a *answer, named string) {
+	for i, d := range a.decisions {
+		if d.Reason == rules.Split {
+			a.places[i] = place{s.rowOf(i, d), s.tables[i].Salt(d.Row), s.tables[i].Arm(d)}
+		}
+	}
 	first := a.decisions[0]
 	a.Reason, a.Row, a.Arm = first.Reason.String(), s.rowOf(0, first), s.tables[0].Arm(first)
 	if s.config != nil {
 		a.value, a.shown = s.valueOf(first), string(s.config.Value(first))
-		if first.Reason == rules.Split {
-			a.arms[0] = armName(a)
-		}
 		return
 	}
 	v := s.prompt.Variant(first)
@@ -116,9 +116,6 @@ func (s *subject) complete(a *answer, named string) {
 	a.value, a.shown = a.Arm+"\x00"+a.EndpointVariant, quoteJSON(a.Arm)
 	for i, variant := range []string{a.Arm, a.EndpointVariant}[:len(s.contents)] {
 		a.content += s.contents[i].common + string(s.contents[i].variants[variant]) + "\x00"
-		if i < len(a.decisions) && a.decisions[i].Reason == rules.Split {
-			a.arms[i] = variant
-		}
 	}
 }
 
@@ -170,47 +167,47 @@ const (
 	unitUndecided                      // it can't be told
 )
 
-// fatesOf compares the arms in which each table puts the unit.
-func fatesOf(base, next answers) (fates [2]unitFate) {
-	was, is := base.list[0], next.list[0]
-	for i := range fates {
-		differs := func(of []answer) bool {
-			return slices.ContainsFunc(of, func(a answer) bool { return a.arms[i] != of[0].arms[i] })
+// place is the split that gave an arm, and the arm, each without a value where none did.
+type place struct{ row, salt, arm string }
+
+// at returns the arm if the split of a row gave it.
+func (p place) at(row string) string {
+	if p.row == row {
+		return p.arm
+	}
+	return ""
+}
+
+// fatesOf compares, for each split of a trace, the arms that it gives the unit.
+func fatesOf(d *replayed, base, next answers, t *Traced) []unitFate {
+	fates := make([]unitFate, len(t.Splits))
+	for j := range t.Splits {
+		s, i := &t.Splits[j].Experiment, d.tableOf(&t.Splits[j])
+		if i < 0 {
+			continue
 		}
-		switch from, to := was.arms[i], is.arms[i]; {
+		differs := func(of []answer) bool {
+			return slices.ContainsFunc(of, func(a answer) bool { return a.places[i].at(s.Rule) != of[0].places[i].at(s.Rule) })
+		}
+		was, is := base.list[0], next.list[0]
+		from, to, other := was.places[i].at(s.Rule), is.places[i].at(s.Rule), is.places[i]
+		switch {
 		case differs(base.list) || differs(next.list):
-			fates[i] = unitUndecided
+			fates[j] = unitUndecided
 		case from == to || was.gone+is.gone != "":
-		case to == "":
-			fates[i] = unitLeft
 		case from == "":
-			fates[i] = unitJoined
+			fates[j] = unitJoined
+		case to == "" && other.salt == s.Salt && other.arm == from: // the split has another id
+		case to == "" && other.row == "":
+			fates[j] = unitLeft
 		default:
-			fates[i] = unitMoved
+			fates[j] = unitMoved
 		}
 	}
 	return fates
 }
 
-// armName returns the name of an arm, or its value where it has a number for a name.
-func armName(a *answer) string {
-	if strings.Trim(a.Arm, "0123456789") == "" {
-		return cmp.Or(a.shown, a.Arm)
-	}
-	return a.Arm
-}
-
-// unitOf returns the split by which a row of a table put the unit in an arm, or else the
-// last of the table that passed the unit on.
-func unitOf(t *Traced, table *rules.Table, row string) (found *TracedSplit) {
-	for i := range t.Splits {
-		s := &t.Splits[i]
-		if s.Experiment.Definition != table.Name() || !s.WasConsulted() {
-			continue
-		}
-		if found = s; s.Experiment.Rule == row {
-			return s
-		}
-	}
-	return found
+// tableOf returns which of the definition's own tables has a split, or -1.
+func (d *replayed) tableOf(s *TracedSplit) int {
+	return slices.IndexFunc(d.tables(), func(t *rules.Table) bool { return t.Name() == s.Experiment.Definition })
 }

@@ -24,7 +24,7 @@ func (plan *Plan) Text(w io.Writer) error { return plan.write(w, &planWriter{}) 
 func (plan *Plan) Markdown(w io.Writer) error { return plan.write(w, &planWriter{markdown: true}) }
 
 func (plan *Plan) write(to io.Writer, w *planWriter) error {
-	w.title("plan %s -> %s", cmp.Or(plan.Old, "nothing"), plan.New)
+	w.title("plan %s -> %s", cmp.Or(plan.Old, "recorded"), plan.New)
 	if plan.Decisions == 0 {
 		w.line("no decisions were recorded: nothing can be said")
 	} else {
@@ -73,15 +73,12 @@ func (plan *Plan) write(to io.Writer, w *planWriter) error {
 			rows = append(rows, []string{k.APIKey, number(k.Total), number(k.Changed), number(k.Version), number(k.NotDecided), percentText(k.ChangedShare, 2)})
 		}
 	}
-	w.table([]string{"API key", "decisions", "changed", "another version", "not decided", "changed"}, rows)
+	w.table([]string{"API key", "decisions", "changed", "another version", "not decided", "share"}, rows)
 	rows = nil
 	for _, d := range plan.Undecided {
-		rows = append(rows, []string{cmp.Or(d.Field, "-"), d.Reason, number(d.Count), percentText(d.Share, 2)})
+		rows = append(rows, []string{cmp.Or(d.Field, "-"), d.Reason, number(d.Count), percentText(d.Share, 2), cmp.Or(d.Remedy, "-")})
 	}
-	w.table([]string{"not decided by", "which is", "decisions", "share"}, rows)
-	if plan.Undecided != nil && plan.NotDecided > 0 {
-		w.line("trace: value of a field in context.yaml would decide it of later traces")
-	}
+	w.table([]string{"not decided by", "why", "decisions", "share", "later traces tell with"}, rows)
 	_, err := io.WriteString(to, w.b.String())
 	return err
 }

@@ -39,9 +39,9 @@ func TestPlanRenders(t *testing.T) {
 	var text, md bytes.Buffer
 	must(t, errors.Join(plan.Text(&text), plan.Markdown(&md)))
 	for _, want := range []string{
-		"plan " + old.Revision + " -> " + next.Revision, "5 recorded decisions, 2026-11-01T12:00:00Z to 2026-11-01T15:00:00Z, which stand for 5 answers",
+		"plan recorded -> " + next.Revision, "5 recorded decisions, 2026-11-01T12:00:00Z to 2026-11-01T15:00:00Z, which stand for 5 answers",
 		"changed          2          40 %", "not decided      3          60 %", `2          40 %   "a" (r)     "b|@me #x" (r)`, `t-c {"plan":"pro","name":"Eve"}`,
-		"seats           not recorded", "trace: value of a field in context.yaml would", "the store has no revision aaaaaaaaaaaa", "no units of splits were recorded", "remoteconfig c: of 5 decisions 2 changed, 0 of another version, 3 not decided", "app      5",
+		"seats           not recorded", "  trace: { always: [seats] } and trace: value\n", "  1          20 %   -\n", "not decided by  why ", "not decided  share\n", "the store has no revision aaaaaaaaaaaa", "no units of splits were recorded", "remoteconfig c: of 5 decisions 2 changed, 0 of another version, 3 not decided", "app      5",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, &text)
