@@ -33,7 +33,6 @@ func buildPlan(v *visit) (any, error) {
 		from = v.query
 	}
 	p := &planPage{Edit: editFrom(from), Replay: cmp.Or(strings.TrimSpace(from.Get("replay")), "7d")}
-	v.command = "caddy cadenza plan " + shellWord(v.workspace().Definitions.Directory)
 	if p.Edit.File == "" {
 		p.Problem = "There is no edit to plan: review one first, from Definitions."
 		return p, nil
@@ -47,7 +46,7 @@ func buildPlan(v *visit) (any, error) {
 		edit.Edit
 	}{v.visitor.Workspace, p.Edit}
 	var lines []adminapi.PlanLine
-	err := v.send(http.MethodPost, "plan", url.Values{"replay": {p.Replay}}, body, &lines)
+	err := v.send(http.MethodPost, "plan", url.Values{"replay": {p.Replay}, "against": {"served"}}, body, &lines)
 	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status == http.StatusUnprocessableEntity {
 		var answer struct{ Errors []inspect.Finding }
 		err = json.Unmarshal(refusal.Body, &answer)

@@ -426,7 +426,9 @@ func (p *Planner) decide(d *replayed, t *Traced) verdict {
 		v.doubt = doubtOf(next, base)
 		return v
 	}
-	v.shift = p.shift(base, next)
+	if d.old.endpoint != nil { // others call no model
+		v.shift = p.shift(base, next)
+	}
 	return v
 }
 

@@ -111,9 +111,11 @@ type PlanSide struct {
 	Arm string `json:"arm,omitempty"`
 	// Value is the value of a configuration, or the variant of a prompt. It is empty if
 	// several are possible, of which none is the recorded one.
-	Value           json.RawMessage `json:"value,omitempty"`
-	EndpointRow     string          `json:"endpoint_row,omitempty"`
-	EndpointVariant string          `json:"endpoint_variant,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
+	// Begins is the beginning of a value that is longer than 256 bytes, in its place.
+	Begins          string `json:"value_begins,omitempty"`
+	EndpointRow     string `json:"endpoint_row,omitempty"`
+	EndpointVariant string `json:"endpoint_variant,omitempty"`
 	// Gone is why there is no answer.
 	Gone string `json:"gone,omitempty"`
 }
@@ -127,7 +129,7 @@ func (s PlanSide) String() string {
 	if s.Arm != "" {
 		row += ", arm " + s.Arm
 	}
-	text := cmp.Or(visible.Clip(string(s.Value), 60), "another one") + " (" + row + ")"
+	text := cmp.Or(visible.Clip(cmp.Or(string(s.Value), s.Begins), 60), "another one") + " (" + row + ")"
 	if s.EndpointVariant != "" {
 		text += ", endpoint's " + cmp.Or(s.EndpointRow, "default") + ", variant " + s.EndpointVariant
 	}
@@ -173,6 +175,7 @@ const (
 	maxPlanChanges = 500       // of a definition that are told apart
 	maxPlanUnits   = 1_000_000 // that are counted once each
 	maxPlanDays    = 400
+	maxPlanValue   = 256 // bytes of a value that are reported
 )
 
 // tally sums verdicts.
@@ -396,6 +399,11 @@ func (d *PlanDefinition) report() *PlanDefinition {
 	out.share()
 	for _, change := range d.changes {
 		c := *change
+		for _, side := range []*PlanSide{&c.Old, &c.New} {
+			if len(side.Value) > maxPlanValue {
+				side.Begins, side.Value = strings.ToValidUTF8(string(side.Value[:maxPlanValue]), "")+"…", nil
+			}
+		}
 		c.Share, c.Witnesses = float64(c.Count)/float64(d.Total), slices.Clone(c.Witnesses)
 		out.Changes = append(out.Changes, &c)
 	}

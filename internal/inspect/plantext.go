@@ -66,6 +66,9 @@ func (plan *Plan) write(to io.Writer, w *planWriter) error {
 		}
 		rows = append(rows, []string{m.Old, m.New, number(m.Calls), cost, m.TookOld.String(), m.TookNew.String()})
 	}
+	if len(rows) > 0 {
+		w.title("calls of models")
+	}
 	w.table([]string{"old model", "new model", "calls", "cost", "old took", "new took"}, rows)
 	rows = nil
 	for _, k := range plan.APIKeys {
