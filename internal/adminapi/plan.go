@@ -48,8 +48,11 @@ type refusedPlan struct {
 const (
 	// maxPlan bounds the body of a request for a plan, in bytes, and its files together.
 	maxPlan = definition.MaxBytes
-	// planBodyTimeout bounds the time for it to come, during which no other plan begins.
+	// planBodyTimeout bounds the time for it to come.
 	planBodyTimeout = time.Minute
+	// planLineTimeout bounds the time for the caller to take a line of the answer, and what is
+	// before it.
+	planLineTimeout = time.Minute
 	// usualReplay is how far back a plan looks without a word.
 	usualReplay = "7d"
 )
@@ -77,10 +80,11 @@ func plan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return apiError(http.StatusBadRequest, "%v", err)
 	}
-	for name, word := range map[string]string{"against": "served", "format": "markdown"} {
-		if given := values.Get(name); given != "" && given != word {
-			return apiError(http.StatusBadRequest, "%s must be %s or left out, this is %q", name, word, given)
-		}
+	if given := values.Get("against"); given != "" && given != "served" {
+		return apiError(http.StatusBadRequest, "against must be served or left out, this is %q", given)
+	}
+	if given := values.Get("format"); given != "" && given != "markdown" && given != "json" {
+		return apiError(http.StatusBadRequest, "format must be markdown or json, this is %q", given)
 	}
 	var workspace *Workspace
 	var load func() (against, next *definition.Snapshot, err error)
@@ -88,7 +92,13 @@ func plan(w http.ResponseWriter, r *http.Request) error {
 		if workspace, err = workspaceNamed(r.Context(), values.Get("workspace")); err != nil {
 			return err
 		}
-		load = func() (against, next *definition.Snapshot, err error) { return workspace.unpack(w, r) }
+		files, old, err := readTar(w, r)
+		if err != nil {
+			return err
+		}
+		load = func() (against, next *definition.Snapshot, err error) {
+			return workspace.unpack(r.Context(), files, old)
+		}
 	} else {
 		p, err := editOf(w, r)
 		if bad, ok := errors.AsType[caddy.APIError](err); ok && bad.HTTPStatus == http.StatusBadRequest {
@@ -103,8 +113,8 @@ func plan(w http.ResponseWriter, r *http.Request) error {
 			return nil, next, err
 		}
 	}
-	p := planAnswer{w: w, control: http.NewResponseController(w), markdown: values.Has("format")}
-	made, err := workspace.planOne(r.Context(), &p, values.Has("against"), since, load)
+	p := planAnswer{w: w, control: http.NewResponseController(w), markdown: values.Get("format") == "markdown"}
+	made, err := workspace.planOne(r.Context(), &p, values.Get("against") != "", since, load)
 	switch mistakes, ok := inspect.Mistakes(err); {
 	case ok:
 		return writeStatus(w, http.StatusUnprocessableEntity, refusedPlan{"the gateway would not serve these definitions:\n" + err.Error(), mistakes})
@@ -129,9 +139,7 @@ func (w *Workspace) planOne(ctx context.Context, p *planAnswer, served bool, sin
 		return nil, apiError(http.StatusTooManyRequests, "a plan of this workspace is being made: ask again when it is done")
 	}
 	defer planning.Delete(id)
-	_ = p.control.SetReadDeadline(time.Now().Add(planBodyTimeout))
 	against, next, err := load()
-	_ = p.control.SetReadDeadline(time.Time{}) // a server's own would look as if the caller had left
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +164,8 @@ type planAnswer struct {
 func (p *planAnswer) line(l *PlanLine) error {
 	p.w.Header().Set("Content-Type", linesType)
 	p.begun = true
+	_ = p.control.SetWriteDeadline(time.Now().Add(planLineTimeout))
+	defer func() { _ = p.control.SetWriteDeadline(time.Time{}) }() // of the next request
 	encoder := json.NewEncoder(p.w)
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(l)
@@ -341,23 +351,33 @@ func (b *replayedBatch) replay(planner *inspect.Planner) error {
 // tarType is the type of a body that is a tar.
 const tarType = "application/x-tar"
 
-// unpack loads the sets of a tar. against is nil if it has one.
-func (w *Workspace) unpack(to http.ResponseWriter, r *http.Request) (against, next *definition.Snapshot, err error) {
-	files, old, err := untar(http.MaxBytesReader(to, r.Body, maxPlan))
+// readTar reads the body before the plan begins: others need not wait for a slow caller.
+func readTar(w http.ResponseWriter, r *http.Request) (next, against []trace.File, err error) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(planBodyTimeout))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }() // a server's own would look as if the caller had left
+	next, against, err = untar(http.MaxBytesReader(w, r.Body, maxPlan))
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, nil, apiError(http.StatusRequestEntityTooLarge, "the tar, or what it has, is larger than %d bytes", tooLarge.Limit)
+	}
 	if err != nil {
-		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, nil, apiError(http.StatusRequestEntityTooLarge, "the tar is larger than %d bytes", tooLarge.Limit)
-		}
 		return nil, nil, apiError(http.StatusBadRequest, "%v", err)
 	}
+	return next, against, nil
+}
+
+// unpack loads the sets of a tar. against is nil if it has one.
+func (w *Workspace) unpack(ctx context.Context, files, old []trace.File) (against, next *definition.Snapshot, err error) {
 	folder := ""
 	if old != nil {
 		folder = "new"
-		if against, err = w.Definitions.Unpack(r.Context(), "against", old); err != nil {
+		if against, err = w.Definitions.Unpack(ctx, "against", old); err != nil {
 			return nil, nil, err
 		}
 	}
-	next, err = w.Definitions.Unpack(r.Context(), folder, files)
+	if next, err = w.Definitions.Unpack(ctx, folder, files); err == nil && len(next.Definitions) == 0 {
+		err = apiError(http.StatusBadRequest, "the tar has no definition: they are in its folders endpoints, prompts and remoteconfigs")
+	}
 	return against, next, err
 }
 
@@ -381,7 +401,7 @@ func untar(from io.Reader) (next, against []trace.File, err error) {
 		case header.Typeflag != tar.TypeReg, path.IsAbs(name), strings.HasPrefix(name, ".."):
 			return nil, nil, fmt.Errorf("the tar has %.100q, which is no file below its folder: tar -C DIR -chf - . makes one", header.Name)
 		case left < 0: // a file may have more bytes than its archive
-			return nil, nil, fmt.Errorf("the files of the tar have more than %d bytes", maxPlan)
+			return nil, nil, &http.MaxBytesError{Limit: maxPlan}
 		}
 		var text bytes.Buffer
 		if _, err := io.Copy(&text, archive); err != nil {

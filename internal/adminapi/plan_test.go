@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -63,7 +64,6 @@ func TestUntar(t *testing.T) {
 		"a link":                {{Typeflag: tar.TypeSymlink, Name: "context.yaml", Linkname: "/etc/passwd"}},
 		"an absolute path":      {file("/context.yaml", 1)},
 		"a path out":            {file("prompts/../../a.yaml", 1)},
-		"more than may be":      {file("context.yaml", maxPlan+1)},
 		"files of two kinds":    {file("new/a.yaml", 1), file("against/a.yaml", 1), file("context.yaml", 1)},
 		"against without a new": {file("against/a.yaml", 1)},
 	} {
@@ -71,6 +71,14 @@ func TestUntar(t *testing.T) {
 			t.Errorf("%s: %v", name, next)
 		}
 	}
+	if _, _, err := untar(pack(file("context.yaml", maxPlan+1))); !isTooLarge(err) {
+		t.Errorf("more than may be: %v", err)
+	}
+}
+
+func isTooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
 }
 
 func must(t testing.TB, err error) {
@@ -239,6 +247,28 @@ func TestPlanEnds(t *testing.T) {
 		if len(seen) != test.lines || !slices.IsSorted(seen) {
 			t.Errorf("%s: %d lines, seen %v", name, len(seen), seen)
 		}
+	}
+}
+
+// TestOnePlanAtATime asks for a plan while another one is being made, and thereafter.
+func TestOnePlanAtATime(t *testing.T) {
+	path, old, next := planned(t, 10, 10)
+	store := gateway.NewProcess().NewStore(path, slog.New(slog.DiscardHandler))
+	defer store.Close()
+	w := &Workspace{Workspace: &gateway.Workspace{WorkspaceConfig: gateway.WorkspaceConfig{Name: "default", Store: store}}}
+	answer := httptest.NewRecorder()
+	p := &planAnswer{w: answer, control: http.NewResponseController(answer)}
+	var within error
+	wrong := errors.New("a mistake of the definitions")
+	_, err := w.planOne(t.Context(), p, false, time.Time{}, func() (*definition.Snapshot, *definition.Snapshot, error) {
+		_, within = w.planOne(t.Context(), p, false, time.Time{}, func() (*definition.Snapshot, *definition.Snapshot, error) { return old, next, nil })
+		return nil, nil, wrong
+	})
+	if !errors.Is(err, wrong) || within == nil || !strings.Contains(within.Error(), "a plan of this workspace is being made") {
+		t.Errorf("%v, within it %v", err, within)
+	}
+	if _, err := w.planOne(t.Context(), p, false, time.Time{}, func() (*definition.Snapshot, *definition.Snapshot, error) { return nil, nil, wrong }); !errors.Is(err, wrong) {
+		t.Errorf("the next one: %v", err)
 	}
 }
 

@@ -73,7 +73,7 @@ func (p *planner) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("unknown format %q%s", p.format, document.DidYouMean(p.format, planFormats))
 	}
 	most, err := strconv.ParseFloat(strings.TrimSuffix(p.failOver, "%"), 64)
-	if p.failOver != "" && (err != nil || !strings.HasSuffix(p.failOver, "%") || most < 0 || most > 100) {
+	if p.failOver != "" && (err != nil || !strings.HasSuffix(p.failOver, "%") || !(most >= 0 && most <= 100)) {
 		return fmt.Errorf("--fail-over must be a share such as 5%% or 0.1%%, this is %q", p.failOver)
 	}
 	values := url.Values{"replay": {p.replay}}
@@ -87,8 +87,8 @@ func (p *planner) run(cmd *cobra.Command, args []string) error {
 	}
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)
-	for _, argument := range sets {
-		if err := p.pack(cmd, archive, argument, folder); err != nil {
+	for i, argument := range sets {
+		if err := p.pack(cmd, archive, argument, folder, i == 0); err != nil {
 			return err
 		}
 		folder = "against/"
@@ -123,7 +123,8 @@ func (p *planner) run(cmd *cobra.Command, args []string) error {
 }
 
 // pack adds the definitions of an argument to a tar, or writes their mistakes as check does.
-func (p *planner) pack(cmd *cobra.Command, archive *tar.Writer, argument, folder string) error {
+// Of NEW there must be some: a plan without any is one of a wrong directory.
+func (p *planner) pack(cmd *cobra.Command, archive *tar.Writer, argument, folder string, isNew bool) error {
 	place, err := p.client.place(argument)
 	if err != nil {
 		return err
@@ -134,6 +135,9 @@ func (p *planner) pack(cmd *cobra.Command, archive *tar.Writer, argument, folder
 	}
 	if c.target = argument; !c.OK {
 		return errors.Join(checkFormats["text"](cmd, c), fmt.Errorf("%s: %s", argument, c.counts()))
+	}
+	if isNew && len(c.snapshot.Definitions) == 0 {
+		return fmt.Errorf("%s has no definition: they are in its folders endpoints, prompts and remoteconfigs", argument)
 	}
 	for _, f := range c.snapshot.Bundled() {
 		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: folder + f.Path, Mode: 0o644, Size: int64(len(f.Content))}); err != nil {

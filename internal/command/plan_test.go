@@ -91,11 +91,11 @@ func TestPlanGolden(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	dir, old, broken := planFolder(t, "value: 3"), planFolder(t, "value: 2"), planFolder(t, "valeu: 3")
+	dir, old, broken, empty := planFolder(t, "value: 3"), planFolder(t, "value: 2"), planFolder(t, "valeu: 3"), t.TempDir()
 	for _, arguments := range []string{"DIR", "DIR -w shop --replay 30d --format markdown", "DIR --against OLD --format json", "DIR --against served --fail-over 50%", "DIR --fail-over 49.9%", "DIR --replay 1h", "DIR --replay 2h", "DIR --replay 3h",
-		"DIR --replay 4h", "DIR --replay 5h", "DIR --fail-over 0%", "BROKEN", "DIR --against BROKEN", "DIR --format html", "DIR --fail-over 5", "DIR --fail-over -1%", "DIR/none"} {
+		"DIR --replay 4h", "DIR --replay 5h", "DIR --fail-over 0%", "BROKEN", "DIR --against BROKEN", "DIR --format html", "DIR --fail-over 5", "DIR --fail-over -1%", "DIR --fail-over NaN%", "EMPTY", "DIR --against EMPTY", "DIR/none"} {
 		fmt.Fprintf(&out, "$ plan %s\n", arguments)
-		given := strings.NewReplacer("DIR", dir, "OLD", old, "BROKEN", broken).Replace(arguments)
+		given := strings.NewReplacer("DIR", dir, "OLD", old, "BROKEN", broken, "EMPTY", empty).Replace(arguments)
 		all := append([]string{"plan", "--address", server.Listener.Addr().String()}, strings.Fields(given)...)
 		fmt.Fprintf(&out, "status %d\n\n", statusOf(gatewayCommand(t.Context(), &out, &out, all...)))
 	}
@@ -104,7 +104,7 @@ func TestPlanGolden(t *testing.T) {
 	must(t, plan.Markdown(&asMarkdown))
 	asJSON, err := json.MarshalIndent(plan, "", "  ")
 	must(t, err)
-	text := strings.NewReplacer(asText.String(), "(the plan as text)\n", asMarkdown.String(), "(the plan as Markdown)\n", string(asJSON), "(the plan as JSON)", dir, "DIR", old, "OLD", broken, "BROKEN").Replace(out.String())
+	text := strings.NewReplacer(asText.String(), "(the plan as text)\n", asMarkdown.String(), "(the plan as Markdown)\n", string(asJSON), "(the plan as JSON)", dir, "DIR", old, "OLD", broken, "BROKEN", empty, "EMPTY").Replace(out.String())
 	holdGolden(t, "plan", text)
 }
 
