@@ -103,7 +103,8 @@ func TestPlanPage(t *testing.T) {
 	if err := yaml.Unmarshal(workflow, &steps); err != nil {
 		t.Fatal(err)
 	}
-	n.write("bin/gh", "#!/bin/sh\necho \"$@\" > gh.args\nfor last; do :; done\ncp \"$last\" gh.comment\n")
+	n.write("bin/gh", "#!/bin/sh\ncase \"$*\" in *--jq*) cat gh.id; exit;; esac\necho \"$@\" > gh.args\nfor last; do :; done\ncp \"${last#body=@}\" gh.comment\n")
+	n.write("edited/gh.id", "")
 	if err := os.Chmod(filepath.Join(n.dir, "bin/gh"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -126,10 +127,15 @@ func TestPlanPage(t *testing.T) {
 	}
 	comment, err := os.ReadFile(filepath.Join(n.dir, "edited/gh.comment"))
 	arguments, _ := os.ReadFile(filepath.Join(n.dir, "edited/gh.args"))
-	if err != nil || ran != 2 || !strings.HasPrefix(string(arguments), "pr comment 7 --repo acme/shop --edit-last") {
+	if err != nil || ran != 2 || !strings.HasPrefix(string(arguments), "api --silent repos/acme/shop/issues/7/comments -F body=@") {
 		t.Fatalf("%v, %d steps, gh %s", err, ran, arguments)
 	}
-	if !strings.Contains(string(comment), "### plan") || !strings.Contains(string(comment), `plan="pro"`) || strings.Contains(string(comment), "seats") || strings.Contains(string(comment), "hash") {
+	n.write("edited/gh.id", "41\n42\n")
+	out, err := run("edited", steps.Jobs["plan"].Steps[2].Run)
+	if arguments, _ = os.ReadFile(filepath.Join(n.dir, "edited/gh.args")); err != nil || !strings.HasPrefix(string(arguments), "api --silent -X PATCH repos/acme/shop/issues/comments/42 -F body=@") {
+		t.Errorf("the next push: %v %s, gh %s", err, out, arguments)
+	}
+	if !strings.HasPrefix(string(comment), "<!-- caddy cadenza plan -->\n") || !strings.Contains(string(comment), "### plan") || !strings.Contains(string(comment), `plan="pro"`) || strings.Contains(string(comment), "seats") || strings.Contains(string(comment), "hash") {
 		t.Errorf("the comment: %s", comment)
 	}
 	n.write("edited/definitions/remoteconfigs/checkout.yaml", "type: strng\n")
