@@ -446,7 +446,7 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 	outcomes, passes, why := []int{t.answers[row].outcome}, false, ""
 	if s := t.answers[row].split; s != nil {
 		var unit bool
-		outcomes, passes, why, unit = r.split(t, row, s, matched == yes)
+		outcomes, passes, why, unit = r.split(s, matched == yes)
 		v.reached = append(v.reached, row)
 		if matched == yes && unit && len(v.Possible) == 0 {
 			v.consulted = append(v.consulted, row)
@@ -734,7 +734,7 @@ func (r *Replay) blame(d *Doubt, a *atom) {
 
 // split returns the outcomes that the unit of a row may get, whether it may be passed
 // on, and for people what became of it. unit reports whether it certainly has one.
-func (r *Replay) split(t *Table, row int, s *split, certain bool) (outcomes []int, passes bool, why string, unit bool) {
+func (r *Replay) split(s *split, certain bool) (outcomes []int, passes bool, why string, unit bool) {
 	var recorded uint32
 	u := r.unitOf(s)
 	hasBucket := u != nil
