@@ -133,7 +133,7 @@ var maxLines = map[string]int{
 	"internal/freeport":            80,
 	"internal/gatewaytest":         610,
 	"internal/inflight":            960,
-	"internal/inspect":             4960,
+	"internal/inspect":             5030,
 	"internal/invoke":              4160,
 	"internal/journal":             1140,
 	"internal/journaltest":         100,
