@@ -96,8 +96,8 @@ var mayImport = map[string][]string{
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 125_000
-	maxTests   = 139_200
+	maxProduct = 125_200
+	maxTests   = 139_600
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
