@@ -159,7 +159,11 @@ func (p *Planner) Add(t *Traced, weight int64) error {
 		p.witness(d, t, v.change, own)
 	}
 	if v.shift != nil {
-		v.shift.add(t, own, p.options.Cost)
+		cost := p.options.Cost
+		if d.past.against != nil && !slices.Contains(strings.Split(v.shift.Old, orModel), t.Provider+"/"+t.Model) {
+			cost = nil // what was recorded is of another model
+		}
+		v.shift.add(t, own, cost)
 	}
 	return nil
 }

@@ -67,10 +67,13 @@ func targetsOf(v *definition.Variant, how *definition.Policy) (list []definition
 	return list
 }
 
+// orModel is between the names of models of which each may be called.
+const orModel = " or "
+
 func modelName(list []definition.Target) (name string) {
 	for i, t := range list {
 		if i > 0 {
-			name += " or "
+			name += orModel
 		}
 		name += t.Provider + "/" + t.Model
 	}

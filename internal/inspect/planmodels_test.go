@@ -74,6 +74,21 @@ func TestPlanModels(t *testing.T) {
 	if m := p.Report().Models; len(m) != 1 || m[0].New != "x/larger or x/small" || m[0].CostLow != 12 || m[0].CostHigh != 120 {
 		t.Errorf("%+v", m)
 	}
+	// What a call cost is of the model that was called, which the compared set may not have.
+	for model, priced := range map[string]int64{"large": 1, "small": 0} {
+		p := planSets(old, set("larger", ""), PlanOptions{Cost: cost})
+		p.against = set(model, "timeout: { total: 9s }\n")
+		must(t, p.Add(calls[0], 1))
+		if m := p.Report().Models; len(m) != 1 || m[0].Old != "x/"+model || m[0].Calls != 1 || m[0].Priced != priced {
+			t.Errorf("%s: %+v", model, m)
+		}
+	}
+	// A prompt's callers call its model themselves.
+	prompts := planSets(old, set("larger", ""), PlanOptions{Cost: cost})
+	must(t, prompts.Add(asked{context: `{"plan":"pro"}`, at: now}.record(t, old, kind.Prompt, "p", false), 1))
+	if plan := prompts.Report(); len(plan.Models) != 0 || plan.Version != 1 {
+		t.Errorf("%+v", plan)
+	}
 }
 
 // TestPlanOfMoreThanWasConsulted: what a record has of fields that no table read, and of
