@@ -130,6 +130,11 @@ func TestPlanPage(t *testing.T) {
 	if err != nil || ran != 2 || !strings.HasPrefix(string(arguments), "api --silent repos/acme/shop/issues/7/comments -F body=@") {
 		t.Fatalf("%v, %d steps, gh %s", err, ran, arguments)
 	}
+	_, shown, _ = strings.Cut(page, "```markdown\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	if diff := cmp.Diff(alike(shown), alike(strings.TrimPrefix(string(comment), "<!-- caddy cadenza plan -->\n"))); diff != "" {
+		t.Errorf("docs/plan.md (-) and the comment (+):\n%s\n%s", diff, comment)
+	}
 	n.write("edited/gh.id", "41\n42\n")
 	out, err := run("edited", steps.Jobs["plan"].Steps[2].Run)
 	if arguments, _ = os.ReadFile(filepath.Join(n.dir, "edited/gh.args")); err != nil || !strings.HasPrefix(string(arguments), "api --silent -X PATCH repos/acme/shop/issues/comments/42 -F body=@") {

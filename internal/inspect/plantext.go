@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
@@ -184,16 +185,25 @@ func (w *planWriter) text(text string) string {
 		return text
 	}
 	var b strings.Builder
-	for _, r := range text {
+	for i, r := range text {
+		_, size := utf8.DecodeRuneInString(text[i:])
+		before, after := text[:i], text[i+size:]
 		switch {
 		case strings.ContainsRune("\\`*_{}[]<>()#+!|~&", r):
 			b.WriteRune('\\')
 			b.WriteRune(r)
-		case r == '@' || r == ':':
+		case r == '@' || r == ':' && !plainColon(before, after) || r == '.' && strings.HasSuffix(strings.ToLower(before), "www"):
 			fmt.Fprintf(&b, "&#%d;", r) // no mention, and no address
 		default:
 			b.WriteRune(r)
 		}
 	}
 	return b.String()
+}
+
+// plainColon reports whether a colon ends a word or is between digits, as in a time: neither
+// is a part of an address.
+func plainColon(before, after string) bool {
+	digit := func(text string, at int) bool { return len(text) > 0 && text[at] >= '0' && text[at] <= '9' }
+	return after == "" || after[0] == ' ' || digit(before, len(before)-1) && digit(after, 0)
 }

@@ -90,3 +90,20 @@ func FuzzPlan(f *testing.F) {
 		must(t, p.Report().Markdown(&b))
 	})
 }
+
+// TestMarkdownText: a text that others chose makes no link, mention or picture.
+func TestMarkdownText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"of 400: 11:08:21Z":      "of 400: 11:08:21Z",
+		"see http://x.example":   "see http&#58;//x.example",
+		"ask mailto:a@x.example": "ask mailto&#58;a&#64;x.example",
+		"WWW.x.example":          "WWW&#46;x.example",
+		"of :tada: and :+1:":     `of &#58;tada: and &#58;\+1:`,
+		"[a](b) <b> \xff:":       `\[a\]\(b\) \<b\> \\xff:`,
+	} {
+		if got := (&planWriter{markdown: true}).text(text); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
