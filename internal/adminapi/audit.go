@@ -15,6 +15,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // The actions of the audit.
@@ -143,7 +144,7 @@ func serveAudit(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *s
 // exportAudit writes all entries that pass a filter as JSON lines, the newest first.
 func (w *Workspace) exportAudit(to http.ResponseWriter, r *http.Request, reader *sqlite.Reader, f *sqlite.AuditFilter) error {
 	w.audited(r.Context(), AuditExport, "audit", "", "")
-	to.Header().Set("Content-Type", linesType)
+	to.Header().Set("Content-Type", wire.LinesType)
 	to.Header().Set("Content-Disposition", `attachment; filename="audit.jsonl"`)
 	out := bufio.NewWriter(to)
 	encoder := json.NewEncoder(out)

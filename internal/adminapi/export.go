@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -21,7 +22,7 @@ func serveExport(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *
 		return err
 	}
 	q.workspace.audited(r.Context(), AuditExport, strings.TrimSpace("traces "+q.workspace.hashedQuery(q.values)), "", "")
-	w.Header().Set("Content-Type", linesType)
+	w.Header().Set("Content-Type", wire.LinesType)
 	w.Header().Set("Content-Disposition", `attachment; filename="traces.jsonl"`)
 	out := bufio.NewWriterSize(w, 64<<10)
 	var line []byte

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -59,7 +60,7 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 	control := http.NewResponseController(w)
 	over := time.Now().Add(wait)
 	_ = control.SetWriteDeadline(over.Add(writeGrace)) // without it, a caller that reads nothing holds its connection
-	w.Header().Set("Content-Type", linesType)
+	w.Header().Set("Content-Type", wire.LinesType)
 	ctx, cancel := context.WithDeadline(r.Context(), over)
 	defer cancel()
 	for sent := int64(-1); ; {

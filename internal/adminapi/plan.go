@@ -22,6 +22,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -162,7 +163,7 @@ type planAnswer struct {
 }
 
 func (p *planAnswer) line(l *PlanLine) error {
-	p.w.Header().Set("Content-Type", linesType)
+	p.w.Header().Set("Content-Type", wire.LinesType)
 	p.begun = true
 	_ = p.control.SetWriteDeadline(time.Now().Add(planLineTimeout))
 	defer func() { _ = p.control.SetWriteDeadline(time.Time{}) }() // of the next request

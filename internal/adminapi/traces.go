@@ -13,6 +13,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -159,7 +160,7 @@ func (q *traceQuery) writeLines(ctx context.Context, w http.ResponseWriter, read
 		}
 	}
 	q.workspace.audited(ctx, AuditLook, fmt.Sprintf("%d traces of a list: %s", len(page.Records), q.workspace.hashedQuery(q.values)), "", "")
-	w.Header().Set("Content-Type", linesType)
+	w.Header().Set("Content-Type", wire.LinesType)
 	w.Header().Set("Content-Disposition", `attachment; filename="traces.jsonl"`)
 	_, err = w.Write(lines)
 	return err

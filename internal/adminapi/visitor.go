@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -90,14 +91,11 @@ func Send(ctx context.Context, visitor *gateway.Visitor, method, path string, qu
 		return &AskError{w.status, refusal.Error, w.body.Bytes()}
 	}
 	text := w.body.Bytes()
-	if w.header.Get("Content-Type") == linesType {
+	if w.header.Get("Content-Type") == wire.LinesType {
 		text = slices.Concat([]byte("["), bytes.ReplaceAll(bytes.TrimSpace(text), []byte("\n"), []byte(",")), []byte("]"))
 	}
 	return json.Unmarshal(text, answer)
 }
-
-// linesType is the type of an answer of JSON lines.
-const linesType = "application/x-ndjson"
 
 // answerBuffer keeps an answer.
 type answerBuffer struct {

@@ -18,8 +18,8 @@ const (
 
 // Memory is the state that a workspace keeps over reloads, in memory only: the
 // health of its targets, the decisions of costly tables, answers of models, its
-// keys, since when it is degraded, which answers stand for others, the streams that tell of its flags, and the bytes
-// that its large requests and answers hold.
+// keys, since when it is degraded, which answers stand for others, the streams that tell of
+// its flags, and the bytes that its large requests and answers hold.
 type Memory struct {
 	*leases
 	keys          atomic.Pointer[lastKeys]  // nil: none yet

@@ -107,7 +107,7 @@ func (c *call) storeReport(record *wire.MetricsRecord) (earlier *trace.Reply, er
 	recorder := c.workspace.Store.Recorder
 	switch {
 	case !record.Empty():
-		stored := c.storable(record)
+		stored := c.workspace.storable(record, c.key.name, c.began)
 		stored.Reply = c.reply
 		err = recorder.Metrics(c.r.Context(), stored)
 	case c.reply != nil:
@@ -119,11 +119,11 @@ func (c *call) storeReport(record *wire.MetricsRecord) (earlier *trace.Reply, er
 	return c.reply.Earlier, nil
 }
 
-// storable returns a record as it is stored.
-func (c *call) storable(record *wire.MetricsRecord) *trace.Metrics {
+// storable returns a record as it is stored. by is the name of the reporter's API key.
+func (w *Workspace) storable(record *wire.MetricsRecord, by string, at time.Time) *trace.Metrics {
 	stored := &record.Metrics
-	stored.Workspace, stored.APIKey, stored.Time = c.workspace.Name, c.key.name, c.began
-	c.workspace.redactReport(stored)
+	stored.Workspace, stored.APIKey, stored.Time = w.Name, by, at
+	w.redactReport(stored)
 	return stored
 }
 
@@ -139,10 +139,7 @@ func (w *Workspace) Report(ctx context.Context, by string, m *trace.Metrics) (ig
 	if refused != nil {
 		return nil, refused
 	}
-	stored := &record.Metrics
-	stored.Workspace, stored.APIKey, stored.Time = w.Name, by, time.Now()
-	w.redactReport(stored)
-	return ignored, w.Store.Recorder.Metrics(ctx, stored)
+	return ignored, w.Store.Recorder.Metrics(ctx, w.storable(record, by, time.Now()))
 }
 
 // HashInput returns the hash that traces have in place of a value of a field.

@@ -32,7 +32,7 @@ func (c *call) reports() outcome {
 			return dst, nil, err
 		}
 		stored = append(stored, record)
-		return dst, c.storable(record), nil
+		return dst, c.workspace.storable(record, c.key.name, c.began), nil
 	})
 	if err != nil {
 		return refused(err)
@@ -142,10 +142,7 @@ func (w *Workspace) ImportReports(rw http.ResponseWriter, r *http.Request, limit
 		if err := w.unitOfReport(snapshot.Model, binding, record, now, true); err != nil {
 			return dst, nil, err
 		}
-		stored := &record.Metrics
-		stored.Workspace, stored.Time = w.Name, now
-		w.redactReport(stored)
-		return wire.AppendMetricsAnswer(dst, "", nil), stored, nil
+		return wire.AppendMetricsAnswer(dst, "", nil), w.storable(record, "", now), nil
 	})
 	if err != nil {
 		return nil, err

@@ -28,8 +28,7 @@ type Plan struct {
 	// the counts are estimates of requests.
 	Estimated bool `json:"estimated,omitempty"`
 	PlanCounts
-	// LeftOut is how many no definition decides: calls of the console's playground, and
-	// answers with all flags.
+	// LeftOut is how many no definition decides: calls of the console's playground.
 	LeftOut     int64             `json:"left_out,omitempty"`
 	Definitions []*PlanDefinition `json:"definitions"`
 	APIKeys     []PlanKey         `json:"api_keys"`

@@ -11,14 +11,14 @@ import (
 // maxReports is how many reports a batch may have.
 const maxReports = 1000
 
-// linesType is the media type of JSON by lines.
-const linesType = "application/x-ndjson"
+// LinesType is the media type of JSON by lines.
+const LinesType = "application/x-ndjson"
 
 // Batch reports whether the body is a batch of reports: an array or, as its media type
 // says, a report on each line.
 func (r *Request) Batch(h http.Header) (lines, batch bool) {
 	media, _, _ := strings.Cut(h.Get("Content-Type"), ";")
-	if strings.EqualFold(strings.TrimSpace(media), linesType) {
+	if strings.EqualFold(strings.TrimSpace(media), LinesType) {
 		return true, true
 	}
 	start := skipSpace(r.body, 0)
