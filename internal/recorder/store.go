@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/experiment"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -64,6 +65,8 @@ type Batch struct {
 	// Revisions are the sets that began to be served, of a workspace and directory at
 	// most one.
 	Revisions []*Revision
+	// Experiments are those of sets that began to be served, of a workspace at most one.
+	Experiments []*Experiments
 	// Refusals are to be added to the counts of their hours.
 	Refusals []*Refusal
 	// Peaks count if they are above those of their hours.
@@ -82,13 +85,20 @@ type Revision struct {
 	Files     []trace.File
 }
 
+// Experiments are all those that a workspace serves from a time on.
+type Experiments struct {
+	Workspace string
+	Time      time.Time
+	Plans     []experiment.Plan
+}
+
 // Durable reports whether the batch must be on stable storage before it counts
 // as committed.
 func (b *Batch) Durable() bool {
-	return len(b.Metrics) > 0 || len(b.Replies) > 0 || len(b.Revisions) > 0
+	return len(b.Metrics) > 0 || len(b.Replies) > 0 || len(b.Revisions) > 0 || len(b.Experiments) > 0
 }
 
 // Len returns how many things the batch holds.
 func (b *Batch) Len() int {
-	return len(b.Interrupted) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions) + len(b.Refusals) + len(b.Peaks) + len(b.Counts)
+	return len(b.Interrupted) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions) + len(b.Experiments) + len(b.Refusals) + len(b.Peaks) + len(b.Counts)
 }
