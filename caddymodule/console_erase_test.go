@@ -18,7 +18,9 @@ func TestConsoleErases(t *testing.T) {
 	for range 2 {
 		stored(g, g.post("/v1/remoteconfigs", `{"keys":["checkout"],"metadata":{"user":"`+person+`"}}`).ok(t).header.Get("Cadenza-Trace-Id"))
 	}
+	g.post("/v1/metrics", `{"unit":{"seats":41},"values":{"minutes":3}}`).ok(t)
 	admin, editor := g.signIn("our_admin"), g.signIn("our_editor")
+	unit := url.Values{"by": {"unit"}, "member": {"seats"}, "value": {"41"}}
 	count := url.Values{"by": {"metadata"}, "member": {"user"}, "value": {person}}
 	with := func(confirm string) url.Values {
 		return url.Values{"by": count["by"], "member": count["member"], "value": count["value"], "confirm": {confirm}}
@@ -33,7 +35,12 @@ func TestConsoleErases(t *testing.T) {
 		{count, "Found: <b>2 traces, 0 reports and 0 kept replies</b>"},
 		{with("person"), "what you typed is not the value"},
 		{with(""), "what you typed is not the value"},
-		{url.Values{"by": {"metadata"}, "value": {person}}, "the name of the member of the metadata is missing"},
+		{url.Values{"by": {"metadata"}, "value": {person}}, "a name is missing"},
+		{unit, "Found: <b>0 traces, 1 reports"},
+		{url.Values{"by": {"unit"}, "value": {"41"}}, "a name is missing"},
+		{url.Values{"by": {"unit"}, "member": {"chairs"}, "value": {"41"}}, "unit.chairs: the field"},
+		{url.Values{"by": {"unit"}, "member": {"seats"}, "value": {"41"}, "confirm": {"41"}}, "Erased: 0 traces, 1 reports"},
+		{unit, "Found: <b>0 traces, 0 reports"},
 		{url.Values{"by": {"decision"}, "value": {" "}}, "a value is missing"},
 		{url.Values{"by": {"decision"}, "value": {"x"}}, "must be the id of a decision"},
 		{url.Values{"by": {"everything"}, "value": {"x"}}, "there is no parameter"},

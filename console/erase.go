@@ -14,7 +14,7 @@ import (
 // erasePage erases what was recorded of somebody, and exports what was recorded.
 type erasePage struct {
 	Admin      bool
-	By, Member string // what chooses: conversation_id, decision or metadata, and its member
+	By, Member string // what chooses: conversation_id, decision, metadata and its member, or unit and its field
 	Value      string
 	Found      *trace.Erased // what would be erased; nil: it was not counted yet
 	Erased     *trace.Erased // what was erased just now
@@ -60,10 +60,12 @@ func (p *erasePage) change(v *visit) error {
 	switch {
 	case p.Value == "":
 		return &adminapi.AskError{Status: http.StatusBadRequest, Message: "a value is missing: an id, or the value of the member"}
-	case name == "metadata" && p.Member == "":
-		return &adminapi.AskError{Status: http.StatusBadRequest, Message: "the name of the member of the metadata is missing, such as user_id"}
+	case (name == "metadata" || name == "unit") && p.Member == "":
+		return &adminapi.AskError{Status: http.StatusBadRequest, Message: "a name is missing: of the member of the metadata, such as user_id, or of the field of the unit, such as customer_id"}
 	case name == "metadata":
 		name = adminapi.MetadataParameter + p.Member
+	case name == "unit":
+		name = adminapi.UnitParameter + p.Member
 	}
 	var answer struct {
 		Found  *trace.Erased `json:"found"`
