@@ -8,31 +8,185 @@ type Pair struct{ Control, Arm Sums }
 // Interval has the true difference at all times at once.
 type Interval struct{ Difference, Low, High float64 }
 
+// The least of which an interval is said: units in each arm, and among them those with an
+// event and those without. For less, the variance is not known well enough: without such a
+// rule up to 92 % of experiments that compare the same with the same find a difference.
+const (
+	leastUnits  = 300
+	leastEvents = 10
+)
+
 // Means returns how much larger the mean of the arm's units is than that of the control's,
-// and the same as a part of the control's. An interval is nil before it may be said. That
-// it ever misses the truth has at most the probability alpha. n is the planned size: how
-// many units both arms need together if they are halves, see Needed.
+// and the same as a part of the control's. The probability that an interval ever misses the
+// truth is at most alpha. An interval is nil before it may be said: the first one before
+// each arm has 300 units, 10 of them with a Y other than 0 and, if it is 0 or 1, 10 with 0;
+// the second one also while the control's mean may be zero. n is the planned size: how many
+// units both arms need together if they are halves, see Needed.
+//
+// The intervals are the asymptotic confidence sequences of Waudby-Smith, Arbour, Sinha,
+// Kennedy and Ramdas, arXiv 2103.06476. What the past of the units explains is subtracted
+// (CUPED), by one regression for all strata and both arms. The one for the quotient has all
+// quotients q for which mean(arm) - q·mean(control) may be zero (Fieller), so that both
+// intervals have zero, or none has.
+//
+// Of strata the differences are combined by a·c/(a+c), a and c being their units in the two
+// arms, and not by their units: after 10,000 units each at shares of 1, 5 and 50 % the
+// interval is half as wide, and a stratum that has few units in an arm can do no harm. The
+// sum of these weights, which is what is known, is also what the interval takes for the
+// number of units, four of which have the weight 1 if the arms are halves. With the number
+// itself, an edit of the shares would take the sequence to a place at which it has not been.
 func Means(strata []Pair, n, alpha float64) (absolute, relative *Interval) {
 	return compare(strata, n, alpha, false)
 }
 
-// Ratios is Means of the sum of Y by the sum of D.
+// Ratios is Means of the sum of Y by the sum of D, by the delta method on the units' sums
+// (Deng, Knoblich and Lu, arXiv 1803.06336). Each arm needs 10 units whose Y is not 0 and 10
+// whose Y is not their D. Of strata the two sums are combined, and then divided.
 func Ratios(strata []Pair, n, alpha float64) (absolute, relative *Interval) {
 	return compare(strata, n, alpha, true)
 }
 
 func compare(strata []Pair, n, alpha float64, ratio bool) (absolute, relative *Interval) {
-	return nil, nil
+	var control, arm, pasts side
+	var cells []*Sums
+	var known float64
+	for _, p := range strata {
+		if p.Control.N <= 0 || p.Arm.N <= 0 {
+			continue
+		}
+		c, a := float64(p.Control.N), float64(p.Arm.N)
+		weight := c * a / (c + a)
+		known += weight
+		control = append(control, cell{p.Control, weight})
+		arm = append(arm, cell{p.Arm, weight})
+		past := p.Control
+		past.Merge(&p.Arm)
+		past.Y, past.YY, past.YC, past.YH = 0, 0, 0, 0
+		pasts = append(pasts, cell{past, weight})
+		cells = append(cells, &p.Control, &p.Arm)
+	}
+	if !control.enough(ratio) || !arm.enough(ratio) || !(n > 0 && alpha > 0 && alpha < 1) {
+		return nil, nil
+	}
+	f := boundary(4*known, n, alpha)
+	if ratio {
+		return between(control.ratio(), arm.ratio(), 0, f)
+	}
+	past := explained(cells...)
+	usual := pasts.mean(past)
+	c, a := control.mean(past), arm.mean(past)
+	return between(estimate{c.value - usual.value, c.variance}, estimate{a.value - usual.value, a.variance}, usual.variance, f)
 }
 
 // boundary returns how many standard errors an interval reaches to each side.
 func boundary(units, n, alpha float64) float64 {
-	r2 := optimum(alpha) / n
-	x := units * r2
+	x := units * optimum(alpha) / n
 	return math.Sqrt(2 * (x + 1) / x * math.Log(math.Sqrt(x+1)/alpha))
 }
 
-// optimum returns units·r² at the size at which the interval is the narrowest.
+// optimum returns N·r² of arXiv 2103.06476 at the planned size N, at which the interval is
+// about the narrowest that it can be.
 func optimum(alpha float64) float64 {
 	return -2*math.Log(alpha) + math.Log(1-2*math.Log(alpha))
+}
+
+// estimate is a number and its variance.
+type estimate struct{ value, variance float64 }
+
+// between returns the intervals of arm - control and of arm/control - 1 that reach f
+// standard errors. Shared is the variance of what was added to both.
+func between(control, arm estimate, shared, f float64) (absolute, relative *Interval) {
+	d := arm.value - control.value
+	width := f * math.Sqrt(control.variance+arm.variance)
+	if math.IsNaN(width) || math.IsInf(width, 0) || math.IsInf(math.Abs(d)+width, 0) {
+		return nil, nil
+	}
+	absolute = &Interval{d, d - width, d + width}
+
+	// Those q with (arm - q·control)² ≤ f²·(its variance) are between the roots of a
+	// quadratic, unless the control may be zero: then they have no end.
+	ff := f * f
+	a := control.value*control.value - ff*(control.variance+shared)
+	b := arm.value*control.value - ff*shared
+	c := arm.value*arm.value - ff*(arm.variance+shared)
+	root := math.Sqrt(max(0, b*b-a*c))
+	q := Interval{arm.value/control.value - 1, (b-root)/a - 1, (b+root)/a - 1}
+	if control.value < 0 {
+		q = Interval{-q.Difference, -q.High, -q.Low}
+	}
+	if !(a > 0) || math.IsNaN(q.Low+q.High) || math.IsInf(q.Low, 0) || math.IsInf(q.High, 0) {
+		return absolute, nil
+	}
+	return absolute, &q
+}
+
+// cell is an arm in a stratum, and the stratum's weight.
+type cell struct {
+	Sums
+	weight float64
+}
+
+// side is an arm in all strata in which both arms have units.
+type side []cell
+
+// enough reports whether the variance of the side is known. In several strata those units
+// count that a mean would need in one stratum to be as certain as the combined one.
+func (s side) enough(ratio bool) bool {
+	var weights, squares, events, others float64
+	rate := true
+	for _, c := range s {
+		n, other := float64(c.N), c.N-c.Positive
+		if ratio {
+			other = c.Partial
+		}
+		weights += c.weight
+		squares += c.weight * c.weight / n
+		events += c.weight * float64(c.Positive) / n
+		others += c.weight * float64(other) / n
+		// The numbers that are not 0 are all 1 if and only if both their sum and that of
+		// their squares are how many they are.
+		rate = rate && c.Y == float64(c.Positive) && c.YY == c.Y
+	}
+	units := weights * weights / squares * (1 + 1e-9) // and what rounding took
+	return units >= leastUnits && units*events/weights >= leastEvents &&
+		(units*others/weights >= leastEvents || !rate && !ratio)
+}
+
+// average returns the weighted average of f over the strata.
+func (s side) average(f func(*Sums) float64) float64 {
+	var sum, weights float64
+	for i := range s {
+		sum += s[i].weight * f(&s[i].Sums)
+		weights += s[i].weight
+	}
+	return sum / weights
+}
+
+// mean returns the mean of Y less l.
+func (s side) mean(l line) estimate {
+	var squares, freedom float64
+	for i := range s {
+		squares += s[i].squares(l)
+		freedom += float64(s[i].N - 1)
+	}
+	var variance, weights float64
+	for i := range s {
+		c, n := &s[i], float64(s[i].N)
+		v := squares / freedom // of one unit nothing is known but what all strata say
+		if c.N > 1 {
+			v = c.squares(l) / (n - 1)
+		}
+		variance += c.weight * c.weight * v / n
+		weights += c.weight
+	}
+	return estimate{
+		s.average(func(c *Sums) float64 { return c.mean(l) }),
+		variance / (weights * weights),
+	}
+}
+
+func (s side) ratio() estimate {
+	d := s.average(func(c *Sums) float64 { return c.D / float64(c.N) })
+	r := s.mean(line{}).value / d
+	return estimate{r, s.mean(line{d: r}).variance / (d * d)}
 }
