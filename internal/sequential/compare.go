@@ -104,13 +104,13 @@ func between(control, arm estimate, shared, f float64) (absolute, relative *Inte
 	absolute = &Interval{d, d - width, d + width}
 
 	// Those q with (arm - q·control)² ≤ f²·(its variance) are between the roots of a
-	// quadratic, unless the control may be zero: then they have no end.
-	ff := f * f
-	a := control.value*control.value - ff*(control.variance+shared)
-	b := arm.value*control.value - ff*shared
-	c := arm.value*arm.value - ff*(arm.variance+shared)
-	root := math.Sqrt(max(0, b*b-a*c))
-	q := Interval{arm.value/control.value - 1, (b-root)/a - 1, (b+root)/a - 1}
+	// quadratic, unless the control may be zero: then they have no end. The terms are such
+	// that no two large ones are subtracted.
+	ff, v, w := f*f, control.variance, arm.variance
+	a := control.value*control.value - ff*(v+shared)
+	middle := control.value*d + ff*v
+	root := f * math.Sqrt(max(0, w*control.value*control.value+v*arm.value*arm.value+shared*d*d-ff*(v*w+shared*(v+w))))
+	q := Interval{d / control.value, (middle - root) / a, (middle + root) / a}
 	if control.value < 0 {
 		q = Interval{-q.Difference, -q.High, -q.Low}
 	}

@@ -148,8 +148,11 @@ func TestLargeNumbers(t *testing.T) {
 		}
 		absolute, relative := Means([]Pair{p}, 10_000, 0.05)
 		width := boundary(float64(2*n), 10_000, 0.05) * math.Sqrt(2/float64(n))
-		if got := absolute.High - absolute.Difference; got < 0.95*width || got > 1.25*width || absolute.Low > 1 || absolute.High < 1 || relative == nil {
+		if got := absolute.High - absolute.Difference; got < 0.95*width || got > 1.25*width || absolute.Low > 1 || absolute.High < 1 {
 			t.Errorf("%d units: %v, want about ± %v", n, absolute, width)
+		}
+		if got := 1e6 * (relative.High - relative.Low) / (absolute.High - absolute.Low); math.Abs(got-1) > 1e-4 {
+			t.Errorf("%d units: %v, but relative %v", n, absolute, relative)
 		}
 	}
 	// With a mean of 1e9 rounding hides the variance. The interval becomes wide, not narrow.
