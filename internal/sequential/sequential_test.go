@@ -26,14 +26,15 @@ func TestSums(t *testing.T) {
 	s.Add(Unit{Y: 3, D: 3})
 	s.Add(Unit{Y: 2, D: 5})
 	s.Add(Unit{D: 1})
+	s.Add(Unit{D: 1})
 	s.Add(Unit{Y: 4, Past: 3, HasPast: true})
 	o.Add(Unit{Y: -1, Past: -2, HasPast: true})
-	want := Sums{N: 4, Positive: 3, Partial: 3, Y: 9, YY: 29, D: 9, DD: 35, YD: 19, H: 1, C: 3, CC: 9, YC: 12, YH: 4}
+	want := Sums{N: 5, Positive: 3, Partial: 4, Y: 9, YY: 29, D: 10, DD: 36, YD: 19, H: 1, C: 3, CC: 9, YC: 12, YH: 4}
 	if s != want {
 		t.Errorf("%+v, want %+v", s, want)
 	}
 	s.Merge(&o)
-	want = Sums{N: 5, Positive: 4, Partial: 4, Y: 8, YY: 30, D: 9, DD: 35, YD: 19, H: 2, C: 1, CC: 13, YC: 14, YH: 3}
+	want = Sums{N: 6, Positive: 4, Partial: 5, Y: 8, YY: 30, D: 10, DD: 36, YD: 19, H: 2, C: 1, CC: 13, YC: 14, YH: 3}
 	if s != want {
 		t.Errorf("%+v, want %+v", s, want)
 	}
@@ -41,9 +42,26 @@ func TestSums(t *testing.T) {
 	s.Remove(Unit{Y: -1, Past: -2, HasPast: true})
 	s.Remove(Unit{Y: 2, D: 5})
 	s.Remove(Unit{D: 1})
+	s.Remove(Unit{D: 1})
 	s.Remove(Unit{Y: 3, D: 3})
 	if s != (Sums{}) {
 		t.Errorf("%+v are left", s)
+	}
+}
+
+func TestMoments(t *testing.T) {
+	two := many(map[Unit]int{{Y: 1, D: 2}: 1, {Y: 5, D: 2}: 1})
+	mean, variance := two.Mean()
+	near(t, "mean", mean, 3)
+	near(t, "variance", variance, 8)
+	ratio, variance := two.Ratio()
+	near(t, "ratio", ratio, 1.5)
+	near(t, "variance of a ratio", variance, 2)
+	one := many(map[Unit]int{{Y: 1, D: 2}: 1})
+	for _, f := range []func() (float64, float64){one.Mean, one.Ratio} {
+		if a, b := f(); a != 0 || b != 0 {
+			t.Errorf("%v, %v of one unit", a, b)
+		}
 	}
 }
 
@@ -135,34 +153,46 @@ func TestRelative(t *testing.T) {
 // number that can't be said is.
 func TestLargeNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(600, 1))
-	for _, n := range []int{1_000, 100_000} {
+	for _, c := range []struct {
+		mean float64
+		n    int
+		most float64 // that the variance may be, instead of 1
+	}{{1e6, 1_000, 1.4}, {1e6, 100_000, 30}, {1e3, 100_000, 1.02}} {
 		var p Pair
-		for range n {
-			p.Control.Add(Unit{Y: 1e6 + r.NormFloat64(), Past: 1e6 + r.NormFloat64(), HasPast: true})
-			p.Arm.Add(Unit{Y: 1e6 + 1 + r.NormFloat64(), Past: 1e6 + r.NormFloat64(), HasPast: true})
+		for range c.n {
+			p.Control.Add(Unit{Y: c.mean + r.NormFloat64(), Past: c.mean + r.NormFloat64(), HasPast: true})
+			p.Arm.Add(Unit{Y: c.mean + 1 + r.NormFloat64(), Past: c.mean + r.NormFloat64(), HasPast: true})
 		}
 		for _, s := range []*Sums{&p.Control, &p.Arm} {
-			if mean, variance := s.Mean(); math.Abs(mean-1e6) > 2 || variance < 0.9 || variance > 1.5 {
-				t.Errorf("%d units: mean %v, variance %v", n, mean, variance)
+			if mean, variance := s.Mean(); math.Abs(mean-c.mean) > 2 || variance < 0.9 || variance > c.most {
+				t.Errorf("%+v: mean %v, variance %v", c, mean, variance)
 			}
 		}
 		absolute, relative := Means([]Pair{p}, 10_000, 0.05)
-		width := boundary(float64(2*n), 10_000, 0.05) * math.Sqrt(2/float64(n))
-		if got := absolute.High - absolute.Difference; got < 0.95*width || got > 1.25*width || absolute.Low > 1 || absolute.High < 1 {
-			t.Errorf("%d units: %v, want about ± %v", n, absolute, width)
+		width := boundary(float64(2*c.n), 10_000, 0.05) * math.Sqrt(2/float64(c.n))
+		if got := absolute.High - absolute.Difference; got < 0.95*width || got > math.Sqrt(c.most)*width || absolute.Low > 1 || absolute.High < 1 {
+			t.Errorf("%+v: %v, want about ± %v", c, absolute, width)
 		}
-		if got := 1e6 * (relative.High - relative.Low) / (absolute.High - absolute.Low); math.Abs(got-1) > 1e-4 {
-			t.Errorf("%d units: %v, but relative %v", n, absolute, relative)
+		if got := c.mean * (relative.High - relative.Low) / (absolute.High - absolute.Low); math.Abs(got-1) > 2/c.mean {
+			t.Errorf("%+v: %v, but relative %v", c, absolute, relative)
 		}
 	}
-	// With a mean of 1e9 rounding hides the variance. The interval becomes wide, not narrow.
-	var p Pair
-	for range 10_000 {
-		p.Control.Add(Unit{Y: 1e9 + r.NormFloat64()})
-		p.Arm.Add(Unit{Y: 1e9 + r.NormFloat64()})
+	// With a mean of 1e9 rounding hides the variance. It becomes large, not small.
+	for i := range 100 {
+		mean := 1e9 + 12345.6*float64(i)
+		s := many(map[Unit]int{{Y: mean - 1}: 500, {Y: mean + 1}: 500})
+		if _, variance := s.Mean(); variance < 0.9 {
+			t.Errorf("mean %v: variance %v", mean, variance)
+		}
 	}
-	if absolute, _ := Means([]Pair{p}, 10_000, 0.05); absolute.High-absolute.Low < 0.1 {
-		t.Errorf("%v", absolute)
+	// Of what a number leaves that was a million times larger and was removed, nothing is said.
+	spoilt := rate(500, 500)
+	spoilt.Y, spoilt.YY = 500.5, 250
+	if mean, variance := spoilt.Mean(); mean != 0 || variance != 0 {
+		t.Errorf("mean %v, variance %v", mean, variance)
+	}
+	if absolute, relative := Means([]Pair{{spoilt, spoilt}}, 10_000, 0.05); absolute != nil || relative != nil {
+		t.Errorf("%v, %v", absolute, relative)
 	}
 
 	for _, y := range []float64{1e80, 1e160, 1e300, math.MaxFloat64, math.SmallestNonzeroFloat64, 1e-160} {
@@ -188,7 +218,7 @@ func TestLargeNumbers(t *testing.T) {
 		}
 	}
 	// Denominators of zero.
-	p = Pair{rate(500, 500), rate(500, 500)}
+	p := Pair{rate(500, 500), rate(500, 500)}
 	if absolute, relative := Ratios([]Pair{p}, 10_000, 0.05); absolute != nil || relative != nil {
 		t.Errorf("%v and %v of nothing", absolute, relative)
 	}

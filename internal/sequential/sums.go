@@ -83,16 +83,17 @@ func (s *Sums) mean(l line) float64 {
 }
 
 // squares returns the sum of the squares of Y less l, around their mean. Sums of squares
-// hide a spread that is much smaller than the mean. Squares adds what rounding may have
-// taken, so that intervals become wider and never too narrow: with a mean of a million
-// standard deviations and a million units by a third, with usual ones by nothing.
+// hide a spread that is much smaller than the mean. Squares adds the most that rounding can
+// have taken, two units in the last place for each unit, so that intervals may become wider
+// and never too narrow: of a million units whose mean is a thousand standard deviations by
+// a ten thousandth, of usual ones by nothing. If the rounding of removed units took more, it
+// may be below zero, which is no variance, and nothing is said.
 func (s *Sums) squares(l line) float64 {
 	n, h := float64(s.N), float64(s.H)
 	sum := n * s.mean(l)
-	squares := s.YY + l.d*l.d*s.DD + l.c*l.c*s.CC + l.h*l.h*h -
-		2*l.d*s.YD - 2*l.c*s.YC - 2*l.h*s.YH + 2*l.c*l.h*s.C
 	size := s.YY + l.d*l.d*s.DD + l.c*l.c*s.CC + l.h*l.h*h
-	return max(0, squares-sum*sum/n) + 0x1p-50*math.Sqrt(n)*size
+	products := l.d*s.YD + l.c*s.YC + l.h*s.YH - l.c*l.h*s.C
+	return size - 2*products - sum*sum/n + 0x1p-52*n*size
 }
 
 // Mean returns the mean of the units and their variance, less what their past explains: what
@@ -115,12 +116,12 @@ func (s *Sums) Ratio() (ratio, variance float64) {
 	return finite(ratio, s.squares(line{d: ratio})/float64(s.N-1)/(d*d))
 }
 
-// finite returns its arguments, or zeros if one is too large to say.
-func finite(a, b float64) (float64, float64) {
-	if math.IsNaN(a+b) || math.IsInf(a, 0) || math.IsInf(b, 0) {
+// finite returns its arguments, or zeros if one can't be said.
+func finite(mean, variance float64) (float64, float64) {
+	if math.IsNaN(mean) || math.IsInf(mean, 0) || !(variance >= 0) || math.IsInf(variance, 0) {
 		return 0, 0
 	}
-	return a, b
+	return mean, variance
 }
 
 // explained returns by how much units differ because their past does, in all of the cells:
