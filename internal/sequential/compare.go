@@ -16,12 +16,20 @@ const (
 	leastEvents = 10
 )
 
+// leastSkewed returns how many units the smaller arm needs beside a much larger one. Of skewed
+// numbers, such as costs, its mean and its variance are then too small together, and no such
+// error of the other arm makes up for it. At a share of 5 %, 300 units call a difference in
+// 5.4 % of experiments with lognormal costs (sigma 1.2, planned size 4,000) at an alpha of
+// 5 %, and in 2.5 % at one of 1.25 %. With this rule it is less than alpha.
+func leastSkewed(alpha float64) float64 { return 600 * math.Cbrt(0.05/alpha) }
+
 // Means returns how much larger the mean of the arm's units is than that of the control's,
 // and the same as a part of the control's. The probability that an interval ever misses the
 // truth is at most alpha. An interval is nil before it may be said: the first one before
-// each arm has 300 units, 10 of them with a Y other than 0 and, if it is 0 or 1, 10 with 0;
-// the second one also while the control's mean may be zero. n is the planned size: how many
-// units both arms need together if they are halves, see Needed.
+// each arm has 300 units, 10 of them with a Y other than 0 and, if it is 0 or 1, 10 with 0,
+// and one that is much smaller than the other more units, see leastSkewed; the second one
+// also while the control's mean may be zero. n is the planned size: how many units both arms
+// need together if they are halves, see Needed. It should stay.
 //
 // The intervals are the asymptotic confidence sequences of Waudby-Smith, Arbour, Sinha,
 // Kennedy and Ramdas, arXiv 2103.06476. What the past of the units explains is subtracted
@@ -65,7 +73,9 @@ func compare(strata []Pair, n, alpha float64, ratio bool) (absolute, relative *I
 		pasts = append(pasts, cell{past, weight})
 		cells = append(cells, &p.Control, &p.Arm)
 	}
-	if !control.enough(ratio) || !arm.enough(ratio) || !(n > 0 && alpha > 0 && alpha < 1) {
+	inControl, inArm := control.units(), arm.units()
+	apart := inControl - inArm
+	if !control.enough(ratio) || !arm.enough(ratio) || inControl*inArm*(inControl+inArm) < leastSkewed(alpha)*apart*apart {
 		return nil, nil
 	}
 	f := boundary(4*known, n, alpha)
@@ -98,10 +108,10 @@ type estimate struct{ value, variance float64 }
 func between(control, arm estimate, shared, f float64) (absolute, relative *Interval) {
 	d := arm.value - control.value
 	width := f * math.Sqrt(control.variance+arm.variance)
-	if math.IsNaN(width) || math.IsInf(width, 0) || math.IsInf(math.Abs(d)+width, 0) {
+	absolute = &Interval{d, d - width, d + width}
+	if !absolute.finite() {
 		return nil, nil
 	}
-	absolute = &Interval{d, d - width, d + width}
 
 	// Those q with (arm - q·control)² ≤ f²·(its variance) are between the roots of a
 	// quadratic, unless the control may be zero: then they have no end. The terms are such
@@ -114,11 +124,15 @@ func between(control, arm estimate, shared, f float64) (absolute, relative *Inte
 	if control.value < 0 {
 		q = Interval{-q.Difference, -q.High, -q.Low}
 	}
-	if !(a > 0) || math.IsNaN(q.Low+q.High) || math.IsInf(q.Low, 0) || math.IsInf(q.High, 0) {
+	if !(a > 0) || !q.finite() {
 		return absolute, nil
 	}
 	return absolute, &q
 }
+
+// finite reports whether the interval can be said: it can't for numbers that are too large
+// to be squared, and where n or alpha make no sense.
+func (i Interval) finite() bool { return i.High-i.Low < math.Inf(1) }
 
 // cell is an arm in a stratum, and the stratum's weight.
 type cell struct {
@@ -129,27 +143,33 @@ type cell struct {
 // side is an arm in all strata in which both arms have units.
 type side []cell
 
-// enough reports whether the variance of the side is known. In several strata those units
-// count that a mean would need in one stratum to be as certain as the combined one.
+// units returns how many units in one stratum would make the mean as certain as it is.
+func (s side) units() float64 {
+	var weights, squares float64
+	for _, c := range s {
+		weights += c.weight
+		squares += c.weight * c.weight / float64(c.N)
+	}
+	return weights * weights / squares
+}
+
+// enough reports whether the variance of the side is known.
 func (s side) enough(ratio bool) bool {
-	var weights, squares, events, others float64
 	rate := true
 	for _, c := range s {
-		n, other := float64(c.N), c.N-c.Positive
-		if ratio {
-			other = c.Partial
-		}
-		weights += c.weight
-		squares += c.weight * c.weight / n
-		events += c.weight * float64(c.Positive) / n
-		others += c.weight * float64(other) / n
 		// The numbers that are not 0 are all 1 if and only if both their sum and that of
 		// their squares are how many they are.
 		rate = rate && c.Y == float64(c.Positive) && c.YY == c.Y
 	}
-	units := weights * weights / squares * (1 + 1e-9) // and what rounding took
-	return units >= leastUnits && units*events/weights >= leastEvents &&
-		(units*others/weights >= leastEvents || !rate && !ratio)
+	units := s.units() * (1 + 1e-9) // and what rounding took
+	events := s.average(func(c *Sums) float64 { return float64(c.Positive) / float64(c.N) })
+	others := s.average(func(c *Sums) float64 {
+		if ratio {
+			return float64(c.Partial) / float64(c.N)
+		}
+		return 1 - float64(c.Positive)/float64(c.N)
+	})
+	return units >= leastUnits && units*events >= leastEvents && (units*others >= leastEvents || !rate && !ratio)
 }
 
 // average returns the weighted average of f over the strata.

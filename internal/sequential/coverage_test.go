@@ -176,7 +176,7 @@ var experiments = func() []experiment {
 // The intervals have the truth at all looks at once in at least 95 % of runs.
 func TestCoverage(t *testing.T) {
 	const every, alpha = 100, 0.05
-	n, units := runs(4_000, 25), runs(20_000, 8_000)
+	n, units := runs(4_000, 16), runs(20_000, 12_000)
 	// In few runs, chance adds to the 5 %.
 	most := alpha*float64(n) + 3*math.Sqrt(alpha*(1-alpha)*float64(n))
 	if n == 4_000 {

@@ -96,7 +96,10 @@ func TestSameIsSame(t *testing.T) {
 				t.Errorf("share %v, rate %v: %d of %d call a difference", share, rate, called, n)
 			}
 		}
-		called := count(play(n, uint64(200+i), func(r *rand.Rand) bool {
+		// Means, also at the level that they have beside others.
+		alphas := [2]float64{0.05, 0.0125}
+		var called [2]float64
+		for _, c := range play(n, uint64(200+i), func(r *rand.Rand) (called [2]bool) {
 			p := make([]Pair, 1)
 			for i := 1; i <= 20_000; i++ {
 				s := &p[0].Control
@@ -104,17 +107,26 @@ func TestSameIsSame(t *testing.T) {
 					s = &p[0].Arm
 				}
 				s.Add(Unit{Y: lognormal(r)})
-				if i%100 == 0 {
-					if absolute, _ := Means(p, 10_000, 0.05); excludesZero(absolute) {
-						return true
+				for j, alpha := range alphas {
+					if i%100 == 0 && !called[j] {
+						absolute, _ := Means(p, 4_000, alpha)
+						called[j] = excludesZero(absolute)
 					}
 				}
 			}
-			return false
-		}))
-		t.Logf("share %v, means: %.2f %%", share, 100*float64(called)/float64(n))
-		if float64(called) > 0.05*float64(n) {
-			t.Errorf("share %v, means: %d of %d call a difference", share, called, n)
+			return called
+		}) {
+			for j := range c {
+				if c[j] {
+					called[j]++
+				}
+			}
+		}
+		for j, alpha := range alphas {
+			t.Logf("share %v, means, alpha %v: %.2f %%", share, alpha, 100*called[j]/float64(n))
+			if most := alpha * float64(n); called[j] > max(most, 2) {
+				t.Errorf("share %v, means: %v of %d call a difference at %v", share, called[j], n, alpha)
+			}
 		}
 	}
 }
