@@ -84,6 +84,7 @@ func TestStartRule(t *testing.T) {
 		{"both", rate(290, 10), false, true},
 		{"mean", mean(290, 10), false, true},
 		{"mean without zeros", mean(0, 300), false, true},
+		{"mean with the sum of a rate", many(map[Unit]int{{Y: 0.5}: 150, {Y: 1.5}: 150}), false, true},
 		{"zeros", mean(291, 9), false, false},
 		{"ratio", ratio(290, 5, 5), true, true},
 		{"ratio of zeros", ratio(291, 5, 4), true, false},

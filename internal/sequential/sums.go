@@ -130,9 +130,6 @@ func finite(mean, variance float64) (float64, float64) {
 func explained(cells ...*Sums) line {
 	var cc, hh, ch, yc, yh float64
 	for _, s := range cells {
-		if s.N == 0 {
-			continue
-		}
 		n, h := float64(s.N), float64(s.H)
 		cc += s.CC - s.C*s.C/n
 		hh += h - h*h/n
