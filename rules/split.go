@@ -174,6 +174,11 @@ type Division struct {
 	// key of the definition. Both are empty for a row that divides nothing: it
 	// answers all.
 	By, Salt string
+	// Recorded reports whether traces have the units, as keyed hashes, and Ramp whether the
+	// parts grow by the second.
+	Recorded, Ramp bool
+	// Arms are those of the split, each once, also those of which no unit is now.
+	Arms []string
 	// Parts ascend. A unit whose bucket is in none of them is left to the rows below.
 	Parts []Part
 }
@@ -192,7 +197,13 @@ func (t *Table) Divide(row int, at time.Time) Division {
 		return Division{Parts: []Part{{To: Buckets, Outcome: a.outcome, Arm: t.arm(nil, a.outcome)}}}
 	}
 	s, coverage := a.split, a.split.coverageAt(dateKey(at))
-	d := Division{By: t.model.fields[s.by].name, Salt: s.salt}
+	f := &t.model.fields[s.by]
+	d := Division{By: f.name, Salt: s.salt, Recorded: f.records(t.model), Ramp: s.ramp != nil}
+	for i := range s.arms {
+		if arm := t.arm(s, s.first+i); !t.isArmOf(s, arm, i) {
+			d.Arms = append(d.Arms, arm)
+		}
+	}
 	for i := range s.shares {
 		if sh := &s.shares[i]; sh.covered(coverage) > 0 {
 			d.Parts = append(d.Parts, Part{int(sh.from), int(sh.from + sh.covered(coverage)), sh.outcome, t.arm(s, sh.outcome)})
