@@ -49,13 +49,14 @@ func (w *writer) clearBatch() {
 	clear(b.Replies)
 	clear(b.Versions)
 	clear(b.Revisions)
+	clear(b.Experiments)
 	clear(b.Refusals)
 	clear(b.Peaks)
 	clear(b.Counts)
 	clear(w.durable)
 	*b = Batch{
 		Interrupted: b.Interrupted[:0], Records: b.Records[:0], Metrics: b.Metrics[:0],
-		Replies: b.Replies[:0], Versions: b.Versions[:0], Revisions: b.Revisions[:0],
+		Replies: b.Replies[:0], Versions: b.Versions[:0], Revisions: b.Revisions[:0], Experiments: b.Experiments[:0],
 		Refusals: b.Refusals[:0], Peaks: b.Peaks[:0], Counts: b.Counts[:0],
 	}
 	w.durable = w.durable[:0]
@@ -102,10 +103,12 @@ func (q *queue) dropAll() map[string]uint64 {
 		drop(v.place, versionCount)
 	}
 	q.records, q.versions = nil, nil
-	for _, r := range q.revisions {
+	for _, r := range q.revisions.take() {
 		lost[r.Workspace]++
 	}
-	q.revisions = nil
+	for _, e := range q.experiments.take() {
+		lost[e.Workspace]++
+	}
 	for _, c := range q.counts.take(nil) {
 		lost[c.Workspace] += uint64(c.Answers)
 	}
@@ -126,6 +129,9 @@ func (b *Batch) byWorkspace() map[string]uint64 {
 	}
 	for _, r := range b.Revisions {
 		counts[r.Workspace]++
+	}
+	for _, e := range b.Experiments {
+		counts[e.Workspace]++
 	}
 	for _, c := range b.Counts {
 		counts[c.Workspace] += uint64(c.Answers)

@@ -28,7 +28,7 @@ type memStore struct {
 	replies                    map[trace.ReplyKey]*trace.Reply
 	read                       func() error // decides each Reply; nil: all succeed
 	versions                   []string
-	revisions                  []string // with an asterisk if the batch was durable
+	revisions, experiments     []string // with an asterisk if the batch was durable
 	counts                     map[Count]int
 	early                      []Count // on traces that are not stored
 }
@@ -99,6 +99,16 @@ func (s *memStore) Commit(ctx context.Context, b *Batch) error {
 			name += "*"
 		}
 		s.revisions = append(s.revisions, name)
+	}
+	for _, e := range b.Experiments {
+		name := e.Workspace
+		for _, p := range e.Plans {
+			name += " " + p.Name
+		}
+		if b.Durable() {
+			name += "*"
+		}
+		s.experiments = append(s.experiments, name)
 	}
 	for _, c := range b.Counts {
 		if _, known := s.records[c.Trace]; !known {

@@ -66,14 +66,14 @@ type queue struct {
 	records  []waitingRecord
 	durable  []*waitingDurable
 	versions []waitingVersion
-	// revisions are outside the ceilings, the newest of each directory: they must not
-	// be dropped, and a workspace has one directory.
-	revisions []*Revision
-	served    []*Revision // of the workspaces that joined, for a store that replaces another
-	shares    shares
-	refusals  refusals
-	counts    counts
-	peaks     map[PeakID]Peak
+	// revisions are the newest of each directory, of which a workspace has one, and
+	// experiments the newest of each workspace.
+	revisions   standing[Revision]
+	experiments standing[Experiments]
+	shares      shares
+	refusals    refusals
+	counts      counts
+	peaks       map[PeakID]Peak
 
 	pushed  uint64 // records that came; refusals, peaks and counts that the writer took
 	settled uint64 // how many of them are stored or lost
@@ -100,7 +100,7 @@ func (q *queue) urgency() (urgency, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case len(q.durable) > 0 || len(q.revisions) > 0 || len(q.records) >= maxBatch || q.bytes >= maxBatchBytes:
+	case len(q.durable) > 0 || len(q.revisions.waiting) > 0 || len(q.experiments.waiting) > 0 || len(q.records) >= maxBatch || q.bytes >= maxBatchBytes:
 		return urgent, q.closing
 	case len(q.records) > 0 || len(q.versions) > 0 || q.refusals.waiting() > 0 || len(q.peaks) > 0 || q.counts.some.Load():
 		return lazy, q.closing
@@ -117,7 +117,7 @@ func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 		items--
 		size -= bytes
 	}
-	b.Revisions, q.revisions = q.revisions, nil
+	b.Revisions, b.Experiments = q.revisions.take(), q.experiments.take()
 	b.Refusals = q.refusals.take(b.Refusals)
 	b.Peaks = slices.AppendSeq(b.Peaks, maps.Values(q.peaks))
 	clear(q.peaks)
@@ -189,7 +189,7 @@ func (q *queue) giveDurable(w *waitingDurable) {
 
 // queued counts the waiting items.
 func (q *queue) queued() int {
-	return len(q.records) + len(q.durable) + len(q.versions) + len(q.revisions)
+	return len(q.records) + len(q.durable) + len(q.versions) + len(q.revisions.waiting) + len(q.experiments.waiting)
 }
 
 // refusal returns why the queue takes no metrics or replies, nil if it does.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -443,8 +442,20 @@ func (r *Recorder) Revision(served *Revision) {
 		return other.Workspace == served.Workspace && other.Directory == served.Directory
 	}
 	if !q.closing {
-		q.revisions = append(slices.DeleteFunc(q.revisions, same), served)
-		q.served = append(slices.DeleteFunc(q.served, same), served)
+		q.revisions.put(served, same)
+	}
+	q.mu.Unlock()
+	r.signal()
+}
+
+// Experiments records in the background which experiments a workspace serves, as Revision
+// does which set. Of several lists of a workspace that wait for the store, it stores the
+// newest.
+func (r *Recorder) Experiments(served *Experiments) {
+	q := &r.queue
+	q.mu.Lock()
+	if !q.closing {
+		q.experiments.put(served, func(other *Experiments) bool { return other.Workspace == served.Workspace })
 	}
 	q.mu.Unlock()
 	r.signal()

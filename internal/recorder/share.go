@@ -140,6 +140,7 @@ func (r *Recorder) Leave(workspace string) {
 	q := &r.queue
 	q.shares.leave(workspace)
 	if sh := q.shares.byWorkspace[workspace]; sh == nil || sh.joins == 0 {
-		q.served = slices.DeleteFunc(q.served, func(served *Revision) bool { return served.Workspace == workspace })
+		q.revisions.kept = slices.DeleteFunc(q.revisions.kept, func(r *Revision) bool { return r.Workspace == workspace })
+		q.experiments.kept = slices.DeleteFunc(q.experiments.kept, func(e *Experiments) bool { return e.Workspace == workspace })
 	}
 }

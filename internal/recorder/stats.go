@@ -43,7 +43,7 @@ type Stats struct {
 	Since        time.Time // when it became Available, or ceased to be; zero before Open
 	LastError    string    // of opening, committing or maintaining; empty since the last success
 
-	Queued      int // records, metrics, replies, versions and revisions that wait
+	Queued      int // records, metrics, replies, versions, revisions and experiments that wait
 	QueuedBytes int64
 
 	Joined int // workspaces that have a part of the queue of their own
@@ -51,7 +51,7 @@ type Stats struct {
 	Commits         uint64
 	CommitFailures  uint64
 	CommitTime      time.Duration // of all commits that succeeded, together
-	Stored          uint64        // records, metrics, replies, versions and revisions in them
+	Stored          uint64        // records, metrics, replies, versions, revisions and experiments in them
 	MetricsRejected uint64        // metrics answered ErrUnavailable
 	LateStarts      uint64        // upstream calls that went on before their start was written
 	Panics          uint64        // of the store or of the recorder's goroutine
@@ -60,7 +60,7 @@ type Stats struct {
 	// the record, or the request, was too large.
 	ContentLeftOut uint64
 
-	Drops      Drops            // of records, starts, versions and revisions
+	Drops      Drops            // of records, starts, versions, revisions and experiments
 	Workspaces map[string]Drops // of each workspace that joined, or that has any
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -133,18 +132,15 @@ func (w *writer) openStore() Store {
 	}
 }
 
-// keepServed has the served revisions stored again if this is not the first store:
+// keepServed has the served revisions and experiments stored again if this is not the first store:
 // it may be a new one that replaces a damaged or deleted one.
 func (w *writer) keepServed() {
 	q := &w.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, served := range q.served {
-		if w.reopened && !slices.Contains(q.revisions, served) {
-			q.revisions = append(q.revisions, served)
-		}
-	}
 	if w.reopened {
+		q.revisions.again()
+		q.experiments.again()
 		w.Forget()
 	}
 	w.reopened = true
