@@ -368,7 +368,7 @@ func TestCommandSchema(t *testing.T) {
 	if r.err != nil || !strings.Contains(r.out, "yaml.schemas") || !strings.Contains(r.out, "yaml-language-server") {
 		t.Fatalf("%+v", r)
 	}
-	for _, kind := range []string{"context", "prompt", "endpoint", "remoteconfig"} {
+	for _, kind := range []string{"context", "prompt", "endpoint", "remoteconfig", "experiment"} {
 		data, err := os.ReadFile(filepath.Join(dir, ".schema", kind+".schema.json"))
 		if err != nil || !json.Valid(data) {
 			t.Errorf("%s: %v", kind, err)
@@ -420,18 +420,18 @@ func TestCommandCompletion(t *testing.T) {
 		files + " ": {"check", ""},
 		dirs + " ":  {"bundle", "build", ""},
 		" " + files: {"bundle", "verify", "--key", ""},
-		"prompt endpoint remoteconfig " + noFiles:          {"traces", "--kind", ""},
-		"context prompt endpoint remoteconfig " + noFiles:  {"schema", "--kind", ""},
-		"started ended interrupted " + noFiles:             {"export", "--state", ""},
-		"stop tool_calls length content_filter " + noFiles: {"traces", "--finish-reason", ""},
-		"hour day all " + noFiles:                          {"stats", "--interval", ""},
-		"default partner " + noFiles:                       {"traces", address, "--workspace", ""},
-		"a b c " + noFiles:                                 {"traces", address, "--key", ""},
-		"c " + noFiles:                                     {"stats", address, "-w", "partner", "--key", ""},
-		"" + noFiles + " ":                                 {"stats", "--address=127.0.0.1:1", "--key", ""},
-		"ok error " + noFiles:                              {"traces", "--status", ""},
-		"variant arm version " + noFiles:                   {"stats", "--by", ""},
-		"time latency cost score " + noFiles:               {"traces", "--sort", ""},
+		"prompt endpoint remoteconfig " + noFiles:                    {"traces", "--kind", ""},
+		"context prompt endpoint remoteconfig experiment " + noFiles: {"schema", "--kind", ""},
+		"started ended interrupted " + noFiles:                       {"export", "--state", ""},
+		"stop tool_calls length content_filter " + noFiles:           {"traces", "--finish-reason", ""},
+		"hour day all " + noFiles:                                    {"stats", "--interval", ""},
+		"default partner " + noFiles:                                 {"traces", address, "--workspace", ""},
+		"a b c " + noFiles:                                           {"traces", address, "--key", ""},
+		"c " + noFiles:                                               {"stats", address, "-w", "partner", "--key", ""},
+		"" + noFiles + " ":                                           {"stats", "--address=127.0.0.1:1", "--key", ""},
+		"ok error " + noFiles:                                        {"traces", "--status", ""},
+		"variant arm version " + noFiles:                             {"stats", "--by", ""},
+		"time latency cost score " + noFiles:                         {"traces", "--sort", ""},
 		"workspace key variant endpoint_variant version api_key provider model day metadata. :6": {"costs", "--by", ""},
 	} {
 		r := command(t, append([]string{"__complete"}, arguments...)...)

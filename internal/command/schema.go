@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ import (
 const schemaFolder = ".schema"
 
 func schemaCommand() *cobra.Command {
-	kinds := append([]string{"context"}, kind.Names()...)
+	kinds := slices.Concat([]string{"context"}, kind.Names(), []string{kind.Experiment.String()})
 	last := len(kinds) - 1
 	var kind string
 	cmd := &cobra.Command{

@@ -27,6 +27,7 @@ func (e *LoadError) Unwrap() error { return e.Mistakes }
 var consequences = map[string][]string{
 	"context.yaml":           {"unknown-field", "unknown-segment", "test-context"},
 	kind.Prompt.Folder:       {"unknown-prompt"},
+	kind.Endpoint.Folder:     {"unknown-endpoint"},
 	kind.RemoteConfig.Folder: {"unknown-config"},
 }
 

@@ -33,7 +33,7 @@ func TestCausesWithoutConsequences(t *testing.T) {
 		"a misnamed folder": {old: "prompts/p.yaml", new: "prompt/p.yaml", text: prompt,
 			want: []string{`prompt:1:1: not read: did you mean "prompts"? a mistake follows from its absence`}},
 		"a misnamed folder beside another mistake": {old: "endpoints/e.yaml", new: "endpoint/e.yaml", text: "prompt: [\n",
-			want: nil, warnings: []string{`endpoint: not read, a workspace has context.yaml and the folders prompts, endpoints and remoteconfigs: did you mean endpoints?`}},
+			want: nil, warnings: []string{`endpoint: not read, a workspace has context.yaml and the folders prompts, endpoints, remoteconfigs and experiments: did you mean endpoints?`}},
 		"a data model that can't be parsed": {new: "context.yaml", text: "fields: [\n",
 			want: []string{`context.yaml:1:9: invalid YAML: the file ends here too early: a list or mapping in [ ] or { } has no end`}},
 		"a field of no type": {new: "context.yaml", text: strings.Replace(model, "type: number", "type: integer", 1),

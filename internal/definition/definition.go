@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/experiment"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -99,6 +100,9 @@ type Snapshot struct {
 	Loaded time.Time
 	// Definitions are all of them, by kind and key.
 	Definitions []*Definition
+	// Experiments are the plans of the experiments, by name. They answer nothing, and are no
+	// definitions of Definitions.
+	Experiments []experiment.Plan
 	// Files are all files that were read, that of the data model first if there is
 	// one. They must not be changed.
 	Files []trace.File
@@ -219,9 +223,9 @@ func (s *Snapshot) Named(k *kind.Kind, name string) *Definition {
 	return s.matching(name)
 }
 
-// ForClients returns the snapshot as API keys of the kind client see it: by Find, Named, Of
-// and Definitions it has the remote configurations with the mark client and nothing else. Its
-// maps have all, because tables ask what their callers do not see.
+// ForClients returns the snapshot as API keys of the kind client see it: by Find, Named, Of,
+// Definitions and Experiments it has the remote configurations with the mark client and
+// nothing else. Its maps have all, because tables ask what their callers do not see.
 func (s *Snapshot) ForClients() *Snapshot { return s.clients() }
 
 func (s *Snapshot) forClients() *Snapshot {
@@ -232,7 +236,7 @@ func (s *Snapshot) forClients() *Snapshot {
 	view.ofKind = make(map[*kind.Kind][]*Definition)
 	view.Definitions = slices.DeleteFunc(slices.Clone(s.Definitions), func(d *Definition) bool { return !d.client })
 	view.names[kind.RemoteConfig], view.ofKind[kind.RemoteConfig] = shown, view.Definitions
-	view.patterns, view.whole = nil, s
+	view.patterns, view.Experiments, view.whole = nil, nil, s
 	return &view
 }
 

@@ -129,12 +129,13 @@ func TestCeilings(t *testing.T) {
 
 // FuzzLoad checks that no content of files makes the loader panic.
 func FuzzLoad(f *testing.F) {
+	kinds := append(slices.Clone(kind.All), kind.Experiment)
 	err := filepath.WalkDir("../../examples/definitions", func(name string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() || filepath.Ext(name) != ".yaml" || e.Name() == "context.yaml" {
 			return err
 		}
 		data, err := os.ReadFile(name)
-		f.Add(uint8(slices.Index(kind.All, kind.InFolder(filepath.Base(filepath.Dir(name))))), data)
+		f.Add(uint8(slices.Index(kinds, kind.InFolder(filepath.Base(filepath.Dir(name))))), data)
 		return err
 	})
 	if err != nil {
@@ -142,6 +143,8 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add(uint8(0), []byte("default: a\nvariants: { a: { extends: b }, b: { extends: a } }\nrules: [ { value: a } ]"))
 	f.Add(uint8(2), []byte("type: object\ndefault: {}\nmerge: default\nschema: { $ref: '#' }\nrules: [ { value: { a: ~ }, when: { config: { x: 1 } } } ]"))
+	f.Add(uint8(3), []byte("on: prompts/support_reply\nrule: a\ncontrol: b\nstart: 2126-11-01T00:00:00Z\nend: 2126-12-01T00:00:00Z\nattribution: 7d\n"+
+		"primary: { value: v, as: rate, goal: up, smallest: 2% }\nothers: [ { measure: latency, over: 3s, smallest: 0.1 } ]"))
 	context, err := os.ReadFile("../../examples/definitions/context.yaml")
 	if err != nil {
 		f.Fatal(err)
@@ -154,7 +157,7 @@ func FuzzLoad(f *testing.F) {
 			dir:     "d",
 			context: &source{path: "context.yaml", data: context},
 			files: []*source{
-				{path: "x", kind: kind.All[int(number)%len(kind.All)], key: "x", data: data},
+				{path: "x", kind: kinds[int(number)%len(kinds)], key: "x", data: data},
 				{path: "prompts/support_reply.yaml", kind: kind.Prompt, key: "support_reply", data: []byte(simple)},
 			},
 		}

@@ -17,6 +17,8 @@ import (
 type Configuration struct {
 	Providers Providers
 	Limits    []string // the names of its limits
+	// Log is what its traces keep where a definition does not say.
+	Log LogPolicy
 }
 
 // ParseConfiguration returns the configuration that follows from the member providers
@@ -24,7 +26,7 @@ type Configuration struct {
 // of the result is nil.
 func ParseConfiguration(providers map[string]json.RawMessage, limits []string) (Configuration, error) {
 	known, err := ParseProviders(providers)
-	return Configuration{known, slices.AppendSeq(make([]string, 0, len(limits)), slices.Values(limits))}, err
+	return Configuration{Providers: known, Limits: slices.AppendSeq(make([]string, 0, len(limits)), slices.Values(limits))}, err
 }
 
 // gatewayFields returns the gateway's fields that a file names, each where it is named

@@ -96,7 +96,7 @@ func TestGatewayFieldsThatAreNotConfigured(t *testing.T) {
 
 func TestParseConfiguration(t *testing.T) {
 	got, err := ParseConfiguration(map[string]json.RawMessage{"a": json.RawMessage(`{"module":"openai"}`)}, []string{"daily", "b"})
-	if want := (Configuration{Providers{"a": {Module: "openai", Host: "api.openai.com"}}, []string{"daily", "b"}}); err != nil || !reflect.DeepEqual(got, want) {
+	if want := (Configuration{Providers: Providers{"a": {Module: "openai", Host: "api.openai.com"}}, Limits: []string{"daily", "b"}}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v %v", got, err)
 	}
 	if got, err := ParseConfiguration(nil, nil); err != nil || got.Limits == nil || got.Providers == nil {

@@ -276,9 +276,9 @@ func TestWarnings(t *testing.T) {
 		got = append(got, strings.ReplaceAll(w.String(), dir+"/", ""))
 	}
 	want := []string{
-		"contxt.yaml: not read, a workspace has context.yaml and the folders prompts, endpoints and remoteconfigs: did you mean context.yaml?",
+		"contxt.yaml: not read, a workspace has context.yaml and the folders prompts, endpoints, remoteconfigs and experiments: did you mean context.yaml?",
 		"endpoints/e.yaml:2:29: idle (2s) is longer than total (1s), which ends the request first",
-		"prompt: not read, a workspace has context.yaml and the folders prompts, endpoints and remoteconfigs: did you mean prompts?",
+		"prompt: not read, a workspace has context.yaml and the folders prompts, endpoints, remoteconfigs and experiments: did you mean prompts?",
 		"prompts/p.txt: not read, definitions are .yaml, .yml or .json files",
 		"prompts/p.yaml:1:14: the variable a is neither required nor has a default: not supplied, it is the empty string",
 		"prompts/p.yaml:1:21: no message uses the variable b",

@@ -17,8 +17,8 @@ import (
 )
 
 // Load reads, checks and compiles the workspace in dir: its data model in
-// context.yaml and the definitions in the folders prompts, endpoints and
-// remoteconfigs. The error is a *document.MultiError with every mistake found and
+// context.yaml, the definitions in the folders prompts, endpoints and
+// remoteconfigs, and the experiments that read them. The error is a *document.MultiError with every mistake found and
 // its position.
 //
 // What definitions name of a gateway's configuration is checked for one of the
@@ -89,6 +89,7 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 		{"syntax", l.parse},
 		{"data-model", func() { s.Model, s.DataModel = l.decodeModel(), l.model }},
 		{"", l.buildAll},
+		{"experiment", func() { s.Experiments = l.experiments(known, now) }},
 		{"endpoint", func() {
 			if !l.past {
 				l.checkConfigured(known)
@@ -217,7 +218,8 @@ func (l *loader) parse() {
 	}
 	l.docs = make(map[*kind.Kind][]*doc)
 	l.byKey, l.broken = make(map[*kind.Kind]map[string]*doc), make(map[*kind.Kind]map[string]bool)
-	for _, k := range kind.All {
+	for _, folder := range kind.Folders() {
+		k := kind.InFolder(folder)
 		l.byKey[k], l.broken[k] = make(map[string]*doc), make(map[string]bool)
 	}
 	if l.readTables(files); l.stopped() {
@@ -414,7 +416,7 @@ func (l *loader) warnAt(kind string, n *document.Node, format string, args ...an
 	l.found = append(l.found, Warning{Pos: n.Pos, Message: fmt.Sprintf(format, args...), Kind: kind})
 }
 
-// revision identifies the whole workspace. Aliases decide which definition
+// revision identifies the whole workspace, with the plans of its experiments. Aliases decide which definition
 // answers, and not its content: they are no part of a version.
 func (l *loader) revision() string {
 	type entry struct {
@@ -427,7 +429,11 @@ func (l *loader) revision() string {
 	for _, d := range l.snapshot.Definitions {
 		entries = append(entries, entry{d.Kind.Trace, d.Key, d.Version, d.Aliases})
 	}
-	return version(canonicalJSON([]any{cellValue(l.model), entries}))
+	all := []any{cellValue(l.model), entries}
+	if plans := l.snapshot.Experiments; plans != nil {
+		all = append(all, plans)
+	}
+	return version(canonicalJSON(all))
 }
 
 // commonMembers are the members every definition has.

@@ -24,7 +24,7 @@ type Past struct {
 	Files    []trace.File
 }
 
-// Counts counts the definitions, of which each has a file that is not CSV.
+// Counts counts the definitions and experiments, of which each has a file that is not CSV.
 func (p *Past) Counts() Counts {
 	counts := make(Counts)
 	for _, f := range p.Files {

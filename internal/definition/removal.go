@@ -12,19 +12,20 @@ import (
 // allows edits that remove most of it.
 const allowEmpty = ".cadenza-allow-empty"
 
-// Counts are how many definitions a workspace has, by their kind.
+// Counts are how many definitions and experiments a workspace has, by their kind.
 type Counts map[*kind.Kind]int
 
-// total returns how many definitions there are of all kinds.
+// total returns how many definitions there are of all kinds. Experiments are not among
+// them: to delete those that are over is no accident, and no app misses them.
 func (c Counts) total() int {
 	total := 0
-	for _, n := range c {
-		total += n
+	for _, k := range kind.All {
+		total += c[k]
 	}
 	return total
 }
 
-// Counts counts the definitions.
+// Counts counts the definitions and experiments.
 func (s *Snapshot) Counts() Counts {
 	counts := make(Counts, len(kind.All))
 	for _, k := range kind.All {
@@ -33,6 +34,7 @@ func (s *Snapshot) Counts() Counts {
 	for _, d := range s.Definitions {
 		counts[d.Kind]++
 	}
+	counts[kind.Experiment] = len(s.Experiments)
 	return counts
 }
 

@@ -24,8 +24,8 @@ var schemaFiles embed.FS
 
 // FileSchema is the JSON Schema (2020-12) of one kind of file.
 type FileSchema struct {
-	// Name is the kind's name in file names: context, prompt, endpoint
-	// or remoteconfig.
+	// Name is the kind's name in file names: context, prompt, endpoint,
+	// remoteconfig or experiment.
 	Name string
 	// Pattern matches the files, relative to the workspace.
 	Pattern string
@@ -37,14 +37,15 @@ type FileSchema struct {
 // and know the other names to be mistakes.
 func Schemas(model *document.Node) []FileSchema {
 	list := []FileSchema{{Name: "context", Pattern: "context.yaml"}}
-	for _, k := range kind.All {
+	for _, folder := range kind.Folders() {
+		k := kind.InFolder(folder)
 		list = append(list, FileSchema{Name: k.String(), Pattern: k.Folder + "/**/*.yaml"})
 	}
 	names := modelNames(model)
 	for i, file := range list {
 		schema := embeddedSchema(file.Name + ".schema.json")
 		complete(schema, schema, embeddedSchema("shared.json"))
-		if file.Name != "context" {
+		if file.Name != "context" && file.Name != kind.Experiment.String() {
 			narrow(schema, names)
 		}
 		list[i].Schema, _ = json.MarshalIndent(schema, "", "  ") // can't fail: it was JSON before

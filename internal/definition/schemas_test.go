@@ -53,7 +53,7 @@ func validate(t testing.TB, s *jsonschema.Schema, text string) error {
 }
 
 // schemaNames are the names of the schemas by folder.
-var schemaNames = map[string]string{"prompts": "prompt", "endpoints": "endpoint", "remoteconfigs": "remoteconfig"}
+var schemaNames = map[string]string{"prompts": "prompt", "endpoints": "endpoint", "remoteconfigs": "remoteconfig", "experiments": "experiment"}
 
 // TestSchemasAcceptWorkspaces validates whole workspaces that load.
 func TestSchemasAcceptWorkspaces(t *testing.T) {
@@ -114,6 +114,23 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"context", "fields: { a: string }\nsegments: { s: { a: x } }\n", false},
 		{"context", "fields: { a: { type: string, trace: text } }\n", false},
 		{"context", "on_unknown_field: fail\n", false},
+
+		{"experiment", started + resolved, true},
+		{"experiment", started + resolved + "key: x\nattribution: 7d\nothers: [ { measure: latency, over: 3s, smallest: 0.1 }, { measure: score, as: total, name: s, goal: down, smallest: 5 % } ]\nguardrails: []\n", true},
+		{"experiment", started, false},
+		{"experiment", resolved, false},
+		{"experiment", strings.ReplaceAll(started, "remoteconfigs/button", "button") + resolved, false},
+		{"experiment", started + resolved + "log: none\n", false},
+		{"experiment", started + "primary: { smallest: 1 }\n", false},
+		{"experiment", started + "primary: { measure: cost }\n", false},
+		{"experiment", started + "primary: { value: a, smallest: 1 }\n", false},
+		{"experiment", started + "primary: { value: a, measure: cost, as: mean, goal: up, smallest: 1 }\n", false},
+		{"experiment", started + "primary: { measure: costs, smallest: 1 }\n", false},
+		{"experiment", started + "primary: { measure: cost, over: 3s, smallest: 1 }\n", false},
+		{"experiment", started + "primary: { measure: latency, as: mean, smallest: 1 }\n", false},
+		{"experiment", started + "primary: { measure: cost, smallest: 0 }\n", false},
+		{"experiment", started + "primary: { measure: cost, smallest: some }\n", false},
+		{"experiment", started + resolved + "others: { measure: cost, smallest: 1 }\n", false},
 
 		{"remoteconfig", rc, true},
 		{"remoteconfig", rc + "aliases: [old/key, older]\n", true},
@@ -284,6 +301,9 @@ func TestSchemasAndLoading(t *testing.T) {
 		if test.kind == "remoteconfig" {
 			files["remoteconfigs/limits.csv"] = "plan,value\npro,1\n"
 		}
+		if test.kind == "experiment" {
+			files["remoteconfigs/button.yaml"] = strings.ReplaceAll(experimented["remoteconfigs/button.yaml"], "customer_id", "id")
+		}
 		files[name] = test.text
 		_, loading := Load(workspace(t, files))
 		schema := validate(t, schemas[test.kind], test.text)
@@ -315,6 +335,8 @@ func TestSchemasAreComplete(t *testing.T) {
 		"variant":       {members("prompt", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, variantMembers)},
 		"remoteconfig":  {members("remoteconfig"), slices.Concat(commonMembers, recordMembers, configMembers, rules.TableMembers)},
 		"endpoint":      {members("endpoint"), slices.Concat(commonMembers, rules.TableMembers, policyMembers, endpointMembers, []string{"targets", "batch"})},
+		"experiment":    {members("experiment"), experimentMembers},
+		"metric":        {members("experiment", "$defs", "metric"), metricMembers},
 		"a way to call": {members("endpoint", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, policyMembers)},
 	} {
 		if diff := cmp.Diff(pair[1], pair[0], cmpopts.SortSlices(strings.Compare)); diff != "" {

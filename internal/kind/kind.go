@@ -31,6 +31,11 @@ var (
 	RemoteConfig = &Kind{Trace: trace.KindRemoteConfig, Folder: "remoteconfigs", Noun: "remote configuration"}
 )
 
+// Experiment is the kind of the files of experiments. It is none of All: an experiment
+// answers nothing, so that no trace, version or answer is of one, and what layers do with
+// the kinds of All has no meaning for it. It has a folder, and reads the tables of the others.
+var Experiment = &Kind{Folder: "experiments", Noun: "experiment"}
+
 // All lists the kinds in the order in which tools show them.
 var All = []*Kind{Prompt, Endpoint, RemoteConfig}
 
@@ -39,16 +44,24 @@ var All = []*Kind{Prompt, Endpoint, RemoteConfig}
 var Referring = []*Kind{RemoteConfig, Prompt, Endpoint}
 
 // String returns the kind's name, as it is stored and shown.
-func (k *Kind) String() string { return k.Trace.String() }
+func (k *Kind) String() string {
+	if k == Experiment {
+		return k.Noun
+	}
+	return k.Trace.String()
+}
 
 // Named returns the kind with a name, or nil.
 func Named(name string) *Kind {
 	return first(func(k *Kind) bool { return k.String() == name })
 }
 
-// InFolder returns the kind of the definitions in a folder of a workspace, nil for
-// another folder.
+// InFolder returns the kind of the files in a folder of a workspace, which may be
+// Experiment, and nil for another folder.
 func InFolder(folder string) *Kind {
+	if folder == Experiment.Folder {
+		return Experiment
+	}
 	return first(func(k *Kind) bool { return k.Folder == folder })
 }
 
@@ -65,11 +78,14 @@ func first(matches func(*Kind) bool) *Kind {
 	return nil
 }
 
-// Names returns the names of all kinds, and Folders those of their folders.
+// Names returns the names of all kinds, and Folders those of their folders and of the
+// folder of experiments.
 func Names() []string { return each((*Kind).String) }
 
-// Folders returns the names of the folders of all kinds.
-func Folders() []string { return each(func(k *Kind) string { return k.Folder }) }
+// Folders returns the names of the folders that a workspace has.
+func Folders() []string {
+	return append(each(func(k *Kind) string { return k.Folder }), Experiment.Folder)
+}
 
 func each(text func(*Kind) string) []string {
 	list := make([]string, len(All))

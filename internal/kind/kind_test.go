@@ -23,6 +23,16 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestExperimentIsBeside: an experiment has a folder, and answers nothing.
+func TestExperimentIsBeside(t *testing.T) {
+	if InFolder("experiments") != Experiment || Experiment.String() != "experiment" || !slices.Equal(Folders(), []string{"prompts", "endpoints", "remoteconfigs", "experiments"}) {
+		t.Errorf("%s in %v", Experiment, Folders())
+	}
+	if slices.Contains(All, Experiment) || slices.Contains(Names(), "experiment") || Named("experiment") != nil {
+		t.Error("an experiment is a kind that answers")
+	}
+}
+
 // TestTablesAreComplete finds the tables that the layers have of kinds, in their code,
 // and checks that each has a row for every kind.
 func TestTablesAreComplete(t *testing.T) {
