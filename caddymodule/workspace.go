@@ -338,7 +338,9 @@ func (w *Workspace) configuration() (definition.Configuration, error) {
 	for i, l := range w.CallLimits {
 		limits[i] = l.Name
 	}
-	return definition.ParseConfiguration(w.ProvidersRaw, limits)
+	known, err := definition.ParseConfiguration(w.ProvidersRaw, limits)
+	known.Log, _ = definition.ParseLogPolicy(w.Log)
+	return known, err
 }
 
 func (w *Workspace) provisionProviders(ctx caddy.Context) error {

@@ -32,6 +32,7 @@ type workspaceConfig struct {
 	Prices      map[string]*price.Price    `json:"prices"`
 	PriceFiles  []string                   `json:"price_files"`
 	NoShipped   bool                       `json:"no_shipped_prices"`
+	Log         string                     `json:"log"`
 	Limits      []limitConfig              `json:"limits"`
 }
 
@@ -202,6 +203,7 @@ func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark
 	if err != nil {
 		return nil, err
 	}
+	known.Log, _ = definition.ParseLogPolicy(w.Log)
 	c, err := checkPlace(definition.Place{Dir: w.Definitions}, strict, kinds, known)
 	if err != nil {
 		return nil, err

@@ -78,6 +78,7 @@ func (l *loader) experiments(known []Configuration, now time.Time) []experiment.
 		}
 		l.errs.Merge(&errs)
 	}
+	r.warn()
 	return plans
 }
 

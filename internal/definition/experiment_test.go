@@ -276,6 +276,64 @@ func TestExperimentOfAMistake(t *testing.T) {
 	wantErrors(t, dir, err, `experiments/other.yaml:1:6: the key "e" is taken: `+dir+`/experiments/e.yaml:1:1 is the experiment "e" too`)
 }
 
+func TestExperimentWarnings(t *testing.T) {
+	t.Parallel()
+	error20 := "guardrails: [ { measure: error, smallest: 20% } ]\n"
+	const colours = "{ name: blue, value: blue, share: 50% }, { name: green, value: green, share: 50% }"
+	button := func(edits ...string) []string {
+		return []string{"remoteconfigs/button.yaml", strings.NewReplacer(edits...).Replace(experimented["remoteconfigs/button.yaml"])}
+	}
+	none := Configuration{Log: LogNone}
+	for name, test := range map[string]struct {
+		files []string
+		text  string
+		known []Configuration
+		want  []string
+	}{
+		"no":             {nil, started + resolved, nil, nil},
+		"trace: none":    {button("by: customer_id", "by: account"), started + resolved, nil, []string{"unit-not-recorded 2:7: the units of colours are not recorded: account, or a field that it is computed from, has trace: none"}},
+		"log: none":      {button("default:", "log: none\ndefault:"), started + resolved, nil, []string{"split-not-recorded 1:5: the answers of remoteconfigs/button leave no trace, because remoteconfigs/button has log: none"}},
+		"of the gateway": {nil, started + resolved, []Configuration{none}, []string{"split-not-recorded 1:5: the answers of remoteconfigs/button leave no trace, because the workspace has log: none"}},
+		"of one":         {nil, started + resolved, []Configuration{none, {}}, nil},
+		"own":            {button("default:", "log: metadata\ndefault:"), started + resolved, []Configuration{none}, nil},
+		"of its readers": {[]string{"remoteconfigs/length.yaml", experimented["remoteconfigs/length.yaml"] + "log: none\n", "prompts/reply.yaml", experimented["prompts/reply.yaml"] + "log: none\n"},
+			strings.NewReplacer("button", "length", "colours", "some", "blue", "passed_on").Replace(started) + resolved + error20, nil, nil}, // the endpoint's traces have it
+		"nobody's": {[]string{"remoteconfigs/length.yaml", experimented["remoteconfigs/length.yaml"] + "log: none\n", "prompts/reply.yaml", experimented["prompts/reply.yaml"] + "log: none\n", "endpoints/chat.yaml", "prompt: reply\nlog: none\n"},
+			strings.NewReplacer("button", "length", "colours", "some", "blue", "passed_on").Replace(started) + resolved + error20, nil, []string{"split-not-recorded 1:5: the answers of remoteconfigs/length leave no trace, because remoteconfigs/length has log: none"}},
+		"measured by nobody":      {nil, started + resolved + error20 + "others: [ { measure: score, smallest: 1 } ]\n", nil, []string{"nothing-measured 7:15: error is measured of the answers of prompts and endpoints, and none of them reads remoteconfigs/button"}},
+		"measured of a condition": {[]string{"remoteconfigs/length.yaml", "type: number\ndefault: 1\nrules: [ { when: { config: { button: blue } }, value: 2 } ]\n"}, started + resolved + error20, nil, nil},
+		"no share":                {button(colours, "{ name: blue, value: blue, share: 50% }, { name: green, value: green, share: 0% }"), started + resolved, nil, []string{"empty-arm 2:7: the arm green of colours has no share, so that no unit is in it"}},
+		"same value":              {button("value: green", "value: \"blue\""), started + resolved, nil, []string{"same-arms 2:7: the arms blue and green of colours answer the same"}},
+		"same variant": {[]string{"prompts/reply.yaml", strings.ReplaceAll(experimented["prompts/reply.yaml"], "brief {{", "warm {{")},
+			strings.NewReplacer("remoteconfigs/button", "prompts/reply", "colours", "wording", "blue", "warm").Replace(started) + resolved, nil, []string{"same-arms 2:7: the arms warm and brief of wording answer the same"}},
+		"salt": {button("rules:", "rules:\n  - { id: early, when: { plan: free }, split: { by: customer_id, salt: colours, of: [ { value: red, share: 1% } ] } }\n  - { id: other, when: { plan: free }, split: { by: plan, salt: colours, of: [ { value: red, share: 1% } ] } }"), started + resolved, nil,
+			[]string{`shared-salt 2:7: the split colours has the salt "colours", and so has that of early: the arm of one says which units come to the other; give one another salt`}},
+		"over": {nil, strings.ReplaceAll(started, "2126", "2025") + resolved, nil, []string{"experiment-over 5:6: the experiment is over: nothing is counted any more, and its numbers are kept until 2025-12-31"}},
+		"rate": {nil, strings.NewReplacer("remoteconfigs/button", "prompts/reply", "colours", "wording", "blue", "warm").Replace(started) + "primary: { measure: error, as: rate, smallest: 20% }\nothers: [ { measure: fallback, as: rate, smallest: 20% }, { measure: latency, as: rate, smallest: 20% } ]\n", nil, []string{
+			"saturated-rate 6:10: error counts once a unit, so that units that ask often all have it in each arm: use as: ratio, the share of answers",
+			"saturated-rate 7:11: fallback counts once a unit, so that units that ask often all have it in each arm: use as: ratio, the share of answers",
+		}},
+		"overlap": {[]string{"experiments/a.yaml", strings.ReplaceAll(started, "2126-12", "2126-11-15T00:00:00Z #") + resolved, "experiments/f.yaml", strings.NewReplacer("2126-12-01", "2127-12-01", "2126-11-01", "2126-12-01").Replace(started) + resolved}, started + resolved, nil,
+			[]string{"experiments-overlap 2:7: the experiment a reads the split colours of remoteconfigs/button at the same time, until 2126-11-15T00:00:00Z: one experiment with both metrics shares its chance of a false find among them"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := workspace(t, with(with(experimented, test.files...), "experiments/e.yaml", test.text))
+			s, err := Load(dir, test.known...)
+			must(t, err)
+			var got []string
+			for _, w := range s.Warnings {
+				if place, ok := strings.CutPrefix(w.String(), dir+"/experiments/e.yaml:"); ok {
+					got = append(got, w.Kind+" "+place)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // TestExperimentFollowsItsSplit: an edit of the table alone is in the plan, and one that
 // takes the split away is a mistake in the experiment.
 func TestExperimentFollowsItsSplit(t *testing.T) {

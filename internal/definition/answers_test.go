@@ -1,0 +1,90 @@
+package definition
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/experiment"
+	"github.com/cadenza-gateway/cadenza/internal/kind"
+)
+
+// TestAnswers: what the arms answer with has one name however it is written, also beside
+// other edits, and another one as soon as it is another.
+func TestAnswers(t *testing.T) {
+	const text = `
+type: string
+default: grey
+rules:
+  - { id: pro, when: { plan: pro }, value: gold }
+  - id: colours
+    split: { by: customer_id, of: [ { name: blue, value: "10", share: 50% }, { name: green, value: plain words, share: 50% } ] }
+`
+	const numbers = `
+type: number
+default: 1
+rules: [ { id: r, split: { by: customer_id, salt: s, of: [ { value: 10, share: 20% }, { value: 2, share: 20% } ] } } ]
+`
+	const objects = `
+type: object
+merge: default
+default: { a: 1, b: { c: [1, 2.50], d: x }, gone: true }
+rules: [ { id: r, split: { by: customer_id, of: [ { name: one, value: { b: { c: [3] }, gone: null }, share: 20% }, { name: two, value: { a: "1" }, share: 20% } ] } } ]
+`
+	prompt, endpoint := experimented["prompts/reply.yaml"], `
+prompt: reply
+default: slow
+variants: { slow: { timeout: { total: 30s } }, fast: { timeout: { total: 3s } } }
+rules: [ { id: patience, split: { by: customer_id, of: [ { value: slow, share: 50% }, { value: fast, share: 50% } ] } } ]
+`
+	for _, of := range []struct {
+		file, rule, text string
+		same, other      [][]string // edits: what is replaced, and by what
+	}{
+		{"remoteconfigs/c.yaml", "colours", text, [][]string{
+			{"share: 50%", "share: 5%"}, {"of: [", "coverage: 20%, of: ["}, {"of: [", "salt: colours, of: ["}, {"of: [", "salt: 'colours', of: ["},
+			{"value: gold", "value: silver"}, {"default: grey", "default: red"}, {`"10"`, "10"}, {`"10"`, "'10'"}, {"plain words", `"plain words"`}, {"id: colours", "id: 'colours'"},
+			{`{ name: blue, value: "10", share: 50% }, { name: green, value: plain words, share: 50% }`, `{ share: 50%, name: green, value: plain words }, { name: blue, value: "10", share: 50% }`},
+			{"split: { by: customer_id, of:", "when: { plan: free }\n    from: 2126-01-01\n    split:\n      by: customer_id\n      of:", " ] }", " ]"},
+		}, [][]string{
+			{`"10"`, "11"}, {"plain words", "Plain words"}, {"by: customer_id", "by: plan"}, {"of: [", "salt: x, of: ["}, {"name: blue", "name: azure"},
+			{"share: 50% } ]", "share: 40% }, { value: red, share: 10% } ]"},
+			{`value: "10"`, "value: plain words"},
+		}},
+		{"remoteconfigs/n.yaml", "r", numbers, [][]string{{"value: 10,", "value: 10.0,"}, {"value: 2,", "value: 2e0,"}, {"default: 1", "default: 3"}}, [][]string{{"value: 10,", "value: 10.5,"}, {"value: 10,", "value: 2,", "value: 2,", "value: 10,"}}},
+		{"remoteconfigs/o.yaml", "r", objects, [][]string{
+			{"c: [3]", "c: [3.0]"}, {"c: [1, 2.50], d: x", "d: x, c: [1.0, 2.5]"},
+		}, [][]string{{"d: x", "d: y"}, {"gone: true", "gone: false"}, {"{ a: 1, b", "{ a: 2, b"}, {"gone: null", "gone: 1"}, {`a: "1"`, "a: 1"}, {"2.50", "2.6"}}},
+		{"prompts/reply.yaml", "wording", prompt, [][]string{{"share: 50%", "share: 20%"}, {"{ value: warm, share: 50% }, { value: brief, share: 50% }", "{ value: brief, share: 50% }, { value: warm, share: 50% }"}, {"warm: {", "other: { provider: x, model: m, messages: [ { role: user, content: other } ] }\n  warm: { name: Warm,"}, {"variables:", "log: content\nvariables:"}},
+			[][]string{{"brief {{max}}", "Brief {{max}}"}, {"model: m", "model: n"}, {"provider: x", "temperature: 1, provider: x"}}},
+		{"endpoints/e.yaml", "patience", endpoint, [][]string{{"share: 50%", "share: 20%"}}, [][]string{{"total: 3s", "total: 4s"}}},
+	} {
+		answersOf := func(edit ...string) string {
+			t.Helper()
+			s := mustLoad(t, workspace(t, with(experimented, of.file, strings.NewReplacer(edit...).Replace(of.text))))
+			folder, key, _ := strings.Cut(strings.TrimSuffix(of.file, ".yaml"), "/")
+			name, ok := experiment.Answers(s.Find(kind.InFolder(folder), key).Content(), of.rule)
+			if !ok || len(name) != 12 {
+				t.Errorf("%s: %q", of.file, name)
+			}
+			return name
+		}
+		first := answersOf()
+		for _, edit := range of.same {
+			if answersOf(edit...) != first {
+				t.Errorf("%s: %q changes what the arms answer with", of.file, edit)
+			}
+		}
+		for _, edit := range of.other {
+			if strings.NewReplacer(edit...).Replace(of.text) == of.text || answersOf(edit...) == first {
+				t.Errorf("%s: %q leaves what the arms answer with as it was", of.file, edit)
+			}
+		}
+	}
+	for _, content := range []string{"", "null", "[]", `{"rules":1}`, `{"rules":[{"id":"a"},{"id":null,"split":{}},1,{"split":{}}]}`} {
+		for _, rule := range []string{"a", ""} {
+			if name, ok := experiment.Answers([]byte(content), rule); ok || name != "" || len(experiment.ArmAnswers([]byte(content), rule)) > 0 {
+				t.Errorf("%q of %s: %q", rule, content, name)
+			}
+		}
+	}
+}
