@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/experiment"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
@@ -47,6 +48,17 @@ func changes(last, next *definition.Snapshot) []zap.Field {
 	for _, d := range last.Definitions {
 		if olds[name{d.Kind, d.Key}] != nil {
 			removed = append(removed, nameOf(d))
+		}
+	}
+	for _, d := range experiment.Differences(last.Experiments, next.Experiments) {
+		name := kind.Experiment.String() + " " + visible.Line(d.Name)
+		switch {
+		case d.Before == nil:
+			added = append(added, name)
+		case d.After == nil:
+			removed = append(removed, name)
+		default:
+			changed = append(changed, name)
 		}
 	}
 	var fields []zap.Field

@@ -1,6 +1,10 @@
 package gateway
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cadenza-gateway/cadenza/internal/kind"
+)
 
 // workspaceCollector exports the conditions, definitions and targets of the running
 // workspaces. It reads them when Prometheus scrapes the metrics.
@@ -38,8 +42,9 @@ func (c *workspaceCollector) Collect(out chan<- prometheus.Metric) {
 		for _, code := range conditionCodes {
 			gauge(out, c.degraded, float64(subjects[code]), name, code)
 		}
-		for kind, count := range w.Source.Snapshot().Counts() {
-			gauge(out, c.definitions, float64(count), name, kind.String())
+		counts := w.Source.Snapshot().Counts()
+		for _, k := range kind.All {
+			gauge(out, c.definitions, float64(counts[k]), name, k.String())
 		}
 		w.collectAge(out, c.age)
 		for _, t := range w.Targets() {

@@ -61,7 +61,7 @@ func (s *Store) servedLast(ctx context.Context, workspace, directory string) (*r
 }
 
 // recordServed stores the content of each served definition, so that a trace leads to
-// exactly the definition that answered, and the files of the set.
+// exactly the definition that answered, the files of the set, and its experiments.
 func (w *Workspace) recordServed(snapshot *definition.Snapshot) {
 	if snapshot.Awaited {
 		return
@@ -74,17 +74,22 @@ func (w *Workspace) recordServed(snapshot *definition.Snapshot) {
 	}
 	w.Store.Recorder.Versions(versions)
 	w.recordFiles(snapshot)
+	w.Store.Recorder.Experiments(&recorder.Experiments{Workspace: w.Name, Time: w.servedSince(snapshot), Plans: snapshot.Experiments})
+}
+
+// servedSince returns from when on a set is served: from before the start if it was restored.
+func (w *Workspace) servedSince(snapshot *definition.Snapshot) time.Time {
+	if since := w.Source.State().Restored; !since.IsZero() {
+		return since
+	}
+	return snapshot.Loaded
 }
 
 // recordFiles stores the files of the served definitions.
 func (w *Workspace) recordFiles(snapshot *definition.Snapshot) {
-	served := &recorder.Revision{
-		Workspace: w.Name, Directory: w.Source.Dir(), Revision: snapshot.Revision, Time: snapshot.Loaded, Files: snapshot.Files,
-	}
-	if since := w.Source.State().Restored; !since.IsZero() {
-		served.Time = since
-	}
-	w.Store.Recorder.Revision(served)
+	w.Store.Recorder.Revision(&recorder.Revision{
+		Workspace: w.Name, Directory: w.Source.Dir(), Revision: snapshot.Revision, Time: w.servedSince(snapshot), Files: snapshot.Files,
+	})
 }
 
 // logMistakes logs why the definitions on disk are not served, with a line for each

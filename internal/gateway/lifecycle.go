@@ -93,6 +93,9 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 	for _, k := range kind.All {
 		fields = append(fields, zap.Int(k.Folder, counts[k]))
 	}
+	if n := counts[kind.Experiment]; n > 0 {
+		fields = append(fields, zap.Int(kind.Experiment.Folder, n))
+	}
 	fields = append(fields, zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)))
 	w.Logger.Info("definitions loaded", append(fields, changes(w.last, snapshot)...)...)
 	for _, warning := range snapshot.Warnings {
