@@ -313,6 +313,9 @@ func (c *check) writeVerdict(b *bytes.Buffer, st styles) {
 	default:
 		fmt.Fprintf(b, "%s: %s, %s, %s, %s", verdict, plural(d.Prompts, "prompt"), plural(d.Endpoints, "endpoint"),
 			plural(d.RemoteConfigs, "remote configuration"), plural(c.Tests, "test"))
+		if d.Experiments > 0 {
+			fmt.Fprintf(b, ", %s", plural(d.Experiments, kind.Experiment.Noun))
+		}
 	}
 	if n := c.counts(); n != "" {
 		fmt.Fprintf(b, ", %s", n)

@@ -64,12 +64,15 @@ func (g *gatewayClient) past(revision string) (*definition.Past, error) {
 	return &definition.Past{Revision: answer.Revision, Since: answer.Served, Files: answer.Files}, nil
 }
 
-// countPast counts the definitions of a revision.
+// countPast counts the definitions of a revision, and its experiments if it has any.
 func countPast(p *definition.Past) string {
 	counts := p.Counts()
 	list := make([]string, len(kind.All))
 	for i, k := range kind.All {
 		list[i] = plural(counts[k], k.Noun)
+	}
+	if n := counts[kind.Experiment]; n > 0 {
+		list = append(list, plural(n, kind.Experiment.Noun))
 	}
 	return strings.Join(list, ", ")
 }

@@ -134,6 +134,22 @@ func TestCommandGolden(t *testing.T) {
 	divided, redivided := filepath.Join(dir, "divided"), filepath.Join(dir, "redivided")
 	writeFiles(t, divided, dividedFiles("20%", "a")...)
 	writeFiles(t, redivided, dividedFiles("30%", "b")...)
+	// Of three experiments one is edited, one removed, and of another the split.
+	tried, retried := filepath.Join(dir, "tried"), filepath.Join(dir, "retried")
+	experimentOf := func(rule, end, goal string) string {
+		return "on: remoteconfigs/size\nrule: " + rule + "\ncontrol: passed_on\nstart: 2126-11-01T00:00:00Z\nend: " + end + "T00:00:00Z\nprimary: { value: bought, as: rate, goal: " + goal + ", smallest: 2% }\n"
+	}
+	splitsOf := func(arm string) string {
+		return "type: number\ndefault: 1\nrules:\n" +
+			"  - { id: a, split: { by: id, of: [ { name: two, value: 2, share: 20% } ] } }\n" +
+			"  - { id: b, split: { by: id, of: [ { name: " + arm + ", value: 3, share: 20% } ] } }\n"
+	}
+	const ids = "fields: { id: { type: string } }\n"
+	writeFiles(t, tried, "context.yaml", ids, "remoteconfigs/size.yaml", splitsOf("three"), "experiments/edited.yaml", experimentOf("a", "2126-12-01", "up"),
+		"experiments/gone.yaml", experimentOf("b", "2126-11-02", "up"), "experiments/shop/split.yaml", strings.ReplaceAll(experimentOf("b", "2126-12-01", "up"), "2126-11-01", "2126-11-02"))
+	writeFiles(t, retried, "context.yaml", ids, "remoteconfigs/size.yaml", splitsOf("many"), "experiments/edited.yaml", experimentOf("a", "2126-12-15", "down"),
+		"experiments/new.yaml", experimentOf("b", "2126-11-02", "up"), "experiments/shop/split.yaml", strings.ReplaceAll(experimentOf("b", "2126-12-01", "up"), "2126-11-01", "2126-11-02"))
+
 	formatted := filepath.Join(dir, "format")
 	writeFiles(t, formatted, "a.yaml", "# top\ncolumns: [plan,value]\nmatrix:\n- [free,1] # one\n- [enterprise,2]\n- [pro, 3]\n- [team, 4]\n- [a, 5]\n- [enterprise, 6]\n")
 
@@ -186,6 +202,8 @@ func TestCommandGolden(t *testing.T) {
 		"eval_prompt":          {arguments: append([]string{"eval", exampleDefinitions, "support_reply", "-c", "{locale: nl-BE}", "--variables", "{question: Waar?}"}, at...)},
 		"eval_endpoint":        {arguments: append([]string{"eval", exampleDefinitions, "support_chat", "--variables", "{question: Where?}", "--json"}, at...)},
 		"eval_variants":        {arguments: append([]string{"eval", varied, "endpoints/chat", "-c", "{plan: free}", "--explain"}, at...)},
+		"check_experiments":    {arguments: []string{"check", tried}},
+		"diff_experiments":     {arguments: append([]string{"diff", tried, retried}, at...)},
 		"diff_variants":        {arguments: append([]string{"diff", unvaried, varied}, at...)},
 		"eval_variable":        {arguments: append([]string{"eval", exampleDefinitions, "support_reply"}, at...), fails: true},
 		"eval_stdin":           {arguments: append([]string{"eval", exampleDefinitions, "model_limits", "-c", "@-"}, at...)},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/experiment"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
 
@@ -17,7 +18,9 @@ type Comparison struct {
 	Old string `json:"old"`
 	New string `json:"new"`
 	// Model reports whether the data model, context.yaml, differs.
-	Model       bool     `json:"model_changed"`
+	Model bool `json:"model_changed"`
+	// Definitions are the changes of definitions, by kind and key, and after them those of
+	// experiments.
 	Definitions []Change `json:"definitions"`
 }
 
@@ -28,7 +31,8 @@ const (
 	Changed = "changed"
 	// Affected is a definition that was not edited and answers differently, or
 	// may do so: the data model has changed, or another configuration that the
-	// definition asks for, or the prompt of an endpoint.
+	// definition asks for, or the prompt of an endpoint, or the split that an experiment
+	// reads.
 	Affected = "affected"
 )
 
@@ -45,7 +49,8 @@ type Change struct {
 	LostAliases []string `json:"lost_aliases,omitempty"`
 	// AliasOf is the key of the definition that answers in place of a removed one.
 	AliasOf string `json:"alias_of,omitempty"`
-	// Members are the paths of the members that differ.
+	// Members are the paths of the members that differ. Those of an experiment have both
+	// values, such as "primary.goal: up -> down".
 	Members []string `json:"members,omitempty"`
 	// Texts show how messages among the Members differ.
 	Texts []TextChange `json:"texts,omitempty"`
@@ -144,6 +149,18 @@ func CompareSnapshots(before, after *definition.Snapshot, now time.Time) *Compar
 	}
 	for _, k := range kind.All {
 		c.Definitions = append(c.Definitions, byKind[k]...)
+	}
+	for _, d := range experiment.Differences(before.Experiments, after.Experiments) {
+		change := Change{Kind: kind.Experiment.String(), Key: d.Name, Change: Changed, Members: d.Edits}
+		switch {
+		case d.Before == nil:
+			change.Change = Added
+		case d.After == nil:
+			change.Change = Removed
+		case d.OfSplit:
+			change.Change = Affected
+		}
+		c.Definitions = append(c.Definitions, change)
 	}
 	return c
 }

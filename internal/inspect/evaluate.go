@@ -271,11 +271,12 @@ type Counts struct {
 	Prompts       int `json:"prompts"`
 	Endpoints     int `json:"endpoints"`
 	RemoteConfigs int `json:"remoteconfigs"`
+	Experiments   int `json:"experiments,omitempty"`
 }
 
-// Count counts the definitions of a workspace.
+// Count counts the definitions of a workspace, and its experiments.
 func Count(s *definition.Snapshot) Counts {
-	return Counts{len(s.Prompts), len(s.Endpoints), len(s.RemoteConfigs)}
+	return Counts{len(s.Prompts), len(s.Endpoints), len(s.RemoteConfigs), len(s.Experiments)}
 }
 
 // unionKeys returns the keys of two maps in ascending order.
