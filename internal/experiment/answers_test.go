@@ -1,12 +1,48 @@
-package definition
+package experiment_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
 )
+
+const replyPrompt = `
+default: warm
+variants:
+  warm: { provider: x, model: m, messages: [ { role: user, content: "warm {{max}}" } ] }
+  brief: { extends: warm, messages: [ { role: user, content: "brief {{max}}" } ] }
+variables: { max: { default: 3 } }
+rules:
+  - id: wording
+    split: { by: customer_id, of: [ { value: warm, share: 50% }, { value: brief, share: 50% } ] }
+`
+
+// contentOf loads a file beside the prompt reply, and returns the content of its definition.
+func contentOf(t *testing.T, file, text string) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	files := map[string]string{"context.yaml": "fields: { customer_id: { type: string }, plan: { type: string, values: [free, pro] } }\n", "prompts/reply.yaml": replyPrompt}
+	files[file] = text
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := definition.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, key, _ := strings.Cut(strings.TrimSuffix(file, ".yaml"), "/")
+	return s.Find(kind.InFolder(folder), key).Content()
+}
 
 // TestAnswers: what the arms answer with has one name however it is written, also beside
 // other edits, and another one as soon as it is another.
@@ -30,7 +66,7 @@ merge: default
 default: { a: 1, b: { c: [1, 2.50], d: x }, gone: true }
 rules: [ { id: r, split: { by: customer_id, of: [ { name: one, value: { b: { c: [3] }, gone: null }, share: 20% }, { name: two, value: { a: "1" }, share: 20% } ] } } ]
 `
-	prompt, endpoint := experimented["prompts/reply.yaml"], `
+	const endpoint = `
 prompt: reply
 default: slow
 variants: { slow: { timeout: { total: 30s } }, fast: { timeout: { total: 3s } } }
@@ -54,15 +90,13 @@ rules: [ { id: patience, split: { by: customer_id, of: [ { value: slow, share: 5
 		{"remoteconfigs/o.yaml", "r", objects, [][]string{
 			{"c: [3]", "c: [3.0]"}, {"c: [1, 2.50], d: x", "d: x, c: [1.0, 2.5]"},
 		}, [][]string{{"d: x", "d: y"}, {"gone: true", "gone: false"}, {"{ a: 1, b", "{ a: 2, b"}, {"gone: null", "gone: 1"}, {`a: "1"`, "a: 1"}, {"2.50", "2.6"}}},
-		{"prompts/reply.yaml", "wording", prompt, [][]string{{"share: 50%", "share: 20%"}, {"{ value: warm, share: 50% }, { value: brief, share: 50% }", "{ value: brief, share: 50% }, { value: warm, share: 50% }"}, {"warm: {", "other: { provider: x, model: m, messages: [ { role: user, content: other } ] }\n  warm: { name: Warm,"}, {"variables:", "log: content\nvariables:"}},
+		{"prompts/reply.yaml", "wording", replyPrompt, [][]string{{"share: 50%", "share: 20%"}, {"{ value: warm, share: 50% }, { value: brief, share: 50% }", "{ value: brief, share: 50% }, { value: warm, share: 50% }"}, {"warm: {", "other: { provider: x, model: m, messages: [ { role: user, content: other } ] }\n  warm: { name: Warm,"}, {"variables:", "log: content\nvariables:"}},
 			[][]string{{"brief {{max}}", "Brief {{max}}"}, {"model: m", "model: n"}, {"provider: x", "temperature: 1, provider: x"}}},
 		{"endpoints/e.yaml", "patience", endpoint, [][]string{{"share: 50%", "share: 20%"}}, [][]string{{"total: 3s", "total: 4s"}}},
 	} {
 		answersOf := func(edit ...string) string {
 			t.Helper()
-			s := mustLoad(t, workspace(t, with(experimented, of.file, strings.NewReplacer(edit...).Replace(of.text))))
-			folder, key, _ := strings.Cut(strings.TrimSuffix(of.file, ".yaml"), "/")
-			name, ok := experiment.Answers(s.Find(kind.InFolder(folder), key).Content(), of.rule)
+			name, ok := experiment.Answers(contentOf(t, of.file, strings.NewReplacer(edit...).Replace(of.text)), of.rule)
 			if !ok || len(name) != 12 {
 				t.Errorf("%s: %q", of.file, name)
 			}
@@ -86,5 +120,22 @@ rules: [ { id: patience, split: { by: customer_id, of: [ { value: slow, share: 5
 				t.Errorf("%q of %s: %q", rule, content, name)
 			}
 		}
+	}
+}
+
+// TestArmAnswers: arms with the same answer have the same text, by whichever name.
+func TestArmAnswers(t *testing.T) {
+	answers := experiment.ArmAnswers(contentOf(t, "remoteconfigs/o.yaml", `
+type: object
+merge: default
+default: { a: 1 }
+rules: [ { id: r, split: { by: customer_id, of: [ { value: { a: 1.0 }, share: 20% }, { name: none, value: {}, share: 20% }, { name: text, value: { a: "1" }, share: 20% } ] } } ]
+`), "r")
+	if len(answers) != 3 || answers["1"] != `{"a":1}` || answers["none"] != answers["1"] || answers["text"] != `{"a":"1"}` {
+		t.Errorf("%q", answers)
+	}
+	answers = experiment.ArmAnswers(contentOf(t, "prompts/reply.yaml", strings.ReplaceAll(replyPrompt, "brief {{", "warm {{")), "wording")
+	if len(answers) != 2 || answers["warm"] != answers["brief"] || !strings.Contains(answers["warm"], "warm {{max}}") {
+		t.Errorf("%q", answers)
 	}
 }
