@@ -129,9 +129,9 @@ func TestArmAnswers(t *testing.T) {
 type: object
 merge: default
 default: { a: 1 }
-rules: [ { id: r, split: { by: customer_id, of: [ { value: { a: 1.0 }, share: 20% }, { name: none, value: {}, share: 20% }, { name: text, value: { a: "1" }, share: 20% } ] } } ]
+rules: [ { id: r, split: { by: customer_id, of: [ { value: { a: 1.0 }, share: 20% }, { name: none, value: {}, share: 20% }, { name: text, value: { a: "1", b: { c: { d: 1, e: null } } }, share: 20% } ] } } ]
 `), "r")
-	if len(answers) != 3 || answers["1"] != `{"a":1}` || answers["none"] != answers["1"] || answers["text"] != `{"a":"1"}` {
+	if len(answers) != 3 || answers["1"] != `{"a":1}` || answers["none"] != answers["1"] || answers["text"] != `{"a":"1","b":{"c":{"d":1}}}` {
 		t.Errorf("%q", answers)
 	}
 	answers = experiment.ArmAnswers(contentOf(t, "prompts/reply.yaml", strings.ReplaceAll(replyPrompt, "brief {{", "warm {{")), "wording")

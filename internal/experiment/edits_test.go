@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -46,6 +47,36 @@ func TestEdits(t *testing.T) {
 		"guardrails.error.smallest: 20% -> none",
 	}
 	if got := Edits(&before, &after); !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+// TestDifferences: what is in one set alone, what was edited, and what only its split was.
+func TestDifferences(t *testing.T) {
+	before := []Plan{{Name: "b"}, {Name: "d", Salt: "a", Unit: "u"}, {Name: "e", Salt: "a"}, {Name: "a"}, {Name: "gone"}}
+	after := []Plan{{Name: "e", Salt: "b", Owner: "x"}, {Name: "d", Salt: "b", Unit: "v", Arms: []string{"z"}}, {Name: "b"}, {Name: "new"}, {Name: "a", Owner: "y"}}
+	var got []string
+	for _, d := range Differences(before, after) {
+		text := d.Name
+		if d.Before != nil {
+			text += " was " + d.Before.Name
+		}
+		if d.After != nil {
+			text += " is " + d.After.Name
+		}
+		if d.OfSplit {
+			text += " by its split"
+		}
+		got = append(got, text+": "+strings.Join(d.Edits, ", "))
+	}
+	want := []string{
+		"a was a is a: owner: none -> y",
+		"d was d is d by its split: arms: none -> z, salt: a -> b, unit: u -> v",
+		"e was e is e: salt: a -> b, owner: none -> x",
+		"gone was gone: ",
+		"new is new: ",
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
