@@ -54,6 +54,8 @@ type Stratum struct {
 // Arm are the sums of an arm in a stratum.
 type Arm struct {
 	Units int64 // first seen in the arm, and in no other
+	// Moved are those that were first seen in it, and later in another. They are in no sums.
+	Moved int64
 	// FellBack are those of them that a fallback answered at least once.
 	FellBack int64
 	// Decided are the sums of each metric, by its index in the last plan, of all units. Served
@@ -90,6 +92,9 @@ type Day struct {
 	Difference *float64 `json:"difference"`
 	Low        *float64 `json:"low"`
 	High       *float64 `json:"high"`
+	// Needed is that of the metric. The first one that is kept stays, so that the size by
+	// which intervals are made does not follow the numbers that they judge.
+	Needed int64 `json:"needed,omitempty"`
 }
 
 // State is what can be said of a metric and an arm.
