@@ -30,6 +30,8 @@ type Readout struct {
 	Excluded []Excluded      `json:"excluded,omitempty"`
 	Days     []Day           `json:"days,omitempty"`
 	Warnings []string        `json:"warnings,omitempty"`
+
+	over time.Time // from when on nothing counts any more
 }
 
 // Split says whether the units are divided as the split's shares say.

@@ -1,0 +1,264 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/sequential"
+)
+
+// mismatch is the Bayes factor against the shares from which on nothing is said of arms.
+const mismatch = 1000
+
+// reading is an experiment while it is read.
+type reading struct {
+	*Readout
+	d    *Data
+	p    *Plan
+	arms []string // the control first
+	now  time.Time
+}
+
+// Read says what can be said now of an experiment, by the last one of its plans.
+func Read(d *Data, now time.Time) *Readout {
+	p := &d.Plans[len(d.Plans)-1].Plan
+	r := &reading{d: d, p: p, now: now, arms: append([]string{p.Control}, p.Treatments()...), Readout: &Readout{
+		Name: p.Name, On: p.On, Rule: p.Rule, Unit: p.Unit, Control: p.Control, Hypothesis: p.Hypothesis, Owner: p.Owner,
+		Start: p.Start, End: p.End, Begun: p.Start, Through: d.Through, Pending: d.Pending, Changes: d.changes(), over: p.End.Add(p.Attribution),
+	}}
+	if n := len(d.Anew); n > 0 && d.Anew[n-1].After(p.Start) {
+		r.Begun = d.Anew[n-1]
+	}
+	r.divide()
+	for i := range p.Metrics {
+		r.Metrics = append(r.Metrics, r.metric(i))
+	}
+	r.State = r.whole()
+	r.Says = r.sentence()
+	r.exclude()
+	r.warn()
+	today := r.Today(now)
+	for _, day := range d.Days {
+		m := p.metric(day.Metric)
+		if m != nil && slices.Contains(r.arms[1:], day.Arm) && !day.Day.Before(dayOf(r.since(m))) && (len(today) == 0 || day.Day.Before(today[0].Day)) {
+			r.Days = append(r.Days, day)
+		}
+	}
+	r.Days = append(r.Days, today...)
+	return r.Readout
+}
+
+// divide compares the units of the arms with the shares. Units that moved later count by
+// their first arm: the split divided them, and which of them return to another arm is not
+// its doing.
+func (r *reading) divide() {
+	seen := make([]Seen, len(r.arms))
+	var segments []sequential.Segment
+	var all float64
+	for i := range r.d.Strata {
+		s := &r.d.Strata[i]
+		var segment sequential.Segment
+		var shares, units float64
+		for _, arm := range r.arms {
+			shares += s.Shares[arm]
+			units += float64(s.arm(arm).Units)
+		}
+		if shares == 0 {
+			shares = 1
+		}
+		for j, name := range r.arms {
+			arm, share := s.arm(name), s.Shares[name]/shares
+			seen[j].Arm = name
+			seen[j].Units += arm.Units
+			seen[j].FellBack += arm.FellBack
+			seen[j].Expected += share * units
+			segment.Units = append(segment.Units, arm.Units+arm.Moved)
+			segment.Shares = append(segment.Shares, share)
+		}
+		all += units
+		segments = append(segments, segment)
+	}
+	for i, name := range r.arms {
+		seen[i].Arm = name
+		if all > 0 {
+			seen[i].Expected /= all
+		} else {
+			seen[i].Expected = r.share(name, r.arms)
+		}
+	}
+	r.Arms = seen
+	r.Split.Factor = sequential.Divided(segments)
+	r.Split.Mismatch = r.Split.Factor >= mismatch
+}
+
+// arm returns what is known of an arm, which may be nothing.
+func (s *Stratum) arm(name string) *Arm {
+	if arm := s.Arms[name]; arm != nil {
+		return arm
+	}
+	return new(Arm)
+}
+
+// sums returns those of a metric in an arm.
+func (s *Stratum) sums(arm string, metric int, served bool) *Sums {
+	of := s.arm(arm).Decided
+	if served {
+		of = s.arm(arm).Served
+	}
+	if metric < len(of) {
+		return &of[metric]
+	}
+	return new(Sums)
+}
+
+// share returns the present share of an arm among some. It is 0 where no stratum says it.
+func (r *reading) share(arm string, among []string) float64 {
+	if len(r.d.Strata) == 0 {
+		return 0
+	}
+	shares, all := r.d.Strata[len(r.d.Strata)-1].Shares, 0.0
+	for _, name := range among {
+		all += shares[name]
+	}
+	if all == 0 {
+		return 0
+	}
+	return shares[arm] / all
+}
+
+// whole returns the state of the primary metric, of several arms that of the best one.
+func (r *reading) whole() State {
+	best := NoData
+	order := []State{Worse, NoEffect, NoData, Collecting, Better, Mismatch}
+	for i, c := range r.Metrics[0].Comparisons {
+		if i == 0 || slices.Index(order, c.State) > slices.Index(order, best) {
+			best = c.State
+		}
+	}
+	return best
+}
+
+// sentence returns the whole in a sentence.
+func (r *reading) sentence() string {
+	m := &r.Metrics[0]
+	i := slices.IndexFunc(m.Comparisons, func(c Comparison) bool { return c.State == r.State })
+	if i < 0 {
+		return "The split has no arm beside the control: there is nothing to compare."
+	}
+	c, text := &m.Comparisons[i], ""
+	switch r.State {
+	case Mismatch:
+		text = "The units are not divided as the split says"
+		for i, arm := range r.Arms {
+			text += fmt.Sprintf("%s %s has %d for %s", []string{":", ","}[min(i, 1)], arm.Arm, arm.Units, percent(arm.Expected))
+		}
+		return text + ". Nothing is said of any arm until that is understood."
+	case NoData:
+		if r.now.Before(r.Start) {
+			return "It starts at " + instant(r.Start) + "."
+		}
+		text = "Nothing is known: " + c.Why + "."
+	case Collecting:
+		text = "Nothing can be said yet of " + m.Name + ": " + c.Why + "."
+	case NoEffect:
+		text = fmt.Sprintf("%s differs from %s by less than %s in %s%s.", c.Arm, r.Control, m.SmallestText(), m.Name, c.found(&m.Metric))
+	default:
+		text = fmt.Sprintf("%s is %s than %s in %s%s.", c.Arm, r.State, r.Control, m.Name, c.found(&m.Metric))
+	}
+	for i := range r.Metrics {
+		for _, c := range r.Metrics[i].Comparisons {
+			if r.Metrics[i].Role == Guardrail && c.State == Worse {
+				text += fmt.Sprintf(" But the guardrail %s is worse in %s%s.", r.Metrics[i].Name, c.Arm, c.found(&r.Metrics[i].Metric))
+			}
+		}
+	}
+	return text
+}
+
+// found returns the interval of a verdict and since when it holds.
+func (c *Comparison) found(m *Metric) (text string) {
+	switch {
+	case m.Relative && c.Relative != nil:
+		text = fmt.Sprintf(": %s (%s to %s)", signed(percent(c.Relative.Difference)), signed(percent(c.Relative.Low)), signed(percent(c.Relative.High)))
+	case c.Absolute != nil:
+		text = fmt.Sprintf(": %s (%s to %s)", signed(Number(c.Absolute.Difference)), signed(Number(c.Absolute.Low)), signed(Number(c.Absolute.High)))
+	}
+	if text += ", since " + instant(c.Since); c.Why != "" {
+		text += "; " + c.Why
+	}
+	return text
+}
+
+// SmallestText returns the smallest difference that matters in words.
+func (m *Metric) SmallestText() string {
+	if m.Relative {
+		return percent(m.Smallest)
+	}
+	return Number(m.Smallest)
+}
+
+// Verdicts returns what is said of metrics and arms, with when it was said first.
+func (r *Readout) Verdicts() (all []Verdict) {
+	r.compared(func(m *MetricReadout, c *Comparison, units int64) {
+		if !c.Since.IsZero() {
+			all = append(all, Verdict{Metric: m.Name, Arm: c.Arm, State: c.State, Time: c.Since, Units: units})
+		}
+	})
+	return all
+}
+
+// Today returns the intervals as they are now, which are those of the end of the day if
+// nothing comes any more. After the end they are those of its day.
+func (r *Readout) Today(now time.Time) (rows []Day) {
+	if now.Before(r.Begun) {
+		return nil
+	}
+	if now.After(r.over) {
+		now = r.over
+	}
+	r.compared(func(m *MetricReadout, c *Comparison, units int64) {
+		day := Day{Day: dayOf(now), Metric: m.Name, Arm: c.Arm, Units: units, Needed: m.Needed}
+		if i := c.Absolute; i != nil {
+			day.Difference, day.Low, day.High = &i.Difference, &i.Low, &i.High
+		}
+		rows = append(rows, day)
+	})
+	return rows
+}
+
+// compared calls each with the comparisons of all metrics, and the units of both arms.
+func (r *Readout) compared(each func(m *MetricReadout, c *Comparison, units int64)) {
+	for i := range r.Metrics {
+		m := &r.Metrics[i]
+		for j := range m.Comparisons {
+			each(m, &m.Comparisons[j], m.Arms[0].Units+m.Arms[j+1].Units)
+		}
+	}
+}
+
+func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
+
+func instant(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Number returns a number of three digits, or whole from 1,000 on.
+func Number(x float64) string {
+	if math.Abs(x) >= 1000 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64) // FormatFloat's text
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
+}
+
+// percent returns a part in percent.
+func percent(x float64) string { return Number(100*x) + " %" }
+
+// signed returns the text of a number with its sign.
+func signed(text string) string {
+	if text[0] == '-' {
+		return text
+	}
+	return "+" + text
+}
