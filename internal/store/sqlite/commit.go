@@ -67,6 +67,11 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 				return err
 			}
 		}
+		for _, e := range batch.Experiments {
+			if err := keepPlans(s.writer, e); err != nil {
+				return err
+			}
+		}
 		if len(batch.Counts) > 0 {
 			if err := keepCounts(s.writer, batch.Counts); err != nil {
 				return err

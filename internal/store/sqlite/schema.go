@@ -28,6 +28,9 @@ var consoleSchema string
 //go:embed units.sql
 var unitsSchema string
 
+//go:embed experiments.sql
+var experimentsSchema string
+
 // errNoStore says that a file has no schema of ours.
 var errNoStore = errors.New("not a trace store, or not one yet")
 

@@ -222,7 +222,7 @@ func prepareFile(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 	}
-	if _, err = conn.ExecContext(ctx, consoleSchema+textsSchema); err != nil {
+	if _, err = conn.ExecContext(ctx, consoleSchema+textsSchema+experimentsSchema); err != nil {
 		return err
 	}
 	return addUnits(ctx, conn)
