@@ -156,7 +156,7 @@ var maxLines = map[string]int{
 	"internal/regular":             130,
 	"internal/sequential":          600,
 	"internal/store/histogram":     480,
-	"internal/store/sqlite":        11800,
+	"internal/store/sqlite":        12850,
 	"internal/visible":             160,
 	"internal/wire":                3150,
 	"providers":                    1430,

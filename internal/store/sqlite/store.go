@@ -191,6 +191,7 @@ func (s *Store) start() error {
 	s.shared.add(s)
 	s.background.Go(func() { s.checkUntil(ctx) })
 	s.background.Go(func() { s.keepStats(ctx) })
+	s.background.Go(func() { s.keepExperiments(ctx) })
 	s.background.Go(func() {
 		defer func() { _ = checkpoints.Close() }()
 		s.checkpointUntil(ctx, checkpoints)

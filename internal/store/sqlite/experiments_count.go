@@ -1,0 +1,571 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const (
+	// stepEvents bounds the events of a step, and with them its memory: some 100 MB with ten
+	// metrics. More of them in one step are written faster, since units are stored in the
+	// order of their hashes.
+	stepEvents = 131072
+
+	// stepUnits is how many units one transaction writes, which bounds how long the
+	// recorder's writer waits for it: some 10 ms. The writer has its turn during stepPause.
+	stepUnits = 1024
+	stepPause = 2 * time.Millisecond
+
+	// scannedRows is how many rows one query reads.
+	scannedRows = 16384
+
+	// readoutsEvery is how often verdicts and days are kept.
+	readoutsEvery = time.Minute
+)
+
+// A step counts some rows after the cursors of an experiment: of traces, or, once all of
+// these are counted, of metrics. It reads them, and the units that they name, without a lock.
+// It writes the units a few at a time, each transaction with what it adds to the sums, so the
+// sums are always those of the units. The last transaction moves the cursor.
+//
+// A unit's row has the number of the step that wrote it. A step that was broken off is done
+// again with the same rows, and leaves alone the units that it has written. So each row counts
+// once, wherever a crash comes. With each transaction the experiment's writes grow: of several
+// processes on the file only one goes on.
+//
+// A pair of a trace and a report on it counts with the later of the two steps, as
+// stats_decided.go says. A report on a unit that was not exposed yet needs no memory either:
+// the unit's exposure finds it by the index.
+
+// keepExperiments counts for experiments in the background, on connections of its own.
+func (s *Store) keepExperiments(ctx context.Context) {
+	ticker := time.NewTicker(statsEvery)
+	defer ticker.Stop()
+	var keeper *experimentKeeper
+	defer func() { keeper.close() }()
+	for failing := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var err error
+		if keeper == nil {
+			exist, existErr := queryInt(ctx, s.Reader.db, "SELECT EXISTS (SELECT 1 FROM experiments)")
+			if err = existErr; err == nil && exist == 0 {
+				continue
+			}
+			if err == nil {
+				keeper, err = openExperimentKeeper(s.path)
+			}
+		}
+		if err == nil {
+			err = keeper.look(ctx, time.Now(), func() { s.written.Store(true) })
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case isCorrupt(err):
+			return // the next store counts on
+		case err != nil && !isBusy(err) && !errors.Is(err, errOvertaken):
+			if !failing {
+				failing = true
+				s.config.Logger.Error("experiments are not counted; trying again", "error", err)
+			}
+			keeper.close()
+			keeper = nil
+		case err == nil:
+			failing = false
+		}
+	}
+}
+
+// experimentKeeper counts for experiments.
+type experimentKeeper struct {
+	db     *sql.DB // of three connections: of rows, what is looked up beside them, and writes
+	turn   *sync.Mutex
+	events eventReader
+
+	arms    map[string]string // for what writes: see overlap
+	pending fastjson.Parser
+
+	readAt time.Time // when verdicts are kept next
+	wrote  func()
+
+	keepUnits [len(rowsAtOnce)]*sql.Stmt // by the index in rowsAtOnce
+
+	stepEvents, stepUnits int // less in tests
+}
+
+func openExperimentKeeper(path string) (*experimentKeeper, error) {
+	db, err := openDatabase(secondWriterDSN(path, "busy_timeout(250)", "secure_delete(FAST)"), 3)
+	if err != nil {
+		return nil, err
+	}
+	k := &experimentKeeper{db: db, turn: turnOf(path), arms: map[string]string{}, wrote: func() {}, stepEvents: stepEvents, stepUnits: stepUnits, events: eventReader{
+		db: db, shares: map[string]*shares{}, arms: map[string]string{}, answers: map[[5]string]string{},
+	}}
+	for place, count := range rowsAtOnce {
+		if k.keepUnits[place], err = db.Prepare(insertSQL("INSERT OR REPLACE", "experiment_units", unitColumnNames, count)); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+	}
+	return k, nil
+}
+
+func (k *experimentKeeper) close() {
+	if k == nil {
+		return
+	}
+	for _, stmt := range k.keepUnits {
+		_ = stmt.Close()
+	}
+	_ = k.db.Close() // a step that was broken off is done again
+}
+
+// look counts all rows, deletes what is kept no longer and keeps verdicts, if it is time for
+// them.
+func (k *experimentKeeper) look(ctx context.Context, now time.Time, wrote func()) error {
+	k.wrote = wrote
+	for {
+		more, err := k.step(ctx, now)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		if err := k.pause(ctx); err != nil {
+			return err
+		}
+	}
+	if now.Before(k.readAt) {
+		return nil
+	}
+	k.readAt = now.Add(readoutsEvery)
+	return k.keepReadouts(ctx, now)
+}
+
+func (k *experimentKeeper) pause(ctx context.Context) error {
+	k.wrote()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(stepPause):
+		return nil
+	}
+}
+
+func (k *experimentKeeper) transact(ctx context.Context, work func(*sql.Tx) error) error {
+	return transactInTurn(ctx, k.db, k.turn, work)
+}
+
+// step does the next step, and reports whether there may be another.
+func (k *experimentKeeper) step(ctx context.Context, now time.Time) (more bool, err error) {
+	all, err := readTracked(ctx, k.db, "", "")
+	if err != nil {
+		return false, err
+	}
+	var counting []*tracked
+	for _, x := range all {
+		ready, more, err := k.prepare(ctx, x, now)
+		if err != nil || more {
+			return more, err
+		}
+		if ready {
+			counting = append(counting, x)
+		}
+	}
+	if len(counting) == 0 {
+		return false, nil
+	}
+	greatest, err := readGreatest(ctx, k.db)
+	if err != nil {
+		return false, err
+	}
+	for _, x := range counting { // a step that was broken off
+		switch {
+		case x.toTraces > x.traces:
+			return true, k.countTraces(ctx, []*tracked{x}, x.toTraces, true)
+		case x.toMetrics > x.metrics:
+			return true, k.countMetrics(ctx, []*tracked{x}, x.toMetrics, true)
+		}
+	}
+	group, until := nextGroup(counting, greatest.Traces, func(x *tracked) int64 { return x.traces })
+	if len(group) > 0 {
+		return true, k.countTraces(ctx, group, until, false)
+	}
+	group, until = nextGroup(counting, greatest.Metrics, func(x *tracked) int64 { return x.metrics })
+	if len(group) > 0 {
+		return true, k.countMetrics(ctx, group, until, false)
+	}
+	return false, nil
+}
+
+// nextGroup returns the experiments whose cursor is furthest behind, and the cursor of the
+// next ones: from there on one pass over the rows counts for all.
+func nextGroup(all []*tracked, greatest int64, cursor func(*tracked) int64) (group []*tracked, until int64) {
+	first := greatest
+	for _, x := range all {
+		first = min(first, cursor(x))
+	}
+	if first == greatest {
+		return nil, 0
+	}
+	until = greatest
+	for _, x := range all {
+		if at := cursor(x); at == first {
+			group = append(group, x)
+		} else {
+			until = min(until, at)
+		}
+	}
+	return group, until
+}
+
+// begin prepares a pass over rows for experiments.
+func (k *experimentKeeper) begin(ctx context.Context, group []*tracked) error {
+	k.events.of = map[splitOf][]*tracked{}
+	for _, x := range group {
+		if err := x.readStrata(ctx, k.db); err != nil {
+			return err
+		}
+		on := splitOf{x.workspace, x.plan().On, x.plan().Rule}
+		k.events.of[on] = append(k.events.of[on], x)
+	}
+	return nil
+}
+
+// renewed says that an experiment's readout begins anew, or gets its name.
+type renewed struct {
+	at      int64 // seq of the trace
+	time    int64
+	answers string
+}
+
+// pass is what a pass over rows found for an experiment.
+type pass struct {
+	events   []event
+	unitless int64
+	counted  int64
+	traces   int64 // the cursor
+	renewed  *renewed
+}
+
+func newPasses(group []*tracked) map[*tracked]*pass {
+	found := map[*tracked]*pass{}
+	for _, x := range group {
+		found[x] = &pass{counted: x.counted, traces: x.traces}
+	}
+	return found
+}
+
+// overlap calls read again and again while what it read before is written, one write at a
+// time, until it says that there is no more.
+func overlap(read func() (write func() error, more bool, err error)) error {
+	written := make(chan error, 1)
+	written <- nil
+	for {
+		write, more, err := read()
+		if err := errors.Join(<-written, err); err != nil {
+			return err
+		}
+		go func() { written <- write() }()
+		if !more {
+			return <-written
+		}
+	}
+}
+
+// countTraces counts traces up to a seq. If the step is done again, it counts all of them
+// at once.
+func (k *experimentKeeper) countTraces(ctx context.Context, group []*tracked, until int64, again bool) error {
+	if err := k.begin(ctx, group); err != nil {
+		return err
+	}
+	last, newest := group[0].traces, int64(0)
+	return overlap(func() (func() error, bool, error) {
+		from, found, more := last, newPasses(group), true
+		counts := func(x *tracked) bool { return found[x].renewed == nil }
+		for total := 0; last < until && (again || total < k.stepEvents) && slices.ContainsFunc(group, counts); {
+			end, err := endOfRows(ctx, k.db, "traces", last, scannedRows)
+			if err != nil {
+				return nil, false, err
+			}
+			end = min(max(end, last+1), until)
+			read, err := k.readTraces(ctx, last, end, found, again, &newest)
+			if err != nil {
+				return nil, false, err
+			}
+			last, total = end, total+read
+		}
+		to := map[*tracked]int64{}
+		for _, x := range group {
+			p := found[x]
+			if to[x] = last; p.renewed != nil {
+				to[x], more = p.renewed.at-1, false
+			}
+			if err := k.addEarlier(ctx, x, p, from, to[x]); err != nil {
+				return nil, false, err
+			}
+			p.counted = max(p.counted, newest)
+		}
+		return func() error {
+			for _, x := range group {
+				if p := found[x]; p.renewed != nil && to[x] == from { // it is the first
+					if err := k.renew(ctx, x, p.renewed); err != nil {
+						return err
+					}
+				} else if err := k.apply(ctx, x, p, to[x], x.metrics); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, more && last < until, nil
+	})
+}
+
+// readTraces adds the traces of a range, and returns how many mean something.
+func (k *experimentKeeper) readTraces(ctx context.Context, after, last int64, found map[*tracked]*pass, again bool, newest *int64) (total int, err error) {
+	rows, err := k.db.QueryContext(ctx, traceQuery, after, last)
+	if err != nil {
+		return 0, err
+	}
+	err = eachRow(rows, func() error {
+		var r traceRow
+		if err := rows.Scan(r.targets()...); err != nil {
+			return err
+		}
+		*newest = max(*newest, r.at.Int64)
+		return k.events.each(ctx, &r, func(x *tracked, ev event, answers string) error {
+			p := found[x]
+			switch {
+			case p.renewed != nil:
+				return nil
+			case ev.class == exposes && answers != "" && answers != x.answers:
+				if (x.answers == "" || ev.at > x.since) && !again {
+					p.renewed = &renewed{r.seq.Int64, ev.at, answers}
+				}
+				return nil
+			case ev.class == exposes && ev.at < x.since:
+				return nil
+			case ev.unit == "":
+				if ev.class == exposes {
+					p.unitless++
+				}
+				return nil
+			}
+			r.measures(x, &ev)
+			p.events = append(p.events, ev)
+			total++
+			return nil
+		})
+	})
+	return total, err
+}
+
+// eachRow calls f for each row.
+func eachRow(rows *sql.Rows, f func() error) (err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// renew begins a readout anew, with the trace whose arms answered with something else. The
+// first readout gets its name.
+func (k *experimentKeeper) renew(ctx context.Context, x *tracked, r *renewed) error {
+	return k.transact(ctx, func(tx *sql.Tx) error {
+		if x.answers == "" {
+			if err := x.own(ctx, tx, ", answers = ?", r.answers); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, "UPDATE experiment_readouts SET answers = ? WHERE experiment = ? AND since_ms = ?", r.answers, x.id, x.since)
+			return err
+		}
+		if err := x.own(ctx, tx, ", answers = ?, since_ms = ?, readout = readout + 1, unitless = 0", r.answers, r.time); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `
+INSERT OR REPLACE INTO experiment_readouts (experiment, since_ms, answers) VALUES (?1, ?2, ?3);
+DELETE FROM experiment_strata WHERE experiment = ?1;
+DELETE FROM experiment_arms WHERE experiment = ?1;
+DELETE FROM experiment_sums WHERE experiment = ?1`, x.id, r.time, r.answers)
+		return err
+	})
+}
+
+// addEarlier adds the reports on traces, and on their decisions, that were counted before the
+// traces came.
+func (k *experimentKeeper) addEarlier(ctx context.Context, x *tracked, p *pass, from, to int64) error {
+	if x.metrics <= x.fromMetrics {
+		return nil
+	}
+	rows, err := k.db.QueryContext(ctx, earlierReports, from, to, x.metrics)
+	if err != nil {
+		return err
+	}
+	return eachRow(rows, func() error {
+		var r traceRow
+		var m reportRow
+		var decision []byte
+		var onDecision sql.NullBool
+		if err := rows.Scan(slices.Concat(r.targets(), m.targets(), []any{&decision, &onDecision})...); err != nil {
+			return err
+		}
+		if onDecision.Bool {
+			first, err := k.firstOf(ctx, x, trace.ID(decision), r.seq.Int64)
+			if err != nil || first != r.seq.Int64 {
+				return err // it counted with an earlier trace of the decision
+			}
+		}
+		return k.addReport(ctx, &r, &m, func(of *tracked) *pass {
+			if of != x {
+				return nil
+			}
+			return p
+		})
+	})
+}
+
+// firstOf returns the seq of the first trace of a decision, up to a seq, that means something
+// to an experiment; 0 if none does.
+func (k *experimentKeeper) firstOf(ctx context.Context, x *tracked, decision trace.ID, until int64) (seq int64, err error) {
+	err = k.eachOfDecision(ctx, decision, until, func(r *traceRow) error {
+		return k.events.each(ctx, r, func(of *tracked, _ event, _ string) error {
+			if of == x && seq == 0 {
+				seq = r.seq.Int64
+			}
+			return nil
+		})
+	})
+	return seq, err
+}
+
+func (k *experimentKeeper) eachOfDecision(ctx context.Context, decision trace.ID, until int64, f func(r *traceRow) error) error {
+	all, err := collect(ctx, k.db, func(scan func(...any) error) (r traceRow, err error) { return r, scan(r.targets()...) },
+		decisionTraces, append(rangesOf(decision), until)...)
+	for i := range all {
+		err = errors.Join(err, f(&all[i]))
+	}
+	return err
+}
+
+// addReport adds a report on a trace.
+func (k *experimentKeeper) addReport(ctx context.Context, r *traceRow, m *reportRow, to func(*tracked) *pass) error {
+	return k.events.each(ctx, r, func(x *tracked, ev event, answers string) error {
+		p := to(x)
+		if p == nil || ev.unit == "" {
+			return nil
+		}
+		if ev.class == exposes {
+			if answers != "" && answers != x.answers || ev.at < x.since {
+				return nil
+			}
+			ev.class = follows
+		}
+		if m.measures(&k.events.reports, x, &ev); len(ev.numbers) > 0 {
+			p.events = append(p.events, ev)
+		}
+		return nil
+	})
+}
+
+// countMetrics counts metrics up to a seq.
+func (k *experimentKeeper) countMetrics(ctx context.Context, group []*tracked, until int64, again bool) error {
+	if err := k.begin(ctx, group); err != nil {
+		return err
+	}
+	last := group[0].metrics
+	return overlap(func() (func() error, bool, error) {
+		found, total := newPasses(group), 0
+		for last < until && (again || total < k.stepEvents) {
+			end, err := endOfRows(ctx, k.db, "metrics", last, scannedRows)
+			if err != nil {
+				return nil, false, err
+			}
+			end = min(max(end, last+1), until)
+			if err := k.readReports(ctx, last, end, found); err != nil {
+				return nil, false, err
+			}
+			last, total = end, 0
+			for _, p := range found {
+				total += len(p.events)
+			}
+		}
+		to := last
+		return func() error {
+			for _, x := range group {
+				if err := k.apply(ctx, x, found[x], found[x].traces, to); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, last < until, nil
+	})
+}
+
+// readReports adds the reports of a range.
+func (k *experimentKeeper) readReports(ctx context.Context, after, last int64, found map[*tracked]*pass) error {
+	rows, err := k.db.QueryContext(ctx, reportQuery, after, last)
+	if err != nil {
+		return err
+	}
+	return eachRow(rows, func() error {
+		var m reportRow
+		var r traceRow
+		var decision []byte
+		var workspace string
+		var field, name sql.NullString
+		var happened sql.NullInt64
+		if err := rows.Scan(slices.Concat(m.targets(), []any{&decision, &workspace, &field, &name, &happened}, r.targets())...); err != nil {
+			return err
+		}
+		switch {
+		case name.Valid:
+			for x, p := range found {
+				if x.workspace != workspace || x.plan().Unit != field.String || happened.Int64 < x.past {
+					continue
+				}
+				ev := event{unit: name.String, class: reported, at: happened.Int64}
+				if m.measures(&k.events.reports, x, &ev); len(ev.numbers) > 0 {
+					p.events = append(p.events, ev)
+				}
+			}
+		case decision != nil:
+			done := map[*tracked]bool{}
+			return k.eachOfDecision(ctx, trace.ID(decision), 1<<62, func(r *traceRow) error {
+				counted := map[*tracked]bool{}
+				err := k.addReport(ctx, r, &m, func(x *tracked) *pass {
+					if done[x] || r.seq.Int64 > found[x].traces {
+						return nil
+					}
+					counted[x] = true
+					return found[x]
+				})
+				maps.Copy(done, counted)
+				return err
+			})
+		case r.seq.Valid:
+			return k.addReport(ctx, &r, &m, func(x *tracked) *pass {
+				if r.seq.Int64 > found[x].traces {
+					return nil // it counts with the trace
+				}
+				return found[x]
+			})
+		}
+		return nil
+	})
+}

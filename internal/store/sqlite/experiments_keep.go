@@ -1,0 +1,301 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/experiment"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// prepare does what comes before an experiment is counted, and reports whether that may be
+// counted now. It does a little, and reports whether there is more.
+func (k *experimentKeeper) prepare(ctx context.Context, x *tracked, now time.Time) (ready, more bool, err error) {
+	p := x.plan()
+	switch began := p.Start.Add(-experiment.Past); {
+	case !now.Before(x.expires()):
+		more, err := k.forget(ctx, x, true)
+		return false, more, err
+	case x.gone || now.Before(began):
+		return false, false, nil
+	}
+	what, err := json.Marshal(countsOf(p))
+	if err != nil {
+		return false, false, err
+	}
+	end := p.End.UnixMilli()
+	switch {
+	case x.what == "":
+		return false, true, k.setUp(ctx, x, string(what), end)
+	case x.what != string(what) || slices.ContainsFunc(p.Metrics, func(m experiment.Metric) bool { return x.placeOf(&m) < 0 }),
+		end != x.end && min(end, x.end) <= x.counted: // rows that it passed count, or do not
+		_, err := k.forget(ctx, x, false)
+		return false, true, err
+	case end != x.end:
+		return false, true, k.transact(ctx, func(tx *sql.Tx) error { return x.own(ctx, tx, ", end_ms = ?", end) })
+	}
+	if !now.Before(p.Start) && x.has(func(n metric) bool { return n.over < 0 }) {
+		return false, true, k.findThresholds(ctx, x)
+	}
+	return true, false, nil
+}
+
+// setUp begins to count what a plan says, from the first row on that may matter.
+func (k *experimentKeeper) setUp(ctx context.Context, x *tracked, what string, end int64) error {
+	p := x.plan()
+	var numbers []metric
+	for i := range p.Metrics {
+		n := metricOf(&p.Metrics[i])
+		if slices.ContainsFunc(numbers, n.is) {
+			continue
+		}
+		n.over = n.Over.Microseconds()
+		if n.timed() && n.Over == 0 {
+			n.over = -1
+		}
+		numbers = append(numbers, n)
+	}
+	x.numbers = numbers
+	since := p.Start
+	if x.has(metric.hasPast) {
+		since = since.Add(-experiment.Past)
+	}
+	// The id of a trace begins with its time, as does that of a report with when it came.
+	first := trace.FirstID(since)
+	traces, err := queryInt(ctx, k.db, "SELECT coalesce((SELECT min(seq) - 1 FROM traces WHERE id >= ?), (SELECT max(seq) FROM traces), 0)", first[:])
+	if err != nil {
+		return err
+	}
+	metrics, err := queryInt(ctx, k.db, "SELECT coalesce((SELECT min(seq) - 1 FROM metrics WHERE trace_id >= ?), (SELECT max(seq) FROM metrics), 0)", first[:])
+	if err != nil {
+		return err
+	}
+	return k.transact(ctx, func(tx *sql.Tx) error {
+		start := p.Start.UnixMilli()
+		if err := x.own(ctx, tx, `, what = ?, end_ms = ?, since_ms = ?, readout = readout + 1, answers = '', traces = ?, metrics = ?, from_metrics = ?,
+			to_traces = 0, to_metrics = 0, counted_ms = 0, unitless = 0`, what, end, start, traces, metrics, metrics); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO experiment_readouts (experiment, since_ms, answers) VALUES (?, ?, '')", x.id, start); err != nil {
+			return err
+		}
+		for i, n := range numbers {
+			text, err := json.Marshal(&n)
+			if err != nil {
+				return err
+			}
+			var over any
+			if n.over >= 0 {
+				over = n.over
+			}
+			if _, err := tx.ExecContext(ctx, "INSERT INTO experiment_metrics (experiment, metric, what, over_us) VALUES (?, ?, ?, ?)", x.id, i, string(text), over); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// forget deletes the units of an experiment, a few at a time, and then what was counted. Of
+// one that has expired it deletes what was said too, and all if it is gone. It reports whether
+// there is more.
+func (k *experimentKeeper) forget(ctx context.Context, x *tracked, expired bool) (more bool, err error) {
+	exist, err := queryInt(ctx, k.db, "SELECT EXISTS (SELECT 1 FROM experiment_units WHERE experiment = ?)", x.id)
+	if err != nil || exist == 0 && x.what == "" && !x.gone {
+		return false, err // without a lock
+	}
+	return true, k.transact(ctx, func(tx *sql.Tx) error {
+		if exist > 0 {
+			if err := x.own(ctx, tx, ""); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, `
+DELETE FROM experiment_units WHERE experiment = ?1 AND unit IN (SELECT unit FROM experiment_units WHERE experiment = ?1 ORDER BY unit LIMIT ?2)`, x.id, k.stepUnits)
+			return err
+		}
+		if err := x.own(ctx, tx, ", what = '', traces = 0, metrics = 0, to_traces = 0, to_metrics = 0"); err != nil {
+			return err
+		}
+		tables := []string{"experiment_strata", "experiment_arms", "experiment_sums", "experiment_readouts", "experiment_metrics"}
+		if expired {
+			tables = append(tables, "experiment_verdicts", "experiment_days")
+		}
+		if expired && x.gone {
+			tables = append(tables, "experiment_plans")
+			if _, err := tx.ExecContext(ctx, "DELETE FROM experiments WHERE id = ?", x.id); err != nil {
+				return err
+			}
+		}
+		for _, table := range tables {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE experiment = ?", x.id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// thresholdWeek is how long before the start of an experiment the control's answers are read,
+// and thresholdAnswers how many of them at most: of more every second one, or fourth, and so
+// on.
+const (
+	thresholdWeek    = 7 * 24 * time.Hour
+	thresholdAnswers = 1 << 20
+)
+
+// sample are some of many durations.
+type sample struct {
+	all         []int64
+	every, seen int64
+}
+
+func (s *sample) add(x int64) {
+	if s.seen++; s.every > 1 && s.seen%s.every != 0 {
+		return
+	}
+	if s.all = append(s.all, x); len(s.all) == thresholdAnswers {
+		for i := range s.all[:thresholdAnswers/2] {
+			s.all[i] = s.all[2*i+1]
+		}
+		s.all, s.every = s.all[:thresholdAnswers/2], max(2*s.every, 2)
+	}
+}
+
+// high returns the 95th percentile, 0 if there is none.
+func (s *sample) high() int64 {
+	if len(s.all) == 0 {
+		return 0
+	}
+	slices.Sort(s.all)
+	return s.all[(95*len(s.all)+99)/100-1]
+}
+
+// findThresholds finds the thresholds that the plan does not say, once.
+func (k *experimentKeeper) findThresholds(ctx context.Context, x *tracked) error {
+	p := x.plan()
+	week := p.Start.Add(-thresholdWeek)
+	at, last := trace.FirstID(week), trace.FirstID(p.Start)
+	k.events.of = map[splitOf][]*tracked{}
+	var latency, first sample
+	for {
+		read, err := collect(ctx, k.db, func(scan func(...any) error) (id trace.ID, err error) {
+			var splits string
+			var took [2]sql.NullInt64
+			if err := scan(into{&id}, &splits, &took[0], &took[1]); err != nil {
+				return id, err
+			}
+			if arm, ok := k.events.armOf(x, splits); ok && arm == p.Control {
+				for i, s := range []*sample{&latency, &first} {
+					if took[i].Int64 > 0 {
+						s.add(took[i].Int64)
+					}
+				}
+			}
+			return id, nil
+		}, "SELECT t.id, t.splits, t.latency_us, t.first_token_us FROM traces AS t INDEXED BY sqlite_autoindex_traces_1 WHERE t.id > ? AND t.id < ? AND t.workspace = ? AND "+
+			ofExperiments+" ORDER BY t.id LIMIT ?", at[:], last[:], x.workspace, scannedRows)
+		if err != nil {
+			return err
+		}
+		if len(read) < scannedRows {
+			break
+		}
+		at = read[len(read)-1]
+	}
+	return k.transact(ctx, func(tx *sql.Tx) error {
+		if err := x.own(ctx, tx, ""); err != nil {
+			return err
+		}
+		for i, n := range x.numbers {
+			if n.over >= 0 {
+				continue
+			}
+			over := latency.high()
+			if n.Measure == experiment.FirstToken {
+				over = first.high()
+			}
+			if _, err := tx.ExecContext(ctx, "UPDATE experiment_metrics SET over_us = ? WHERE experiment = ? AND metric = ?", over, x.id, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// keepReadouts keeps the verdicts and the days of the experiments whose numbers are kept.
+func (k *experimentKeeper) keepReadouts(ctx context.Context, now time.Time) error {
+	all, err := readTracked(ctx, k.db, "", "")
+	if err != nil {
+		return err
+	}
+	for _, x := range all {
+		if x.what == "" || now.Before(x.plan().Start) {
+			continue
+		}
+		d, err := x.data(ctx, k.db, now)
+		if err != nil {
+			return err
+		}
+		r := experiment.Read(d, now)
+		if err := k.keepReadout(ctx, x, d, r.Verdicts(), r.Today(now)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepReadout keeps the verdicts that are new, and the days that differ.
+func (k *experimentKeeper) keepReadout(ctx context.Context, x *tracked, d *experiment.Data, verdicts []experiment.Verdict, days []experiment.Day) error {
+	verdicts = slices.DeleteFunc(slices.Clone(verdicts), func(v experiment.Verdict) bool {
+		return slices.ContainsFunc(d.Verdicts, func(kept experiment.Verdict) bool {
+			return kept.Metric == v.Metric && kept.Arm == v.Arm && kept.State == v.State
+		})
+	})
+	if slices.EqualFunc(days, d.Days[max(len(d.Days)-len(days), 0):], equalDays) {
+		days = nil
+	}
+	if len(verdicts)+len(days) == 0 {
+		return nil
+	}
+	k.wrote()
+	return k.transact(ctx, func(tx *sql.Tx) error {
+		current, err := queryInt(ctx, tx, "SELECT count(*) FROM experiments WHERE id = ? AND what <> '' AND since_ms = ?", x.id, x.since)
+		if err != nil || current == 0 {
+			return err
+		}
+		for i := range verdicts {
+			v := &verdicts[i]
+			if _, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO experiment_verdicts (experiment, since_ms, metric, arm, state, time_ms, units) VALUES (?, ?, ?, ?, ?, ?, ?)",
+				x.id, x.since, v.Metric, v.Arm, v.State, v.Time.UnixMilli(), v.Units); err != nil {
+				return err
+			}
+		}
+		if len(days) > 0 { // an arm or a metric may be gone
+			if _, err := tx.ExecContext(ctx, "DELETE FROM experiment_days WHERE experiment = ? AND since_ms = ? AND day = ?", x.id, x.since, dayOf(days[0].Day)); err != nil {
+				return err
+			}
+		}
+		for i := range days {
+			d := &days[i]
+			if _, err := tx.ExecContext(ctx, `
+INSERT OR REPLACE INTO experiment_days (experiment, since_ms, day, metric, arm, place, units, difference, low, high, needed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+				x.id, x.since, dayOf(d.Day), d.Metric, d.Arm, i, d.Units, d.Difference, d.Low, d.High, d.Needed); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+const dayMillis = 24 * hourMillis
+
+func dayOf(t time.Time) int64 { return t.UnixMilli() / dayMillis }
+
+func equalDays(a, b experiment.Day) bool {
+	same := func(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
+	return a.Day.Equal(b.Day) && a.Metric == b.Metric && a.Arm == b.Arm && a.Units == b.Units && a.Needed == b.Needed &&
+		same(a.Difference, b.Difference) && same(a.Low, b.Low) && same(a.High, b.High)
+}
