@@ -94,12 +94,12 @@ func erase(ctx context.Context, path string, selector trace.Selector, dry bool) 
 		return trace.Erased{}, err
 	}
 	if !dry {
-		if _, err := conn.ExecContext(ctx, textsSchema); err != nil {
+		if _, err := conn.ExecContext(ctx, textsSchema+experimentsSchema); err != nil {
 			return trace.Erased{}, err
 		}
 	}
 	e := &erasure{conn: conn, turn: turnOf(path), selector: selector, dry: dry}
-	steps := []func(context.Context) error{e.begin, e.find, e.delete, e.forgetRefusals, e.mergeTerms, e.clean}
+	steps := []func(context.Context) error{e.begin, e.find, e.delete, e.forgetUnit, e.forgetRefusals, e.mergeTerms, e.clean}
 	if dry {
 		steps = []func(context.Context) error{e.begin, e.find, e.count}
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -46,4 +47,40 @@ func (e *erasure) lastThoseOfUnit(ctx context.Context) error {
 	}
 	_, err := e.conn.ExecContext(ctx, "UPDATE doomed SET n = n + (SELECT max(n) FROM doomed) WHERE trace_id IN (SELECT trace_id FROM having_unit)")
 	return err
+}
+
+// forgetUnit deletes the unit from experiments, and takes it out of their sums. Its traces are
+// deleted: a step that has read them finds that the experiment was written to, and reads again.
+func (e *erasure) forgetUnit(ctx context.Context) error {
+	if e.selector.Unit == "" {
+		return nil
+	}
+	return e.transact(ctx, func(tx *sql.Tx) error {
+		all, err := readTracked(ctx, tx, e.selector.Workspace, "")
+		if err != nil {
+			return err
+		}
+		for _, x := range all {
+			if err := x.own(ctx, tx, ""); err != nil {
+				return err
+			}
+			found, err := collect(ctx, tx, func(scan func(...any) error) (u unit, err error) {
+				var name string
+				return u, u.scan(scan, &name, map[string]string{})
+			}, "SELECT "+unitColumns+" FROM experiment_units AS u WHERE u.experiment = ? AND u.unit = ?", x.id, e.selector.Unit)
+			if err != nil {
+				return err
+			}
+			removed := newSums()
+			for i := range found {
+				removed.add(x, &found[i], -1)
+			}
+			if err := removed.write(ctx, tx, x); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM experiment_units WHERE unit = ? AND experiment IN (SELECT id FROM experiments WHERE workspace = ?)",
+			e.selector.Unit, e.selector.Workspace)
+		return err
+	})
 }
