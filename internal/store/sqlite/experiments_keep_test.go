@@ -1,0 +1,360 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/internal/experiment"
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// exposed returns a trace that exposes a unit to an arm.
+func (w *world) exposed(unit, arm string, at time.Time) *trace.Record {
+	return &trace.Record{
+		ID: w.authority.New(trace.KindRemoteConfig, at), Time: at, Workspace: "default", Kind: trace.KindRemoteConfig, Key: "button", Version: w.version, Status: 200,
+		Splits: fmt.Appendf(nil, `[{"experiment":{"definition":"remoteconfigs/button","rule":"colours","salt":"s"},"arm":%q,"share":0.5,"arms":{"blue":0.5,"green":0.5},"unit":%q}]`, arm, unit),
+	}
+}
+
+func mustExperiments(t testing.TB, s *Store, name string) []experiment.Data {
+	t.Helper()
+	all, err := s.Experiments(t.Context(), "default", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func mustLook(t testing.TB, k *experimentKeeper, now time.Time) {
+	t.Helper()
+	if err := k.look(t.Context(), now, func() {}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func unitsOf(d experiment.Data) string {
+	text := ""
+	for _, s := range d.Strata {
+		for _, arm := range []string{"blue", "green"} {
+			if a := s.Arms[arm]; a != nil {
+				text += fmt.Sprintf("%s %d+%d, ", arm, a.Units, a.Moved)
+			}
+		}
+	}
+	return text
+}
+
+// TestPlansAreKept: each plan that differs from the one before, with its time; the same one
+// again is none.
+func TestPlansAreKept(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	p, other := buttonPlan(), buttonPlan()
+	other.Name, other.Hypothesis = "other", "It's clicked more often."
+	at := buttonStart
+	serve(t, s, at, p, other)
+	serve(t, s, at.Add(time.Hour), p) // the other is gone
+	changed := p
+	changed.Owner = "ada"
+	serve(t, s, at.Add(2*time.Hour), changed, other)
+	serve(t, s, at.Add(time.Hour), p, other) // the clock went back
+	want := []experiment.DatedPlan{{Since: at, Plan: p}, {Since: at.Add(2 * time.Hour), Plan: changed}, {Since: at.Add(2*time.Hour + time.Millisecond), Plan: p}}
+	all := mustExperiments(t, s, "")
+	if len(all) != 2 {
+		t.Fatal(all)
+	}
+	if diff := cmp.Diff(want, all[0].Plans); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]experiment.DatedPlan{{Since: at, Plan: other}}, all[1].Plans); diff != "" {
+		t.Error(diff)
+	}
+	if all := mustExperiments(t, s, "none"); len(all) != 0 {
+		t.Error(all)
+	}
+}
+
+// TestExperimentsOutliveRetention: what was counted stays when the traces are deleted, for
+// their age or for the size, until 30 days after the end; that of a plan that is gone too.
+func TestExperimentsOutliveRetention(t *testing.T) {
+	size := int64(0)
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), CurrentRetention: always(time.Hour), CurrentMaxSize: func() int64 { return size }})
+	k, w := mustCountExperiments(t, s), newWorld(t, s, 1)
+	p, gone := buttonPlan(), buttonPlan()
+	p.Attribution = 0
+	gone.Name = "gone"
+	serve(t, s, p.Start, p, gone)
+	now := p.Start.Add(time.Hour)
+	var batch recorder.Batch
+	for n := range 100 {
+		batch.Records = append(batch.Records, w.exposed(fmt.Sprint("unit", n), []string{"blue", "green"}[n%2], now))
+	}
+	mustCommit(t, s, batch)
+	mustLook(t, k, now)
+	serve(t, s, now, p)
+	want := "blue 50+0, green 50+0, "
+	delete := func(at time.Time) {
+		t.Helper()
+		s.opened, s.clock = time.Now(), clockGuard{} // a clock that is trusted
+		for more := true; more; {
+			var err error
+			if more, err = s.Maintain(t.Context(), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	size = 1 // deletes all that it may
+	delete(now)
+	if n, err := queryInt(t.Context(), s.conn, "SELECT count(*) FROM traces"); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{w.exposed("unit0", "green", now.Add(time.Minute))}})
+	for _, c := range []struct {
+		at            time.Time
+		button, gones string
+	}{
+		{now, "blue 49+1, green 50+0, ", want},
+		{p.End.Add(experiment.Kept - time.Second), "blue 49+1, green 50+0, ", want},
+		{p.End.Add(experiment.Kept), "", "none"},
+		{p.End.Add(experiment.Kept + time.Hour), "", "none"},
+	} {
+		mustLook(t, k, c.at)
+		gone := "none"
+		if all := mustExperiments(t, s, "gone"); len(all) > 0 {
+			gone = unitsOf(all[0])
+		}
+		if button := mustExperiments(t, s, "button"); len(button) != 1 || unitsOf(button[0]) != c.button || gone != c.gones {
+			t.Errorf("%v: %v, %q", c.at, unitsOf(button[0]), gone)
+		}
+	}
+	for _, table := range []string{"units", "arms", "sums", "strata", "metrics", "readouts", "verdicts", "days"} {
+		if n, err := queryInt(t.Context(), s.conn, "SELECT count(*) FROM experiment_"+table); n != 0 || err != nil {
+			t.Errorf("%d rows of experiment_%s are left: %v", n, table, err)
+		}
+	}
+}
+
+// TestErasedUnitsLeaveExperiments: the unit's row goes, and what it adds to the sums, also if
+// a step has read its traces, and no byte of it stays.
+func TestErasedUnitsLeaveExperiments(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k, w := mustCountExperiments(t, s), newWorld(t, s, 1)
+	p := buttonPlan()
+	serve(t, s, p.Start, p)
+	const doomed = "doomed0123456789"
+	at := p.Start.Add(time.Minute)
+	fill := func(from, to int) {
+		t.Helper()
+		var batch recorder.Batch
+		for n := from; n < to; n++ {
+			unit := fmt.Sprintf("unit%012d", n)
+			if n%50 == 7 {
+				unit = doomed
+			}
+			r := w.exposed(unit, "green", at)
+			batch.Records = append(batch.Records, r)
+			batch.Metrics = append(batch.Metrics,
+				&trace.Metrics{TraceID: r.ID, Workspace: "default", Time: at, Values: w.values()},
+				&trace.Metrics{TraceID: w.authority.New(trace.KindMetrics, at), Workspace: "default", Time: at, UnitField: "customer_id", Unit: unit, Happened: at, Values: w.values()})
+		}
+		mustCommit(t, s, batch)
+	}
+	erase := func() {
+		t.Helper()
+		if _, err := Erase(t.Context(), s.path, trace.Selector{Workspace: "default", UnitField: "customer_id", Unit: doomed, UnitValue: `"c-7"`}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(0, 300)
+	mustLook(t, k, at)
+	if d := wantBrute(t, s, "default", "button"); unitsOf(d) != "green 295+0, " {
+		t.Fatal(unitsOf(d))
+	}
+	erase()
+	if d := wantBrute(t, s, "default", "button"); unitsOf(d) != "green 294+0, " {
+		t.Error(unitsOf(d))
+	}
+	fill(300, 400)
+	k.stepUnits = 10
+	erased := false
+	for err := errOvertaken; errors.Is(err, errOvertaken); {
+		err = k.look(t.Context(), at, func() {
+			if !erased { // between two transactions of a step
+				erased = true
+				erase()
+			}
+		})
+		if err != nil && !errors.Is(err, errOvertaken) {
+			t.Fatal(err)
+		}
+	}
+	if d := wantBrute(t, s, "default", "button"); unitsOf(d) != "green 392+0, " || !erased {
+		t.Error(unitsOf(d))
+	}
+	erase() // the pages that moved meanwhile
+	content, err := os.ReadFile(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	erasures, err := queryInt(t.Context(), s.conn, "SELECT count(*) FROM erasures")
+	if n := bytes.Count(content, []byte(doomed)); err != nil || int64(n) != erasures {
+		t.Errorf("the file has the unit %d times, and not in its %d erasures alone: %v", n, erasures, err)
+	}
+}
+
+// TestExperimentsOfTwoProcesses: whichever of two processes writes between what the other
+// reads and writes, each row counts once.
+func TestExperimentsOfTwoProcesses(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	a, b, w := mustCountExperiments(t, s), mustCountExperiments(t, s), newWorld(t, s, 5)
+	p := buttonPlan()
+	serve(t, s, w.now, p)
+	overtaken := 0
+	for w.now.Before(p.End) {
+		w.commit(30)
+		if w.now.Before(p.Start) {
+			continue
+		}
+		a.stepUnits, b.stepUnits, b.stepEvents = 1+w.IntN(3), 1+w.IntN(6), 1+w.IntN(40)
+		writes := w.IntN(6)
+		err := a.look(t.Context(), w.now, func() {
+			if writes--; writes == 0 {
+				mustLook(t, b, w.now)
+			}
+		})
+		if errors.Is(err, errOvertaken) {
+			overtaken++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settle()
+	mustLook(t, a, w.now)
+	wantBrute(t, s, "default", "button")
+	if overtaken == 0 {
+		t.Error("neither process overtook the other")
+	}
+}
+
+// TestCountingAgain: an edit of what is counted, such as a metric or an end that is over,
+// counts the rows that are stored again; an end that is moved before it comes does not.
+func TestCountingAgain(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k, w := mustCountExperiments(t, s), newWorld(t, s, 9)
+	p := buttonPlan()
+	p.Metrics, p.End = p.Metrics[:2], p.Start.Add(6*time.Hour)
+	serve(t, s, w.now, p)
+	readout := func() int64 {
+		t.Helper()
+		mustLook(t, k, w.now)
+		wantBrute(t, s, "default", "button")
+		n, err := queryInt(t.Context(), s.conn, "SELECT readout FROM experiments")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for w.now.Before(p.Start.Add(4 * time.Hour)) {
+		w.commit(20)
+	}
+	first := readout()
+	p.End, p.Metrics[0].Smallest = p.Start.Add(8*time.Hour), 0.5
+	serve(t, s, w.now, p)
+	if n := readout(); n != first {
+		t.Error("an end that was moved in time began another readout")
+	}
+	for w.now.Before(p.Start.Add(12 * time.Hour)) {
+		w.commit(20)
+	}
+	readout()
+	p.End = p.Start.Add(24 * time.Hour)
+	serve(t, s, w.now, p)
+	if n := readout(); n == first {
+		t.Error("an end that was moved too late began no other readout")
+	}
+	p.Metrics = buttonPlan().Metrics[1:]
+	serve(t, s, w.now, p)
+	readout()
+}
+
+// TestVerdictsAndDaysAreKept: a verdict with its first date, and the rows of a day as they
+// were last.
+func TestVerdictsAndDaysAreKept(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k, w := mustCountExperiments(t, s), newWorld(t, s, 1)
+	p := buttonPlan()
+	serve(t, s, p.Start, p)
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{w.exposed("unit", "blue", p.Start)}})
+	mustLook(t, k, p.Start)
+	keep := func(verdicts []experiment.Verdict, days ...experiment.Day) {
+		t.Helper()
+		all, err := readTracked(t.Context(), k.db, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := all[0].data(t.Context(), k.db, p.Start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.keepReadout(t.Context(), all[0], d, verdicts, days); err != nil {
+			t.Fatal(err)
+		}
+	}
+	today, verdict := p.Start.Truncate(24*time.Hour), experiment.Verdict{Metric: "resolved", Arm: "green", State: experiment.Better, Time: p.Start, Units: 7}
+	day := experiment.Day{Day: today, Metric: "resolved", Arm: "green", Units: 7}
+	keep([]experiment.Verdict{verdict}, day)
+	again, later := verdict, day
+	again.Time, later.Units, later.Difference, later.Needed = p.Start.Add(time.Hour), 9, new(0.25), 900
+	cost := later
+	cost.Metric = "cost"
+	keep([]experiment.Verdict{again}, later, cost)
+	writes := 0
+	k.wrote = func() { writes++ }
+	keep([]experiment.Verdict{again}, later, cost)
+	if writes > 0 {
+		t.Error("what is kept was written again")
+	}
+	tomorrow := later
+	tomorrow.Day = today.Add(24 * time.Hour)
+	keep(nil, tomorrow)
+	d := mustExperiments(t, s, "button")[0]
+	if diff := cmp.Diff([]experiment.Verdict{verdict}, d.Verdicts); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]experiment.Day{later, cost, tomorrow}, d.Days); diff != "" {
+		t.Error(diff)
+	}
+	w.edit("#f00", 0.5) // another readout says nothing of the one before
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{w.exposed("unit", "blue", p.Start.Add(time.Hour))}})
+	mustLook(t, k, p.Start.Add(time.Hour))
+	if d := mustExperiments(t, s, "button")[0]; len(d.Verdicts)+len(d.Days) > 0 || len(d.Anew) != 2 || unitsOf(d) != "blue 1+0, " {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestExperimentsOfAnOldFile: a file that was made before there were experiments has none, and
+// gets their tables when it is opened.
+func TestExperimentsOfAnOldFile(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	for _, table := range []string{"s", "_plans", "_units"} {
+		if _, err := s.conn.ExecContext(context.Background(), "DROP TABLE experiment"+table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := mustExperiments(t, s, ""); all != nil {
+		t.Error(all)
+	}
+	reopened := mustOpen(t, Config{Path: s.path})
+	serve(t, reopened, buttonStart, buttonPlan())
+	if all := mustExperiments(t, reopened, ""); len(all) != 1 {
+		t.Error(all)
+	}
+}
