@@ -74,6 +74,8 @@ var routes = []route{
 	{"reports", []string{http.MethodPost}, gateway.RoleEditor, serveReports},
 	{"find", reads, gateway.RoleViewer, reading(serveFind, "workspace", "id")},
 	{"stats", reads, gateway.RoleViewer, reading(serveStats, "workspace", "since", "until", "kind", "key", "interval", "by", "units", "variant", "arm", "version")},
+	{"experiments", reads, gateway.RoleViewer, reading(serveExperiments, "workspace")},
+	{"experiments/", reads, gateway.RoleViewer, reading(serveExperiment, "workspace")},
 	{"costs", reads, gateway.RoleViewer, serveCosts},
 	{"refused", reads, gateway.RoleViewer, reading(serveRefused, "workspace", "since", "until", "api_key", "key", "code", "limit", "subject")},
 	{"export", []string{http.MethodGet}, gateway.RoleAdmin, reading(serveExport, append([]string{"verify"}, filterParameters...)...)},
