@@ -542,7 +542,7 @@ func TestToolsManual(t *testing.T) {
 	must(t, err)
 	parent := &cobra.Command{Use: "cadenza"}
 	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 23 {
+	if len(parent.Commands()) != 24 {
 		t.Errorf("%d commands", len(parent.Commands()))
 	}
 	for _, cmd := range parent.Commands() {
