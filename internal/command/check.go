@@ -51,7 +51,9 @@ for what only the Caddyfile has, such as its providers. No secret is
 read.
 
 A model that ends within 90 days, or ended, is a warning. With --address the
-gateway there is asked for the share of last week's decisions that pick it.`,
+gateway there is asked for the share of last week's decisions that pick it, and
+for the units that came to the split of each experiment in the last two weeks:
+remarks say how many its metrics need, and how long that takes.`,
 		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --format github ./definitions\n  caddy cadenza check ./definitions/prompts/summary.yaml\n  caddy cadenza check --config /etc/caddy/Caddyfile",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kinds := definition.RemarksUsual
@@ -109,6 +111,9 @@ gateway there is asked for the share of last week's decisions that pick it.`,
 			if err := c.checkModels(nil, price.NewTable(nil), asked); err != nil {
 				return err
 			}
+			if err := c.checkExperiments(asked); err != nil {
+				return err
+			}
 			if file != "" {
 				c.only(file)
 			}
@@ -124,7 +129,7 @@ gateway there is asked for the share of last week's decisions that pick it.`,
 	cmd.Flags().StringVar(&against, "against", "", "Compare with an earlier version of the workspace: a directory or revision:ID")
 	cmd.Flags().StringVarP(&config, "config", "c", "", "Check the definitions of each workspace of this configuration")
 	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "The adapter of the configuration, where its name does not tell")
-	cmd.Flags().StringVar(&client.address, "address", "", "The address of a gateway's admin API, to ask for revision:ID and for last week's decisions")
+	cmd.Flags().StringVar(&client.address, "address", "", "The address of a gateway's admin API, to ask for revision:ID and for recorded decisions")
 	cmd.Flags().StringVarP(&client.workspace, "workspace", "w", "", "The workspace there, where there are several")
 	cmd.Flags().StringVar(&format, "format", "text", "text, json, github (annotations of a workflow), sarif (2.1.0) or junit")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkFormatNames, cobra.ShellCompDirectiveNoFileComp))

@@ -224,7 +224,10 @@ func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark
 		ceilings = append(ceilings, l.ceilings()...)
 	}
 	c.Warnings = append(c.Warnings, inspect.Findings(gateway.CheckBudgets(c.snapshot, ceilings, prices, known.Providers, time.Now()))...)
-	return c, c.checkModels(known.Providers, prices, asked)
+	if err := c.checkModels(known.Providers, prices, asked); err != nil {
+		return nil, err
+	}
+	return c, c.checkExperiments(asked)
 }
 
 // prices returns the prices that the workspace counts with.
