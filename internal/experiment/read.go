@@ -42,8 +42,8 @@ func Read(d *Data, now time.Time) *Readout {
 	r.warn()
 	today := r.Today(now)
 	for _, day := range d.Days {
-		m := p.metric(day.Metric)
-		if m != nil && slices.Contains(r.arms[1:], day.Arm) && !day.Day.Before(dayOf(r.since(m))) && (len(today) == 0 || day.Day.Before(today[0].Day)) {
+		i := slices.IndexFunc(p.Metrics, func(m Metric) bool { return m.Name == day.Metric })
+		if i >= 0 && slices.Contains(r.arms[1:], day.Arm) && !day.Day.Before(dayOf(r.since(&p.Metrics[i]))) && (len(today) == 0 || day.Day.Before(today[0].Day)) {
 			r.Days = append(r.Days, day)
 		}
 	}
@@ -190,14 +190,6 @@ func (c *Comparison) found(m *Metric) (text string) {
 		text += "; " + c.Why
 	}
 	return text
-}
-
-// SmallestText returns the smallest difference that matters in words.
-func (m *Metric) SmallestText() string {
-	if m.Relative {
-		return percent(m.Smallest)
-	}
-	return Number(m.Smallest)
 }
 
 // Verdicts returns what is said of metrics and arms, with when it was said first.

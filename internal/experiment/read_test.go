@@ -78,6 +78,7 @@ func TestReadStates(t *testing.T) {
 		"down":             {with(resolved, func(m *experiment.Metric) { m.Up = false }), events(20_000, 10_000), events(20_000, 11_000), experiment.Worse, ""},
 		"no effect":        {resolved, events(200_000, 100_000), events(200_000, 100_100), experiment.NoEffect, ""},
 		"a little better":  {resolved, events(400_000, 200_000), events(400_000, 203_200), experiment.NoEffect, ""},
+		"a little worse":   {resolved, events(400_000, 203_200), events(400_000, 200_000), experiment.NoEffect, ""},
 		"relative":         {with(resolved, func(m *experiment.Metric) { m.Relative = true; m.Smallest = 0.02 }), events(200_000, 100_000), events(200_000, 100_100), experiment.NoEffect, ""},
 		"relative, open":   {with(resolved, func(m *experiment.Metric) { m.Relative = true; m.Smallest = 0.004 }), events(200_000, 100_000), events(200_000, 100_100), experiment.Collecting, ""},
 		"dearer":           {cost, spread(5000, 1, 3), spread(5000, 2, 4), experiment.Worse, ""},
@@ -106,18 +107,26 @@ func TestReadStates(t *testing.T) {
 func TestReadGuardrail(t *testing.T) {
 	t.Parallel()
 	primary := events(20_000, 10_000)
+	tolerant := failed
+	tolerant.Smallest = 3
+	kept := failed
+	kept.Up, kept.Smallest = true, 0.9
 	for name, test := range map[string]struct {
 		metric      experiment.Metric
 		blue, green experiment.Sums
 		want        experiment.State
 	}{
-		"much worse":       {failed, events(20_000, 1000), events(20_000, 1600), experiment.Worse},
-		"worse, tolerated": {failed, events(200_000, 10_000), events(200_000, 11_000), experiment.NoEffect},
-		"open":             {failed, events(20_000, 1000), events(20_000, 1150), experiment.Collecting},
-		"fewer":            {failed, events(20_000, 1600), events(20_000, 1000), experiment.Better},
-		"counts":           {failed, events(290, 4), events(290, 90), experiment.Worse},
-		"counts of fewer":  {failed, events(290, 90), events(290, 4), experiment.Collecting},
-		"counts, slightly": {failed, events(290, 100), events(290, 118), experiment.Collecting},
+		"much worse":         {failed, events(20_000, 1000), events(20_000, 1600), experiment.Worse},
+		"worse, tolerated":   {failed, events(200_000, 10_000), events(200_000, 11_000), experiment.NoEffect},
+		"open":               {failed, events(20_000, 1000), events(20_000, 1150), experiment.Collecting},
+		"fewer":              {failed, events(20_000, 1600), events(20_000, 1000), experiment.Better},
+		"counts":             {failed, events(290, 4), events(290, 90), experiment.Worse},
+		"counts of fewer":    {failed, events(290, 90), events(290, 4), experiment.Collecting},
+		"counts, slightly":   {failed, events(290, 100), events(290, 118), experiment.Collecting},
+		"counts, alike":      {tolerant, events(290, 15), events(290, 60), experiment.Collecting},
+		"counts, up":         {kept, events(290, 90), events(290, 30), experiment.Collecting},
+		"counts, up, worse":  {kept, events(290, 250), events(290, 1), experiment.Worse},
+		"counts, intolerant": {failed, events(290, 15), events(290, 60), experiment.Worse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := data(plan(resolved, test.metric), []experiment.Sums{primary, test.blue}, []experiment.Sums{primary, test.green})
@@ -137,13 +146,13 @@ func TestReadGuardrail(t *testing.T) {
 func TestReadLevels(t *testing.T) {
 	t.Parallel()
 	other := experiment.Metric{Name: "cost", Role: experiment.Other, Measure: experiment.Cost, As: experiment.Total, Smallest: 0.1, Relative: true}
-	second := failed
-	second.Name = "late"
-	p := plan(resolved, other, failed, second)
+	second, third := failed, failed
+	second.Name, third.Name = "late", "later"
+	p := plan(resolved, other, failed, second, third)
 	p.Arms = []string{"blue", "green", "red"}
 	r := experiment.Read(&experiment.Data{Plans: []experiment.DatedPlan{{Plan: p}}}, now)
 	primary, others := sequential.Levels(2, 2)
-	for i, alpha := range []float64{primary * 0.9, others, 0.05 / 4 * 0.9, 0.05 / 4 * 0.9} {
+	for i, alpha := range []float64{primary * 0.9, others, 0.05 / 6 * 0.9, 0.05 / 6 * 0.9, 0.05 / 6 * 0.9} {
 		for _, c := range r.Metrics[i].Comparisons {
 			if math.Abs(c.Level-(1-alpha)) > 1e-12 {
 				t.Errorf("%s in %s holds with %v, want 1 - %v", r.Metrics[i].Name, c.Arm, c.Level, alpha)
@@ -367,8 +376,10 @@ func TestReadAside(t *testing.T) {
 	d := data(plan(resolved, often), []experiment.Sums{events(1000, 400), events(1000, 310)}, []experiment.Sums{events(1000, 450), events(1000, 290)})
 	d.Unitless, d.Pending = 7, 12
 	d.Strata[0].Arms["green"].Moved = 30
-	old := plan(often, experiment.Metric{Name: "resolved", Role: experiment.Other, Value: "resolved", As: experiment.Rate, Up: true, Smallest: 0.02})
-	old.Control, old.Attribution, old.Metrics[0].Name = "green", 7*24*time.Hour, "failed"
+	old := plan(resolved, often)
+	old.Control, old.Attribution = "green", 7*24*time.Hour
+	old.Metrics = []experiment.Metric{resolved, often}
+	old.Metrics[0].Up = false
 	same := d.Plans[0]
 	d.Plans = []experiment.DatedPlan{{Since: start.Add(-time.Hour), Plan: plan()}, {Since: start.Add(-time.Minute), Plan: old}, {Since: start.Add(time.Minute), Plan: same.Plan}}
 	d.Anew = append(d.Anew, start.Add(time.Second))
@@ -379,11 +390,9 @@ func TestReadAside(t *testing.T) {
 	}
 	if want := []string{
 		"the numbers begin anew: what an arm answers with, or the salt, was edited",
-		"attribution: 168h0m0s -> none",
 		"control: green -> blue",
-		"metric failed: other, error as rate, goal down, smallest 10 % -> none",
-		"metric resolved: other, resolved as rate, goal up, smallest 0.02 -> primary, resolved as rate, goal up, smallest 0.02",
-		"metric error: none -> other, error as rate, goal down, smallest 10 %",
+		"attribution: 7d -> none",
+		"primary.goal: down -> up",
 	}; !slices.Equal(changes, want) {
 		t.Errorf("changes\n%s", strings.Join(changes, "\n"))
 	}
@@ -429,5 +438,36 @@ func TestReadDays(t *testing.T) {
 	d.Strata = nil
 	if r := experiment.Read(d, start.Add(-time.Hour)); r.State != experiment.NoData || r.Says != "It starts at 2026-11-01T00:00:00Z." {
 		t.Errorf("%s: %s", r.State, r.Says)
+	}
+}
+
+// TestReadCountsLevel holds that counts alone need the evidence of their part of the level,
+// and that those of strata are multiplied.
+func TestReadCountsLevel(t *testing.T) {
+	t.Parallel()
+	primary, _ := sequential.Levels(1, 1)
+	enough := 1 / (primary * sequential.Early)
+	var last float64
+	for some := int64(1); some < 250; some++ {
+		e := sequential.Counts(4, some, 0.5)
+		want := experiment.Collecting
+		if e >= enough && some > 4 {
+			want = experiment.Better
+		}
+		if r := experiment.Read(data(plan(resolved), []experiment.Sums{events(250, 4)}, []experiment.Sums{events(250, some)}), now); r.State != want {
+			t.Errorf("%d against 4, evidence %v: %s, want %s", some, e, r.State, want)
+		}
+		if e >= enough && last < enough && some > 4 {
+			// A second stratum that is alike has evidence enough with less.
+			d := data(plan(resolved), []experiment.Sums{events(100, 4)}, []experiment.Sums{events(100, some-3)})
+			if r := experiment.Read(d, now); r.State != experiment.Collecting {
+				t.Errorf("%d against 4: %s", some-3, r.State)
+			}
+			d.Strata = append(d.Strata, d.Strata[0])
+			if r := experiment.Read(d, now); r.State != experiment.Better {
+				t.Errorf("twice %d against 4: %s", some-3, r.State)
+			}
+		}
+		last = e
 	}
 }

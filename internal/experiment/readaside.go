@@ -1,11 +1,9 @@
 package experiment
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // changes returns what was edited after the start, the oldest first.
@@ -15,30 +13,8 @@ func (d *Data) changes() (all []Change) {
 		if at.Before(before.Start) {
 			continue
 		}
-		add := func(what, old, new string) {
-			if old != new {
-				all = append(all, Change{at, fmt.Sprintf("%s: %s -> %s", what, cmp.Or(old, "none"), cmp.Or(new, "none"))})
-			}
-		}
-		add("start", instant(before.Start), instant(after.Start))
-		add("end", instant(before.End), instant(after.End))
-		add("attribution", lasting(before.Attribution), lasting(after.Attribution))
-		add("on", before.On+" "+before.Rule, after.On+" "+after.Rule)
-		add("unit", before.Unit, after.Unit)
-		add("control", before.Control, after.Control)
-		add("arms", strings.Join(before.Arms, ", "), strings.Join(after.Arms, ", "))
-		for j := range before.Metrics {
-			old, now := &before.Metrics[j], after.metric(before.Metrics[j].Name)
-			if now == nil {
-				add("metric "+old.Name, old.definition(), "")
-				continue
-			}
-			add("metric "+old.Name, old.definition(), now.definition())
-		}
-		for j := range after.Metrics {
-			if now := &after.Metrics[j]; before.metric(now.Name) == nil {
-				add("metric "+now.Name, "", now.definition())
-			}
+		for _, edit := range Edits(before, after) {
+			all = append(all, Change{at, edit})
 		}
 	}
 	for _, at := range d.Anew[min(1, len(d.Anew)):] {
@@ -46,37 +22,6 @@ func (d *Data) changes() (all []Change) {
 	}
 	slices.SortStableFunc(all, func(a, b Change) int { return a.Time.Compare(b.Time) })
 	return all
-}
-
-func (p *Plan) metric(name string) *Metric {
-	for i := range p.Metrics {
-		if p.Metrics[i].Name == name {
-			return &p.Metrics[i]
-		}
-	}
-	return nil
-}
-
-// definition returns what a metric is in words, such as "primary, resolved as rate, goal up,
-// smallest 2 %".
-func (m *Metric) definition() string {
-	text := fmt.Sprintf("%s, %s as %s", m.Role, cmp.Or(m.Value, string(m.Measure)), m.As)
-	if m.Over > 0 {
-		text += " over " + m.Over.String()
-	}
-	goal := "down"
-	if m.Up {
-		goal = "up"
-	}
-	return text + ", goal " + goal + ", smallest " + m.SmallestText()
-}
-
-// lasting returns a duration, or "" for none.
-func lasting(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return d.String()
 }
 
 // exclude says what does not count.
