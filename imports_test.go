@@ -131,7 +131,7 @@ var maxLines = map[string]int{
 	"internal/document/format":     300,
 	"internal/edit":                1200,
 	"internal/gateway":             14280,
-	"internal/experiment":          1350,
+	"internal/experiment":          1500,
 	"internal/exposure":            140,
 	"internal/freeport":            80,
 	"internal/gatewaytest":         610,
