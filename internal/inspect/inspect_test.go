@@ -76,7 +76,7 @@ func TestEvaluate(t *testing.T) {
 			want: want{Value: `{"rpm":60,"burst":10}`, Row: "default", Reason: "no_context"},
 		},
 		"schedule": {
-			q:    Query{Key: "new_checkout", Context: object(t, `{"environment":"staging"}`), At: time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC)},
+			q:    Query{Key: "new_checkout", Context: object(t, `{"environment":"staging"}`), At: time.Date(2030, 12, 2, 0, 0, 0, 0, time.UTC)},
 			want: want{Value: "true", Row: "launch", Reason: "match"},
 		},
 		"prompt": {

@@ -16,7 +16,7 @@ import (
 
 // provedTrace is a trace of the examples' ramp, by their revision and version.
 const provedTrace = `{"trace_id":"t","time":"2026-11-22T09:30:00.12Z","kind":"remoteconfig","key":"new_checkout","version":"VERSION","revision":"REVISION",` +
-	`"reason":"split","row":"ramp","arm":"1","splits":[{"experiment":{"definition":"remoteconfigs/new_checkout","rule":"ramp","salt":"ramp"},"bucket":12000,"arm":"1","share":0.2,"unit":"AAAAAAAAAAAAAAAA"}],` +
+	`"reason":"split","row":"ramp","arm":"new","splits":[{"experiment":{"definition":"remoteconfigs/new_checkout","rule":"ramp","salt":"ramp"},"bucket":12000,"arm":"new","share":0.2,"unit":"AAAAAAAAAAAAAAAA"}],` +
 	`"inputs":{"environment":"production","plan":"pro","beta":false,"seats":{"hash":"B"},"customer_id":{"hash":"A"}},"context":{"environment":"production","plan":"pro","beta":false,"seats":20,"customer_id":"[redacted:email]"}}`
 
 func tracedRamp(t testing.TB) (s *definition.Snapshot, traced string) {
@@ -32,7 +32,7 @@ func TestProve(t *testing.T) {
 	for _, tt := range []struct{ old, new, result, says string }{
 		{"", "", Same, "a recorded bucket stands in"},
 		{`,"context":{`, `,"ignored":{`, Unknown, "trace: value for seats"},
-		{`"seats":20`, `"seats":9`, Differs, "decide the default, and recorded is ramp (split), arm 1"},
+		{`"seats":20`, `"seats":9`, Differs, "decide the default, and recorded is ramp (split), arm new"},
 		{`"seats":20,`, ``, Differs, `of which the context has no value`},
 		{`"plan":"pro","beta":false,"seats":20`, `"plan":"free","beta":false,"seats":20`, Differs, `"plan" is "pro", and "free" by the context`},
 		{`"reason":"split"`, `"reason":""`, Unknown, "the trace has no reason"},
