@@ -129,6 +129,8 @@ func TestConsoleRoles(t *testing.T) {
 		"compare":      {{"GET", "from=REVISION&to=REVISION", "", "viewer", 0}},
 		"models":       {{"GET", "since=1d", "", "viewer", 0}},
 		"keys":         {{"GET", "", "", "viewer", 0}, {"POST", "", `{"name":"another"}`, "admin", 0}},
+		"experiments":  {{"GET", "", "", "viewer", 0}},
+		"experiments/": {{"GET", "", "", "viewer", 0}},
 		"keys/":        {{"DELETE", "", "", "admin", 0}},
 	}
 	sessions := make(map[string]http.Header)
