@@ -202,24 +202,29 @@ func TestPages(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			p.tab.t = t
 			defer func() { p.tab.t = g.t }()
-			p.tab.visit(p.path)
-			for _, problem := range p.tab.take() {
-				t.Error(problem)
-			}
-			p.tab.do(chromedp.Evaluate[chromedp.Void](axe))
-			for _, size := range sizes {
-				for _, scheme := range []string{"light", "dark"} {
-					p.tab.look(size.width, size.height, scheme)
-					where := fmt.Sprintf("%s, %d×%d, %s", p.name, size.width, size.height, scheme)
-					if !strings.Contains(p.name, "-") {
-						p.tab.picture(p.name, size.name, scheme)
-					}
-					p.tab.check(where)
-				}
-			}
-			p.tab.take() // what axe-core does is not the page's
+			p.tab.hold(p.name, p.path)
 		})
 	}
+}
+
+// hold opens a page at each size in light and dark, and holds it against the rules.
+func (b *tab) hold(name, path string) {
+	b.t.Helper()
+	b.visit(path)
+	for _, problem := range b.take() {
+		b.t.Error(problem)
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](axe))
+	for _, size := range sizes {
+		for _, scheme := range []string{"light", "dark"} {
+			b.look(size.width, size.height, scheme)
+			if !strings.Contains(name, "-") {
+				b.picture(name, size.name, scheme)
+			}
+			b.check(fmt.Sprintf("%s, %d×%d, %s", name, size.width, size.height, scheme))
+		}
+	}
+	b.take() // what axe-core does is not the page's
 }
 
 // look gives the window a size and a colour scheme.
