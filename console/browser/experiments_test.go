@@ -20,8 +20,8 @@ hypothesis: A green button is clicked more often.
 owner: growth@example.com
 start: %s
 end: 2035-01-01T00:00:00Z
-primary: { value: clicked, as: rate, goal: up, smallest: 2%% }
-guardrails: [ { measure: error, smallest: 20%% } ]
+primary: { value: clicked, as: rate, goal: up, smallest: 20%% }
+guardrails: [ { value: complained, as: rate, goal: down, smallest: 20%% } ]
 `
 
 const splitOfTwo = `
