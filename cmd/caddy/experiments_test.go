@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
@@ -77,4 +81,74 @@ func TestSimulate(t *testing.T) {
 	if output, err := p.simulate(program, "-customers", "1"); err == nil || !strings.Contains(output, "401") {
 		t.Errorf("with another key: %v\n%s", err, output)
 	}
+}
+
+// TestExperimentsPage does what docs/experiments.md does with the running example, from its
+// definition to the readout.
+func TestExperimentsPage(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/experiments.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	definition, err := os.ReadFile("../../examples/definitions/experiments/new_checkout.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(page, "```yaml\n# experiments/new_checkout.yaml\n")
+	if shown, _, _ = strings.Cut(shown, "```"); shown == "" || !strings.HasSuffix(string(definition), "\n"+shown) {
+		t.Errorf("the page has another experiment than the example:\n%s", shown)
+	}
+	program := buildSimulate(t)
+	p := newProcess(t, t.TempDir())
+	p.start()
+	ran := 0
+	for _, block := range regexp.MustCompile("(?s)```text\n\\$ (.*?)\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		command, shown := block[1], block[2]
+		ran++
+		switch arguments := strings.Fields(command)[1:]; {
+		case command == "go run ./examples/simulate":
+			output, err := p.simulate(program)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, output)
+			}
+			if diff := cmp.Diff(shown, strings.ReplaceAll(output, p.url, "http://localhost:8080")); diff != "" {
+				t.Errorf("%s: docs/experiments.md (-) and the command (+):\n%s", command, diff)
+			}
+		case arguments[1] == "check":
+			if code, output := p.do(arguments...); code != 0 || !strings.HasSuffix(shownOfExperiments.ReplaceAllString(output, "…"), shownOfExperiments.ReplaceAllString(shown, "…")) {
+				t.Errorf("%s: docs/experiments.md has %s, the command %d\n%s", command, shown, code, output)
+			}
+		default:
+			want, got := shownOfExperiments.ReplaceAllString(shown, "…"), ""
+			defer func() {
+				if diff := cmp.Diff(want, got); t.Failed() {
+					t.Logf("%s: docs/experiments.md (-) and the command (+):\n%s", command, diff)
+				}
+			}()
+			p.eventually("the readout is that of docs/experiments.md", func() bool {
+				_, output := p.do(append(arguments, "--address", p.admin)...)
+				got = shownOfExperiments.ReplaceAllString(output, "…")
+				return got == want
+			})
+		}
+	}
+	if ran != 3 {
+		t.Errorf("%d commands of the page ran", ran)
+	}
+}
+
+// shownOfExperiments has what differs from one run to the next.
+var shownOfExperiments = regexp.MustCompile(`20\d\d-\d\d-\d\d([T ][0-9:.]+(Z| UTC))?|revision [0-9a-f]{12}`)
+
+// do runs a command to its end, and returns its status and what it writes to its output.
+func (p *process) do(arguments ...string) (code int, output string) {
+	cmd := exec.CommandContext(p.t.Context(), p.program[0], append(p.program[1:len(p.program):len(p.program)], arguments...)...)
+	cmd.Dir, cmd.Env = p.root, p.environ
+	text, err := cmd.Output()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		p.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(text)
 }

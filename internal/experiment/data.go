@@ -92,9 +92,6 @@ type Day struct {
 	Difference *float64 `json:"difference"`
 	Low        *float64 `json:"low"`
 	High       *float64 `json:"high"`
-	// Needed is that of the metric. The first one that is kept stays, so that the size by
-	// which intervals are made does not follow the numbers that they judge.
-	Needed int64 `json:"needed,omitempty"`
 }
 
 // State is what can be said of a metric and an arm.

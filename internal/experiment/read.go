@@ -212,7 +212,7 @@ func (r *Readout) Today(now time.Time) (rows []Day) {
 		now = r.over
 	}
 	r.compared(func(m *MetricReadout, c *Comparison, units int64) {
-		day := Day{Day: dayOf(now), Metric: m.Name, Arm: c.Arm, Units: units, Needed: m.Needed}
+		day := Day{Day: dayOf(now), Metric: m.Name, Arm: c.Arm, Units: units}
 		if i := c.Absolute; i != nil {
 			day.Difference, day.Low, day.High = &i.Difference, &i.Low, &i.High
 		}

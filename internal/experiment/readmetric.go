@@ -14,9 +14,6 @@ import (
 // better, while it is not. They share it, apart from the other metrics.
 const guardrails = 0.05
 
-// usualSize is the size by which intervals are made while the needed one is not known.
-const usualSize = 5000
-
 // An arm has enough units, and enough of them with an event, from when on its numbers say
 // what the smallest difference that matters needs.
 const (
@@ -95,16 +92,9 @@ func (r *reading) number(index int, arm string) ArmReadout {
 	return out
 }
 
-// needed returns how many units a comparison needs: those that were kept when it was first
-// known, else those by the control's numbers now.
+// needed returns how many units a comparison needs by the control's numbers now.
 func (r *reading) needed(index int, alpha float64) int64 {
 	m := &r.p.Metrics[index]
-	since := dayOf(r.since(m))
-	for _, day := range r.d.Days {
-		if day.Metric == m.Name && day.Needed > 0 && !day.Day.Before(since) {
-			return day.Needed
-		}
-	}
 	var control sequential.Sums
 	for i := range r.d.Strata {
 		control.Merge(&r.d.Strata[i].sums(r.p.Control, index, false).Sums)
@@ -168,7 +158,7 @@ func (r *reading) compare(index int, out *MetricReadout, arm int, alpha float64)
 		return c
 	}
 	units := out.Arms[0].Units + out.Arms[arm].Units
-	absolute, relative := r.interval(index, c.Arm, out.Needed, alpha, false)
+	absolute, relative := r.interval(index, c.Arm, alpha, false)
 	switch {
 	case m.measuresTime() && m.Over == 0:
 		c.State, c.Why = NoData, "the control had no answers in the week before the start, so that there is no threshold: give over"
@@ -176,7 +166,7 @@ func (r *reading) compare(index int, out *MetricReadout, arm int, alpha float64)
 		c.State, c.Why = NoData, fmt.Sprintf("no unit of %s and %s has a number for %s", r.p.Control, c.Arm, m.Name)
 	case absolute != nil:
 		c.Absolute, c.Relative = absolute, relative
-		c.Served, _ = r.interval(index, c.Arm, out.Needed, alpha, true)
+		c.Served, _ = r.interval(index, c.Arm, alpha, true)
 		if c.State = m.judge(absolute, relative); c.State != Collecting {
 			break
 		}
@@ -215,7 +205,7 @@ func (m *Metric) measuresTime() bool { return m.Measure == Latency || m.Measure 
 var words = map[State]string{NoData: "no data", Collecting: "open", NoEffect: "no effect that matters"}
 
 // interval returns those of the difference between an arm and the control.
-func (r *reading) interval(index int, arm string, needed int64, alpha float64, served bool) (absolute, relative *Interval) {
+func (r *reading) interval(index int, arm string, alpha float64, served bool) (absolute, relative *Interval) {
 	var strata []sequential.Pair
 	for i := range r.d.Strata {
 		s := &r.d.Strata[i]
@@ -225,11 +215,7 @@ func (r *reading) interval(index int, arm string, needed int64, alpha float64, s
 	if r.p.Metrics[index].As == Ratio {
 		between = sequential.Ratios
 	}
-	size := float64(needed)
-	if needed == 0 {
-		size = usualSize
-	}
-	a, b := between(strata, size, alpha)
+	a, b := between(strata, sequential.Planned, alpha)
 	return (*Interval)(a), (*Interval)(b)
 }
 

@@ -33,7 +33,7 @@ func TestSizes(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	for i, want := range map[int]string{
-		1: "minutes needs about 3201 units for a difference of 2: 12 days of the 30 that it has, at 286 units a day",
+		1: "minutes needs about 3271 units for a difference of 2: 12 days of the 30 that it has, at 286 units a day",
 		2: "how many units cost needs is not known: the last 14 days have not enough of its numbers of blue",
 	} {
 		if says[i] != want {
@@ -49,7 +49,7 @@ func TestSizes(t *testing.T) {
 		t.Errorf("%v of nothing", got)
 	}
 	p.End = p.Start.Add(36 * time.Hour)
-	if _, says := p.Sizes(traffic); says[1] != "minutes needs about 2401 units for a difference of 2: 6 days of the 1.5 that it has, at 429 units a day" {
+	if _, says := p.Sizes(traffic); says[1] != "minutes needs about 2454 units for a difference of 2: 6 days of the 1.5 that it has, at 429 units a day" {
 		t.Error(says[1])
 	}
 }

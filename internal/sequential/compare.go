@@ -28,8 +28,7 @@ func leastSkewed(alpha float64) float64 { return 600 * math.Cbrt(0.05/alpha) }
 // truth is at most alpha. An interval is nil before it may be said: the first one before
 // each arm has 300 units, 10 of them with a Y other than 0 and, if it is 0 or 1, 10 with 0,
 // and one that is much smaller than the other more units, see leastSkewed; the second one
-// also while the control's mean may be zero. n is the planned size: how many units both arms
-// need together if they are halves, see Needed. It should stay.
+// also while the control's mean may be zero. n is the planned size, see Planned.
 //
 // The intervals are the asymptotic confidence sequences of Waudby-Smith, Arbour, Sinha,
 // Kennedy and Ramdas, arXiv 2103.06476. What the past of the units explains is subtracted

@@ -186,7 +186,7 @@ func TestCoverage(t *testing.T) {
 	for i, e := range experiments {
 		size := e.size
 		if size == nil {
-			size = func([]Pair) float64 { return 10_000 }
+			size = func([]Pair) float64 { return Planned }
 		}
 		compare := Means
 		if e.ratio {

@@ -61,7 +61,7 @@ func excludesZero(i *Interval) bool { return i != nil && (i.Low > 0 || i.High < 
 
 // found returns after how many units a difference of rates is called: before the start rule
 // by counts, then by the interval. It looks after every so many units.
-func found(r *rand.Rand, control, arm, share, n float64, units, every int) int {
+func found(r *rand.Rand, control, arm, share float64, units, every int) int {
 	const alpha = 0.05
 	p := make([]Pair, 1)
 	for i := 1; i <= units; i++ {
@@ -73,7 +73,7 @@ func found(r *rand.Rand, control, arm, share, n float64, units, every int) int {
 		if i%every != 0 {
 			continue
 		}
-		absolute, _ := Means(p, n, (1-Early)*alpha)
+		absolute, _ := Means(p, Planned, (1-Early)*alpha)
 		if absolute == nil && Counts(p[0].Control.Positive, p[0].Arm.Positive, share) >= 1/(Early*alpha) || excludesZero(absolute) {
 			return i
 		}
@@ -87,9 +87,8 @@ func TestSameIsSame(t *testing.T) {
 	n := runs(10_000, 40)
 	for i, share := range []float64{0.5, 0.05, 0.01} {
 		for j, rate := range []float64{0.01, 0.05} {
-			size := float64(Needed(rate, rate*(1-rate), rate/2, 0.5, 0.05))
 			called := count(play(n, uint64(100+10*i+j), func(r *rand.Rand) bool {
-				return found(r, rate, rate, share, size, 20_000, 100) <= 20_000
+				return found(r, rate, rate, share, 20_000, 100) <= 20_000
 			}))
 			t.Logf("share %v, rate %v: %.2f %%", share, rate, 100*float64(called)/float64(n))
 			if float64(called) > 0.05*float64(n) {
@@ -109,7 +108,7 @@ func TestSameIsSame(t *testing.T) {
 				s.Add(Unit{Y: lognormal(r)})
 				for j, alpha := range alphas {
 					if i%100 == 0 && !called[j] {
-						absolute, _ := Means(p, 4_000, alpha)
+						absolute, _ := Means(p, Planned, alpha)
 						called[j] = excludesZero(absolute)
 					}
 				}
@@ -131,17 +130,16 @@ func TestSameIsSame(t *testing.T) {
 	}
 }
 
-// A true difference is found in time, the planned size being what half of it needs.
+// A true difference is found in time.
 func TestDifferencesAreFound(t *testing.T) {
 	for _, c := range []struct {
 		control, arm float64
 		half, most   int
 	}{{0.05, 0.10, 1_300, 2_600}, {0.60, 0.70, 1_100, 1_800}} {
 		n := runs(10_000, 150)
-		size := float64(Needed(c.control, c.control*(1-c.control), (c.arm-c.control)/2, 0.5, 0.05))
-		units := play(n, 300, func(r *rand.Rand) int { return found(r, c.control, c.arm, 0.5, size, 10_000, 10) })
+		units := play(n, 300, func(r *rand.Rand) int { return found(r, c.control, c.arm, 0.5, 10_000, 10) })
 		slices.Sort(units)
-		t.Logf("%v to %v, planned size %v: median %d, 90 %% %d", c.control, c.arm, size, units[n/2], units[n*9/10])
+		t.Logf("%v to %v: median %d, 90 %% %d", c.control, c.arm, units[n/2], units[n*9/10])
 		if units[n/2] > c.half || units[n*9/10] > c.most {
 			t.Errorf("%v to %v: the median is %d units, 90 %% %d", c.control, c.arm, units[n/2], units[n*9/10])
 		}
@@ -150,12 +148,11 @@ func TestDifferencesAreFound(t *testing.T) {
 
 // Needed is what 80 % of runs need.
 func TestNeededIsNeeded(t *testing.T) {
-	for i, c := range []struct{ share, alpha float64 }{{0.5, 0.05}, {0.5, 0.0025}, {0.2, 0.025}} {
+	for i, c := range []struct{ share, alpha, difference float64 }{{0.5, 0.05, 0.06}, {0.5, 0.0025, 0.06}, {0.2, 0.025, 0.06}, {0.5, 0.05, 0.015}} {
 		n := runs(10_000, 100)
-		const base, difference = 0.30, 0.06
+		base, difference := 0.30, c.difference
 		// The variance is that of both arms.
 		needed := Needed(base, base*(1-base), difference, c.share, c.alpha)
-		size := float64(Needed(base, base*(1-base), difference, 0.5, c.alpha))
 		at := float64(count(play(n, uint64(400+i), func(r *rand.Rand) bool {
 			p := make([]Pair, 1)
 			for i := int64(1); i <= needed; i++ {
@@ -165,7 +162,7 @@ func TestNeededIsNeeded(t *testing.T) {
 					p[0].Control.Add(Unit{Y: event(r, base-difference/2)})
 				}
 				if i%20 == 0 || i == needed {
-					if absolute, _ := Means(p, size, c.alpha); excludesZero(absolute) {
+					if absolute, _ := Means(p, Planned, c.alpha); excludesZero(absolute) {
 						return true
 					}
 				}

@@ -2,9 +2,15 @@ package sequential
 
 import "math"
 
+// Planned is the planned size of every experiment, however many units the smallest difference
+// that matters needs. An interval that is planned for a hundred times the units that there are
+// is three times as wide as it could be, so that a large difference is not seen for long. One
+// that is planned for a hundredth of them is 17 % wider. And what is fixed can't follow the
+// numbers that it judges.
+const Planned = 5_000
+
 // Needed returns how many units both arms need together for the difference to be found in
-// 80 % of runs, one looking all the time and this being the planned size; at least so many
-// that Means may say anything. Base and variance are those of the control's units (see
+// 80 % of runs, one looking all the time; at least so many that Means may say anything. Base and variance are those of the control's units (see
 // Sums.Mean and Sums.Ratio), share is the arm's part of the units of both. It returns 0 if
 // that can't be said, such as for a variance of 0.
 func Needed(base, variance, difference float64, share, alpha float64) int64 {
@@ -15,8 +21,14 @@ func Needed(base, variance, difference float64, share, alpha float64) int64 {
 	if !(variance > 0 && difference != 0 && share > 0 && share < 1 && alpha > 0 && alpha < 1) {
 		return 0
 	}
-	reach := boundary(1, 1, alpha) + beyond
-	units := reach * reach * variance / (difference * difference * share * (1 - share))
+	// How many they would be if they were halves, which intervals are planned for. How far an
+	// interval reaches depends on it but little, so this comes to rest soon.
+	halves := float64(Planned)
+	for range 20 {
+		reach := boundary(halves, Planned, alpha) + beyond
+		halves = reach * reach * variance / (difference * difference * 0.25)
+	}
+	units := halves * 0.25 / (share * (1 - share))
 	// At least this part of the units is not zero, by Cauchy and Schwarz, and of a rate
 	// exactly this part. The same of those that are not one.
 	events := base * base / (variance + base*base)

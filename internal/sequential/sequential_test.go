@@ -376,14 +376,14 @@ func TestDividedSegments(t *testing.T) {
 }
 
 func TestNeeded(t *testing.T) {
-	// 3.0352 + 0.58 standard errors: what the interval reaches, and by how much it must be
-	// exceeded.
-	want := int64(math.Ceil(3.6152089903762534 * 3.6152089903762534 * 0.16 / (0.02 * 0.02 * 0.25)))
-	if got := Needed(0.2, 0.16, 0.02, 0.5, 0.05); got != want {
-		t.Errorf("%d, want %d", got, want)
-	}
-	if got, want := Needed(0.2, 0.16, -0.02, 0.1, 0.05), int64(math.Ceil(3.6152089903762534*3.6152089903762534*0.16/(0.02*0.02*0.09))); got != want {
-		t.Errorf("share 0.1: %d, want %d", got, want)
+	// By bisection.
+	for _, c := range []struct {
+		difference, share float64
+		want              int64
+	}{{0.05, 0.5, 3375}, {0.02, 0.5, 22126}, {-0.02, 0.1, 61459}} {
+		if got := Needed(0.2, 0.16, c.difference, c.share, 0.05); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
 	}
 	for _, c := range []struct {
 		base, variance, difference, share, alpha float64

@@ -132,6 +132,5 @@ CREATE TABLE IF NOT EXISTS experiment_days (
 	difference REAL,                           -- NULL: it may not be said yet
 	low        REAL,
 	high       REAL,
-	needed     INTEGER NOT NULL,               -- units
 	PRIMARY KEY (experiment, since_ms, day, metric, arm)
 ) WITHOUT ROWID;

@@ -281,8 +281,8 @@ func (k *experimentKeeper) keepReadout(ctx context.Context, x *tracked, d *exper
 		for i := range days {
 			d := &days[i]
 			if _, err := tx.ExecContext(ctx, `
-INSERT OR REPLACE INTO experiment_days (experiment, since_ms, day, metric, arm, place, units, difference, low, high, needed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-				x.id, x.since, dayOf(d.Day), d.Metric, d.Arm, i, d.Units, d.Difference, d.Low, d.High, d.Needed); err != nil {
+INSERT OR REPLACE INTO experiment_days (experiment, since_ms, day, metric, arm, place, units, difference, low, high) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+				x.id, x.since, dayOf(d.Day), d.Metric, d.Arm, i, d.Units, d.Difference, d.Low, d.High); err != nil {
 				return err
 			}
 		}
@@ -296,6 +296,6 @@ func dayOf(t time.Time) int64 { return t.UnixMilli() / dayMillis }
 
 func equalDays(a, b experiment.Day) bool {
 	same := func(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
-	return a.Day.Equal(b.Day) && a.Metric == b.Metric && a.Arm == b.Arm && a.Units == b.Units && a.Needed == b.Needed &&
+	return a.Day.Equal(b.Day) && a.Metric == b.Metric && a.Arm == b.Arm && a.Units == b.Units &&
 		same(a.Difference, b.Difference) && same(a.Low, b.Low) && same(a.High, b.High)
 }

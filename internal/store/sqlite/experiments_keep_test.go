@@ -312,7 +312,7 @@ func TestVerdictsAndDaysAreKept(t *testing.T) {
 	day := experiment.Day{Day: today, Metric: "resolved", Arm: "green", Units: 7}
 	keep([]experiment.Verdict{verdict}, day)
 	again, later := verdict, day
-	again.Time, later.Units, later.Difference, later.Needed = p.Start.Add(time.Hour), 9, new(0.25), 900
+	again.Time, later.Units, later.Difference = p.Start.Add(time.Hour), 9, new(0.25)
 	cost := later
 	cost.Metric = "cost"
 	keep([]experiment.Verdict{again}, later, cost)

@@ -79,10 +79,10 @@ func (x *tracked) data(ctx context.Context, db querier, now time.Time) (*experim
 	}
 	if d.Days, err = collect(ctx, db, func(scan func(...any) error) (v experiment.Day, err error) {
 		var day int64
-		err = scan(&day, &v.Metric, &v.Arm, &v.Units, &v.Difference, &v.Low, &v.High, &v.Needed)
+		err = scan(&day, &v.Metric, &v.Arm, &v.Units, &v.Difference, &v.Low, &v.High)
 		v.Day = time.UnixMilli(day * dayMillis).UTC()
 		return v, err
-	}, "SELECT day, metric, arm, units, difference, low, high, needed FROM experiment_days WHERE experiment = ? AND since_ms = ? ORDER BY day, place", x.id, x.since); err != nil {
+	}, "SELECT day, metric, arm, units, difference, low, high FROM experiment_days WHERE experiment = ? AND since_ms = ? ORDER BY day, place", x.id, x.since); err != nil {
 		return nil, err
 	}
 	greatest, err := readGreatest(ctx, db)
