@@ -312,6 +312,12 @@ func TestReadNumbers(t *testing.T) {
 	if value(0, 0) != 0.4 || value(0, 1) != 0.45 || value(1, 0) != 100 || value(1, 1) != 110 || r.Metrics[1].Arms[1].Reported != 990 || r.Arms[1].FellBack != 12 {
 		t.Errorf("%+v", r.Metrics)
 	}
+	primary, _ := sequential.Levels(1, 2)
+	both := []sequential.Pair{{Control: events(1000, 400).Sums, Arm: events(1000, 450).Sums}}
+	want, _ := sequential.Means(both, sequential.Planned, primary*(1-sequential.Early))
+	if c := r.Metrics[0].Comparisons[0]; *c.Absolute != experiment.Interval(*want) {
+		t.Errorf("%+v, want %+v", c.Absolute, want)
+	}
 	if c := r.Metrics[1].Comparisons[0]; c.Absolute.Difference != 10 || c.Served.Difference != 0 {
 		t.Errorf("%+v", c)
 	}

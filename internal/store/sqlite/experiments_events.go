@@ -86,8 +86,8 @@ type eventReader struct {
 	answers map[[5]string]string
 }
 
-// maxRemembered bounds what a reader remembers of versions and of shares.
-const maxRemembered = 4096
+// rememberedAtOnce bounds what a reader remembers of versions and of shares.
+const rememberedAtOnce = 4096
 
 // each calls f with each experiment to which a trace means something, and what.
 func (e *eventReader) each(ctx context.Context, r *traceRow, f func(x *tracked, ev event, answers string) error) error {
@@ -191,7 +191,7 @@ func (e *eventReader) sharesOf(x *tracked, split *fastjson.Value, arm string, pa
 	}
 	text, _ := json.Marshal(about)
 	s.about = string(text)
-	if len(e.shares) >= maxRemembered {
+	if len(e.shares) >= rememberedAtOnce {
 		clear(e.shares)
 	}
 	e.shares[key] = s
@@ -234,7 +234,7 @@ func (e *eventReader) answersOf(ctx context.Context, x *tracked, r *traceRow, pa
 		return "", err
 	}
 	answers, _ := experiment.Answers(content, rule)
-	if len(e.answers) >= maxRemembered {
+	if len(e.answers) >= rememberedAtOnce {
 		clear(e.answers)
 	}
 	e.answers[name] = answers
