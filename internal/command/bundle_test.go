@@ -41,7 +41,7 @@ func TestCommandBundle(t *testing.T) {
 		t.Helper()
 		run(want, append([]string{"build", workspace, "-o", in(out), "--sign", in("a.key"), "--serial", serial}, more...)...)
 	}
-	build("4.tar.gz: serial 4, 11 files, signed by ", exampleDefinitions, "4.tar.gz", "4", "--scope", "shop", "--revision", "v4\x1b")
+	build("4.tar.gz: serial 4, 12 files, signed by ", exampleDefinitions, "4.tar.gz", "4", "--scope", "shop", "--revision", "v4\x1b")
 	build("serial 4", exampleDefinitions, "again.tar.gz", "4", "--scope", "shop", "--revision", "v4\x1b")
 	first, err := os.ReadFile(in("4.tar.gz"))
 	must(t, err)
@@ -64,7 +64,7 @@ func TestCommandBundle(t *testing.T) {
 		}
 	}
 
-	run("serial 4, 11 files, signed by ", "verify", in("4.tar.gz"), "--key", in("b.pub"), "--key", in("a.pub"), "--scope", "shop")
+	run("serial 4, 12 files, signed by ", "verify", in("4.tar.gz"), "--key", in("b.pub"), "--key", in("a.pub"), "--scope", "shop")
 	run("!is by another key", "verify", in("4.tar.gz"), "--key", in("b.pub"), "--scope", "shop")
 	run("!there is no public key", "verify", in("4.tar.gz"))
 	run(`!for the scope "shop", and "" is asked for`, "verify", in("4.tar.gz"), "--key", in("a.pub"))
