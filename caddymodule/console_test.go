@@ -130,7 +130,7 @@ func TestConsoleRoles(t *testing.T) {
 		"models":       {{"GET", "since=1d", "", "viewer", 0}},
 		"keys":         {{"GET", "", "", "viewer", 0}, {"POST", "", `{"name":"another"}`, "admin", 0}},
 		"experiments":  {{"GET", "", "", "viewer", 0}},
-		"experiments/": {{"GET", "", "", "viewer", 0}},
+		"experiments/": {{"GET", "", "", "viewer", 404}},
 		"keys/":        {{"DELETE", "", "", "admin", 0}},
 	}
 	sessions := make(map[string]http.Header)
