@@ -20,9 +20,6 @@ type Data struct {
 	// Thresholds are those of the metrics, by their index in the last plan, where Over is
 	// zero and the control had answers before the start.
 	Thresholds map[int]time.Duration
-	// Moved are the units that were seen in more than one arm, by the first one. They count
-	// for none.
-	Moved map[string]int64
 	// Unitless are answers that came to the split and whose unit was not recorded.
 	Unitless int64
 	// Through is the time up to which traces and reports are counted, and Pending about how
@@ -66,9 +63,7 @@ type Arm struct {
 // Sums are those of a metric.
 type Sums struct {
 	sequential.Sums
-	// Reported are the units with at least one number, and Positive those with a number
-	// above 0.
-	Reported, Positive int64
+	Reported int64 // units with at least one number
 }
 
 // Verdict is what was said of a metric and an arm, and when for the first time.

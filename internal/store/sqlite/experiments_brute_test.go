@@ -114,7 +114,7 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 		return split != nil && r.at >= ms(p.Start) && split.Consulted == nil && (split.Arm != "" || p.Control == experiment.PassedOn)
 	}
 	// The last readout, and its answers.
-	data := experiment.Data{Moved: map[string]int64{}, Anew: []time.Time{p.Start}}
+	data := experiment.Data{Anew: []time.Time{p.Start}}
 	var answers string
 	var counting []rawTrace
 	since := ms(p.Start)
@@ -266,7 +266,6 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 		}
 		if u.moved {
 			a.Moved++
-			data.Moved[arm]++
 			continue
 		}
 		a.Units++
@@ -312,7 +311,6 @@ func bruteSums(s *experiment.Sums, m *experiment.Metric, numbers, past []float64
 		}
 	}
 	s.Add(u)
-	s.Positive = s.Sums.Positive
 }
 
 // wantBrute compares what the store says with what its raw rows say.

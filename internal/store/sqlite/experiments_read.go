@@ -37,7 +37,7 @@ func (r *Reader) Experiments(ctx context.Context, workspace, name string) (all [
 
 // data returns what is known of the experiment.
 func (x *tracked) data(ctx context.Context, db querier, now time.Time) (*experiment.Data, error) {
-	d := &experiment.Data{Plans: x.plans, Thresholds: map[int]time.Duration{}, Moved: map[string]int64{}, Unitless: x.unitless}
+	d := &experiment.Data{Plans: x.plans, Thresholds: map[int]time.Duration{}, Unitless: x.unitless}
 	if x.what == "" {
 		return d, nil
 	}
@@ -108,9 +108,6 @@ func (x *tracked) readSums(ctx context.Context, db querier, d *experiment.Data, 
 		if err := scan(&stratum, &name, &a.Units, &a.FellBack, &a.Moved); err != nil {
 			return struct{}{}, err
 		}
-		if a.Moved > 0 {
-			d.Moved[name] += a.Moved
-		}
 		if s := strata[stratum]; s != nil {
 			s.Arms[name] = a
 		}
@@ -138,7 +135,6 @@ func (x *tracked) readSums(ctx context.Context, db querier, d *experiment.Data, 
 				}
 				to.Merge(&s.Sums)
 				to.Reported += s.reported
-				to.Positive += s.Positive
 			}
 		}
 		return struct{}{}, nil
