@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/sequential"
@@ -20,6 +21,8 @@ type reading struct {
 	p    *Plan
 	arms []string // the control first
 	now  time.Time
+
+	undivided string // why nothing is said of arms; empty: their units are divided as the split says
 }
 
 // Read says what can be said now of an experiment, by the last one of its plans.
@@ -53,14 +56,16 @@ func Read(d *Data, now time.Time) *Readout {
 
 // divide compares the units of the arms with the shares. Units that moved later count by
 // their first arm: the split divided them, and which of them return to another arm is not
-// its doing.
+// its doing. But they are in no metric, so what is left is compared with the shares too: after
+// an edit that gives a part of the control's units to an arm, the control lacks those that
+// come often, and the arm does not.
 func (r *reading) divide() {
 	seen := make([]Seen, len(r.arms))
-	var segments []sequential.Segment
+	var segments, left []sequential.Segment
 	var all float64
 	for i := range r.d.Strata {
 		s := &r.d.Strata[i]
-		var segment sequential.Segment
+		var segment, rest sequential.Segment
 		var shares, units float64
 		for _, arm := range r.arms {
 			shares += s.Shares[arm]
@@ -77,9 +82,11 @@ func (r *reading) divide() {
 			seen[j].Expected += share * units
 			segment.Units = append(segment.Units, arm.Units+arm.Moved)
 			segment.Shares = append(segment.Shares, share)
+			rest.Units = append(rest.Units, arm.Units)
 		}
 		all += units
-		segments = append(segments, segment)
+		rest.Shares = segment.Shares
+		segments, left = append(segments, segment), append(left, rest)
 	}
 	for i, name := range r.arms {
 		seen[i].Arm = name
@@ -91,7 +98,13 @@ func (r *reading) divide() {
 	}
 	r.Arms = seen
 	r.Split.Factor = sequential.Divided(segments)
-	r.Split.Mismatch = r.Split.Factor >= mismatch
+	if r.undivided = "the units are not divided as the split says"; r.Split.Factor < mismatch {
+		r.undivided = ""
+		if factor := sequential.Divided(left); factor >= mismatch {
+			r.Split.Factor, r.undivided = factor, "units that were seen in several arms are missing from some arms more than from others"
+		}
+	}
+	r.Split.Mismatch = r.undivided != ""
 }
 
 // arm returns what is known of an arm, which may be nothing.
@@ -149,9 +162,18 @@ func (r *reading) sentence() string {
 		return "The split has no arm beside the control: there is nothing to compare."
 	}
 	c, text := &m.Comparisons[i], ""
+	for j := i + 1; j < len(m.Comparisons); j++ { // of several the one with the largest difference
+		other := &m.Comparisons[j]
+		if other.State == r.State && other.Absolute != nil && c.Absolute != nil && (other.Absolute.Difference > c.Absolute.Difference) == m.Up {
+			c = other
+		}
+	}
 	switch r.State {
 	case Mismatch:
-		text = "The units are not divided as the split says"
+		if text = m.Name + ": " + c.Why; !r.Split.Mismatch {
+			return text + "."
+		}
+		text = strings.ToUpper(r.undivided[:1]) + r.undivided[1:]
 		for i, arm := range r.Arms {
 			text += fmt.Sprintf("%s %s has %d for %s", []string{":", ","}[min(i, 1)], arm.Arm, arm.Units, percent(arm.Expected))
 		}
@@ -182,7 +204,7 @@ func (r *reading) sentence() string {
 func (c *Comparison) found(m *Metric) (text string) {
 	switch {
 	case m.Relative && c.Relative != nil:
-		text = fmt.Sprintf(": %s (%s to %s)", signed(percent(c.Relative.Difference)), signed(percent(c.Relative.Low)), signed(percent(c.Relative.High)))
+		text = fmt.Sprintf(": %s (%s to %s) of the control's", signed(percent(c.Relative.Difference)), signed(percent(c.Relative.Low)), signed(percent(c.Relative.High)))
 	case c.Absolute != nil:
 		text = fmt.Sprintf(": %s (%s to %s)", signed(Number(c.Absolute.Difference)), signed(Number(c.Absolute.Low)), signed(Number(c.Absolute.High)))
 	}

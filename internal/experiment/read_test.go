@@ -185,9 +185,13 @@ func TestReadMismatch(t *testing.T) {
 	if _, err := json.Marshal(experiment.Read(data(plan(resolved), sums(1_000_000, 1), sums(10, 1)), now)); err != nil {
 		t.Error(err)
 	}
-	// The units that moved later were divided as the others.
+	// The units that moved later were divided as the others, but nothing counts of them.
 	d.Strata[0].Arms["green"].Moved = 2000
-	if r := experiment.Read(d, now); r.Split.Mismatch || r.Arms[1].Units != 4000 {
+	if r := experiment.Read(d, now); !strings.HasPrefix(r.Says, "Units that were seen in several arms are missing from some arms more than from others: blue has 6000 for 50 %, green has 4000") || r.Arms[1].Units != 4000 {
+		t.Errorf("%+v", r)
+	}
+	d.Strata[0].Arms["blue"].Units, d.Strata[0].Arms["blue"].Moved = 4000, 2000
+	if r := experiment.Read(d, now); r.Split.Mismatch {
 		t.Errorf("%+v", r)
 	}
 	// The shares of one stratum are not those of another.
@@ -258,6 +262,17 @@ func TestReadKept(t *testing.T) {
 	d.Plans = []experiment.DatedPlan{before, {Since: reached.Add(2 * time.Hour), Plan: plan(resolved)}}
 	if r := experiment.Read(d, now); r.State != experiment.Worse {
 		t.Errorf("%+v", r)
+	}
+	// What another split divided was judged apart.
+	for _, change := range []func(*experiment.Plan){
+		func(p *experiment.Plan) { p.On = "remoteconfigs/other" }, func(p *experiment.Plan) { p.Rule = "other" }, func(p *experiment.Plan) { p.Salt = "other" },
+		func(p *experiment.Plan) { p.Unit = "other" }, func(p *experiment.Plan) { p.Start = start.Add(-time.Hour) },
+	} {
+		d.Plans[0].Plan = plan(resolved)
+		change(&d.Plans[0].Plan)
+		if r := experiment.Read(d, now); r.State != experiment.Worse {
+			t.Errorf("%+v", r)
+		}
 	}
 	// Another end is no other metric.
 	d.Plans[0].Plan = plan(resolved)
@@ -354,6 +369,8 @@ func TestReadArms(t *testing.T) {
 		says       string
 	}{
 		{9000, 11_000, experiment.Better, "red is better than blue"},
+		{11_000, 11_200, experiment.Better, "red is better than blue"},
+		{11_200, 11_000, experiment.Better, "green is better than blue"},
 		{9000, 9000, experiment.Worse, "green is worse than blue"},
 		{9000, 10_150, experiment.Collecting, "Nothing can be said yet of resolved"},
 	} {
@@ -467,5 +484,55 @@ func TestReadCountsLevel(t *testing.T) {
 			}
 		}
 		last = e
+	}
+}
+
+// TestReadCountsOfAnswers holds that a guardrail on answers sees an arm that fails where the
+// control never does, of which no interval may be said.
+func TestReadCountsOfAnswers(t *testing.T) {
+	t.Parallel()
+	answers := failed
+	answers.As = experiment.Ratio
+	calls := func(n, some int64) experiment.Sums {
+		s := events(n, some)
+		s.D, s.DD, s.YD = 3*float64(n), 9*float64(n), 3*float64(some)
+		return s
+	}
+	for _, c := range []struct {
+		green int64
+		want  experiment.State
+	}{{328, experiment.Worse}, {5, experiment.Collecting}} {
+		d := data(plan(resolved, answers), []experiment.Sums{events(400, 100), calls(400, 0)}, []experiment.Sums{events(400, 100), calls(400, c.green)})
+		if got := experiment.Read(d, now).Metrics[1].Comparisons[0]; got.State != c.want {
+			t.Errorf("%d units of green saw an error: %+v", c.green, got)
+		}
+	}
+}
+
+// TestReadLopsided holds that the means of units that report are not compared where those of
+// one arm report more often.
+func TestReadLopsided(t *testing.T) {
+	t.Parallel()
+	minutes := experiment.Metric{Name: "minutes", Role: experiment.Primary, Value: "minutes", As: experiment.Mean, Smallest: 1}
+	for green, want := range map[int64]experiment.State{2000: experiment.Better, 1900: experiment.Better, 1000: experiment.Mismatch} {
+		d := data(plan(minutes), []experiment.Sums{spread(2000, 5, 7)}, []experiment.Sums{spread(green, 3, 4)})
+		d.Strata[0].Arms["green"].Units = 2000
+		if r := experiment.Read(d, now); r.State != want || want == experiment.Mismatch && r.Says != "minutes: units of one arm have a number more often than those of the other: 2000 of blue and 1000 of green, so that a mean is of others." {
+			t.Errorf("%d: %s, %s", green, r.State, r.Says)
+		}
+	}
+}
+
+// TestReadWrittenLate holds that an experiment that was written when its numbers were there
+// says so.
+func TestReadWrittenLate(t *testing.T) {
+	t.Parallel()
+	d := data(plan(resolved), []experiment.Sums{events(1000, 400)}, []experiment.Sums{events(1000, 400)})
+	if r := experiment.Read(d, now); len(r.Warnings) > 0 {
+		t.Error(r.Warnings)
+	}
+	d.Plans[0].Since = start.Add(time.Hour)
+	if r := experiment.Read(d, now); len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "was served first at 2026-11-01T01:00:00Z") {
+		t.Error(r.Warnings)
 	}
 }

@@ -51,6 +51,9 @@ const (
 // warn says what else to know before one believes the numbers.
 func (r *reading) warn() {
 	warn := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
+	if n := len(r.d.Strata); n > 0 && r.d.Strata[0].Begin.Before(r.d.Plans[0].Since) {
+		warn("the experiment was served first at %s, after its first units: who wrote it may have seen their numbers", instant(r.d.Plans[0].Since))
+	}
 	if !r.now.Before(r.End) {
 		warn("the experiment is over since %s: units that came later do not count", instant(r.End))
 	}

@@ -22,7 +22,7 @@ const (
 )
 
 // alpha returns the probability that an interval of the metric is wrong at any time. Of a rate
-// that leaves a part for counts before there are intervals.
+// that leaves a part for counts before there are intervals, see counted.
 func (p *Plan) alpha(m *Metric) float64 {
 	arms, guarded := len(p.Treatments()), 0
 	for i := range p.Metrics {
@@ -37,7 +37,7 @@ func (p *Plan) alpha(m *Metric) float64 {
 	case Guardrail:
 		alpha = guardrails / float64(guarded*arms)
 	}
-	if m.As == Rate {
+	if m.counted() {
 		alpha *= 1 - sequential.Early
 	}
 	return alpha
@@ -130,7 +130,8 @@ func (r *reading) since(m *Metric) time.Time {
 	for i := len(r.d.Plans) - 1; i > 0; i-- {
 		before := &r.d.Plans[i-1].Plan
 		same := slices.ContainsFunc(before.Metrics, func(old Metric) bool { return old == *m })
-		if !same || before.Control != r.p.Control || before.Attribution != r.p.Attribution {
+		if !same || before.On != r.p.On || before.Rule != r.p.Rule || before.Salt != r.p.Salt || before.Unit != r.p.Unit ||
+			before.Control != r.p.Control || before.Attribution != r.p.Attribution || !before.Start.Equal(r.p.Start) {
 			if r.d.Plans[i].Since.After(since) {
 				since = r.d.Plans[i].Since
 			}
@@ -151,7 +152,7 @@ func (r *reading) compare(index int, out *MetricReadout, arm int, alpha float64)
 		}
 	}
 	if r.Split.Mismatch {
-		c.State, c.Why = Mismatch, "the units are not divided as the split says"
+		c.State, c.Why = Mismatch, r.undivided
 		if kept != nil {
 			c.Why += fmt.Sprintf("; %s was said at %s", kept.State, instant(kept.Time))
 		}
@@ -164,6 +165,8 @@ func (r *reading) compare(index int, out *MetricReadout, arm int, alpha float64)
 		c.State, c.Why = NoData, "the control had no answers in the week before the start, so that there is no threshold: give over"
 	case out.Arms[0].Reported+out.Arms[arm].Reported == 0:
 		c.State, c.Why = NoData, fmt.Sprintf("no unit of %s and %s has a number for %s", r.p.Control, c.Arm, m.Name)
+	case m.As == Mean && r.lopsided(index, c.Arm):
+		c.State, c.Why = Mismatch, fmt.Sprintf("units of one arm have a number more often than those of the other: %d of %s and %d of %s, so that a mean is of others", out.Arms[0].Reported, r.p.Control, out.Arms[arm].Reported, c.Arm)
 	case absolute != nil:
 		c.Absolute, c.Relative = absolute, relative
 		c.Served, _ = r.interval(index, c.Arm, alpha, true)
@@ -176,7 +179,7 @@ func (r *reading) compare(index int, out *MetricReadout, arm int, alpha float64)
 		}
 	default:
 		c.Why = fmt.Sprintf("each arm needs %d units, %d of them with a number other than 0", enoughUnits, enoughEvents)
-		if m.As == Rate {
+		if m.counted() {
 			c.Why = fmt.Sprintf("each arm needs %d units, %d of them with an event and %d without", enoughUnits, enoughEvents, enoughEvents)
 			c.State = r.count(index, c.Arm, alpha/(1-sequential.Early)*sequential.Early)
 		}
@@ -244,8 +247,14 @@ func (m *Metric) judge(absolute, relative *Interval) State {
 	return Collecting
 }
 
-// count returns what the counts of units with an event say of a rate, before there is an
-// interval.
+// counted reports whether the units with an event say something of the metric before there is
+// an interval: of a rate, and of a part of answers. If the answers of one arm fail at most so
+// many times as often as those of another, so do the units that see one fail.
+func (m *Metric) counted() bool {
+	return m.As == Rate || m.As == Ratio && slices.Contains([]Measure{Error, Fallback, Latency, FirstToken}, m.Measure)
+}
+
+// count returns what the counts of units with an event say, before there is an interval.
 func (r *reading) count(index int, arm string, alpha float64) State {
 	m := &r.p.Metrics[index]
 	tolerated := 1.0 // the ratio of rates that the counts are held against
@@ -261,7 +270,7 @@ func (r *reading) count(index int, arm string, alpha float64) State {
 	evidence, expected, found := 1.0, 0.0, 0.0
 	for i := range r.d.Strata {
 		s := &r.d.Strata[i]
-		events, others := s.sums(arm, index, false).Y, s.sums(r.p.Control, index, false).Y
+		events, others := float64(s.sums(arm, index, false).Positive), float64(s.sums(r.p.Control, index, false).Positive)
 		share := s.Shares[arm] / (s.Shares[arm] + s.Shares[r.p.Control])
 		if !(share > 0 && share < 1) {
 			continue
@@ -280,4 +289,18 @@ func (r *reading) count(index int, arm string, alpha float64) State {
 		return Worse
 	}
 	return Collecting
+}
+
+// lopsided reports whether units of an arm have a number more often, or less, than those of
+// the control. A mean of those that have one then compares others with others: an arm that
+// makes the unhappy silent has the happier mean.
+func (r *reading) lopsided(index int, arm string) bool {
+	evidence := 1.0
+	for i := range r.d.Strata {
+		s := &r.d.Strata[i]
+		if share := s.Shares[arm] / (s.Shares[arm] + s.Shares[r.p.Control]); share > 0 && share < 1 {
+			evidence *= sequential.Counts(s.sums(r.p.Control, index, false).Reported, s.sums(arm, index, false).Reported, share)
+		}
+	}
+	return evidence >= mismatch
 }

@@ -28,7 +28,7 @@ func TestSizes(t *testing.T) {
 	got, says := p.Sizes(traffic)
 	if want := []int64{
 		sequential.Needed(0.4, 0.24, 0.02, 0.25, primary*early), sequential.Needed(30, 144, 2, 0.25, other), 0,
-		sequential.Needed(failing, failing*(1-failing), 0.2*failing, 0.25, 0.025*early), sequential.Needed(0.01, 0.0099/3, 0.002, 0.25, 0.025),
+		sequential.Needed(failing, failing*(1-failing), 0.2*failing, 0.25, 0.025*early), sequential.Needed(0.01, 0.0099/3, 0.002, 0.25, 0.025*early),
 	}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
