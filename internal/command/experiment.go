@@ -149,7 +149,7 @@ func (r *experimentReport) metrics() {
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
 		note := fmt.Sprintf("%s: %s %s, %s is better, %s %s", m.Name, m.Role, m.As,
-			map[bool]string{true: "more", false: "less"}[m.Up], m.SmallestText(), map[bool]string{true: "is tolerated", false: "matters"}[m.Role == experiment.Guardrail])
+			map[bool]string{true: "more", false: "less"}[m.Up], m.SmallestText()+map[bool]string{true: " of the control's number"}[m.Relative], map[bool]string{true: "is tolerated", false: "matters"}[m.Role == experiment.Guardrail])
 		if m.Over > 0 {
 			note += ", over " + m.Over.String()
 		}
@@ -164,7 +164,7 @@ func (r *experimentReport) metrics() {
 			} else {
 				c := &m.Comparisons[j-1]
 				row.state, row.relative = string(c.State), intervalText(c.Relative, percentText)
-				absolute := func(x float64) string { return metricText(&m.Metric, x) }
+				absolute := func(x float64) string { return pointsText(&m.Metric, x) }
 				row.difference = intervalText(c.Absolute, absolute)
 				if c.Served != nil && c.Absolute != nil && *c.Served != *c.Absolute {
 					row.served = intervalText(c.Served, absolute)
@@ -219,7 +219,7 @@ func (r *experimentReport) days() {
 	used := len(time.DateOnly) + name + 2*between
 	width := max(cmp.Or(r.st.width, reportWidth)-used, 20)
 	column := func(x float64) int { return int(math.Round((x - low) / (high - low) * float64(width-1))) }
-	fmt.Fprintf(r.b, "\n%s%s by day: %s to %s, | at 0%s\n", r.st.bold, visible.Line(m.Name), metricText(&m.Metric, low), metricText(&m.Metric, high), r.st.reset)
+	fmt.Fprintf(r.b, "\n%s%s by day: %s to %s, | at 0%s\n", r.st.bold, visible.Line(m.Name), pointsText(&m.Metric, low), pointsText(&m.Metric, high), r.st.reset)
 	for _, d := range days {
 		line := bytes.Repeat([]byte(" "), width)
 		for i := column(*d.Low); i <= column(*d.High); i++ {
@@ -266,24 +266,32 @@ func metricText(m *experiment.Metric, x float64) string {
 	return experiment.Number(x)
 }
 
+// pointsText returns a difference of a metric's numbers: of parts, in points.
+func pointsText(m *experiment.Metric, x float64) string {
+	if number, part := strings.CutSuffix(metricText(m, x), " %"); part {
+		return number + " points"
+	}
+	return experiment.Number(x)
+}
+
 // percentText returns a part in percent.
 func percentText(x float64) string { return experiment.Number(100*x) + " %" }
 
-// intervalText returns an interval with the signs of its numbers, and one percent sign.
+// intervalText returns an interval with the signs of its numbers, and their unit once.
 func intervalText(i *experiment.Interval, text func(float64) string) string {
 	if i == nil {
 		return ""
 	}
 	sign := func(x float64) string {
-		number, _ := strings.CutSuffix(text(x), " %")
+		number, _, _ := strings.Cut(text(x), " ")
 		if x < 0 {
 			return number
 		}
 		return "+" + number
 	}
 	all := sign(i.Difference) + " (" + sign(i.Low) + " to " + sign(i.High) + ")"
-	if strings.HasSuffix(text(0), "%") {
-		all += " %"
+	if _, unit, has := strings.Cut(text(0), " "); has {
+		all += " " + unit
 	}
 	return all
 }
