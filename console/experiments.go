@@ -137,15 +137,6 @@ func (m *metricView) Matters() string {
 	return differenceOf(&m.Metric, m.Smallest)[1:] // without its sign
 }
 
-// isPart reports whether the numbers of a metric are parts of units or of answers.
-func isPart(m *experiment.Metric) bool {
-	switch m.Measure {
-	case experiment.Error, experiment.Fallback, experiment.Latency, experiment.FirstToken:
-		return m.As == experiment.Rate || m.As == experiment.Ratio || m.As == experiment.Mean
-	}
-	return m.As == experiment.Rate
-}
-
 // Number returns a number of the metric as people read it.
 func (m *metricView) Number(value float64) template.HTML {
 	return data(value, numberOf(&m.Metric, value))
@@ -153,7 +144,7 @@ func (m *metricView) Number(value float64) template.HTML {
 
 func numberOf(m *experiment.Metric, value float64) string {
 	switch {
-	case isPart(m):
+	case m.IsPart():
 		return digits(100*value) + " %"
 	case m.Measure == experiment.Cost:
 		return dollars(value)
@@ -168,7 +159,7 @@ func (m *metricView) Difference(value float64) template.HTML {
 
 func differenceOf(m *experiment.Metric, value float64) string {
 	text := numberOf(m, math.Abs(value))
-	if isPart(m) {
+	if m.IsPart() {
 		text = digits(100*math.Abs(value)) + " points"
 	}
 	return sign(value) + text

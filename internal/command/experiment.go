@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -259,8 +258,7 @@ func (r *experimentReport) list(title string, lines []string) {
 
 // metricText returns a number of a metric: of a rate, or of a part of answers, in percent.
 func metricText(m *experiment.Metric, x float64) string {
-	answers := []experiment.Measure{experiment.Error, experiment.Fallback, experiment.Latency, experiment.FirstToken}
-	if m.As == experiment.Rate || m.As != experiment.Total && slices.Contains(answers, m.Measure) {
+	if m.IsPart() {
 		return percentText(x)
 	}
 	return experiment.Number(x)

@@ -335,6 +335,9 @@ func (e *readExperiment) readMetric(n *document.Node, role experiment.Role, errs
 		errs.Add(n, "goal is missing: up where more is better, or down")
 	}
 	m.Smallest, m.Relative = readSmallest(n, misspelt, errs)
+	if m.IsPart() && !m.Relative && m.Smallest >= 1 {
+		errs.Add(n.Get("smallest"), "smallest is a part of units or of answers here, below 1: %v points are %v", m.Smallest, m.Smallest/100)
+	}
 	m.Name = cmp.Or(m.Value, string(m.Measure))
 	if name := n.Get("name"); name != nil {
 		if m.Name, _ = name.ReadString(errs, "name"); m.Name != "" && !ValidKey(m.Name) {

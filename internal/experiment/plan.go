@@ -92,6 +92,11 @@ const (
 // Measures lists the measures.
 var Measures = []Measure{Error, Fallback, Latency, FirstToken, Cost, Tokens, Score}
 
+// IsPart reports whether the metric's numbers are parts, from 0 to 1, of units or of answers.
+func (m *Metric) IsPart() bool {
+	return m.As == Rate || m.As != Total && slices.Contains([]Measure{Error, Fallback, Latency, FirstToken}, m.Measure)
+}
+
 // As is what is made of the numbers of a unit.
 type As string
 

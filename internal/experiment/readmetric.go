@@ -251,7 +251,7 @@ func (m *Metric) judge(absolute, relative *Interval) State {
 // an interval: of a rate, and of a part of answers. If the answers of one arm fail at most so
 // many times as often as those of another, so do the units that see one fail.
 func (m *Metric) counted() bool {
-	return m.As == Rate || m.As == Ratio && slices.Contains([]Measure{Error, Fallback, Latency, FirstToken}, m.Measure)
+	return m.IsPart() && m.As != Mean
 }
 
 // count returns what the counts of units with an event say, before there is an interval.
