@@ -73,7 +73,7 @@ func TestAdminExperiments(t *testing.T) {
 		status, e = ask("/new%2Fbuttons")
 		return status == http.StatusOK && strings.Contains(e["says"].(string), "minutes needs")
 	})
-	want := "It starts at " + now.Add(time.Hour).Format(time.RFC3339) + ": minutes needs about 651 units for a difference of 2: 456 days of the 30 that it has, at 1.43 units a day."
+	want := "It starts at " + now.Add(time.Hour).Format(time.RFC3339) + ": minutes needs about 651 units for a difference of 2: 66 days of the 30 that it has, at 10 units a day."
 	if e["says"] != want || e["metrics"].([]any)[0].(map[string]any)["needed"] != 651.0 {
 		t.Errorf("%v", e)
 	}

@@ -118,7 +118,11 @@ func (w *Workspace) size(r *http.Request, reader *sqlite.Reader, p *experiment.P
 	case err != nil:
 		return w.unreadable(err)
 	}
-	needed, says := p.Sizes(Traffic(p, stats.Rows))
+	oldest, err := reader.Oldest(r.Context())
+	if err != nil {
+		return w.unreadable(err)
+	}
+	needed, says := p.Sizes(Traffic(p, stats.Rows, oldest))
 	for i, units := range needed {
 		readout.Metrics[i].Needed = units
 	}
@@ -126,9 +130,10 @@ func (w *Workspace) size(r *http.Request, reader *sqlite.Reader, p *experiment.P
 	return nil
 }
 
-// Traffic returns what statistics by arm and unit, of TrafficDays, say of an experiment.
-func Traffic(p *experiment.Plan, rows []sqlite.StatsRow) *experiment.Traffic {
-	t := &experiment.Traffic{Days: TrafficDays, Units: make(map[string]int64), Values: make(map[string]experiment.Reported)}
+// Traffic returns what statistics by arm and unit, of TrafficDays, say of an experiment. Those
+// of a store whose oldest trace is younger are of fewer days, at least of one.
+func Traffic(p *experiment.Plan, rows []sqlite.StatsRow, oldest time.Time) *experiment.Traffic {
+	t := &experiment.Traffic{Days: min(max(time.Since(oldest).Hours()/24, 1), TrafficDays), Units: make(map[string]int64), Values: make(map[string]experiment.Reported)}
 	for _, row := range rows {
 		arm := cmp.Or(row.Arm, experiment.PassedOn)
 		t.Units[arm] += row.Units

@@ -2,7 +2,9 @@ package adminapi
 
 import (
 	"maps"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -37,11 +39,11 @@ func TestTraffic(t *testing.T) {
 		{Arm: "green", Units: 20, Traces: 50, Errors: 9, Values: map[string]sqlite.Values{"minutes": {Count: 7, Mean: 1, Deviation: new(1.0)}}},
 		{Units: 30, Traces: 60, Errors: 3, Values: map[string]sqlite.Values{"minutes": {Count: 12, Mean: 4, Deviation: new(2.0)}, "alone": {Count: 1, Mean: 4}}},
 	}
-	got := Traffic(&experiment.Plan{Control: experiment.PassedOn}, rows)
+	got := Traffic(&experiment.Plan{Control: experiment.PassedOn}, rows, time.Time{})
 	if !maps.Equal(got.Units, map[string]int64{"green": 20, experiment.PassedOn: 30}) || got.Days != 14 || got.Answers != 60 || got.Errors != 3 || len(got.Values) != 1 || got.Values["minutes"] != (experiment.Reported{Units: 12, Mean: 4, Deviation: 2}) {
 		t.Errorf("%+v", got)
 	}
-	if got := Traffic(&experiment.Plan{Control: "green"}, rows); got.Answers != 50 || got.Errors != 9 || got.Values["minutes"].Mean != 1 {
+	if got := Traffic(&experiment.Plan{Control: "green"}, rows, time.Now().AddDate(0, 0, -3)); math.Round(got.Days) != 3 || got.Answers != 50 || got.Errors != 9 || got.Values["minutes"].Mean != 1 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -36,7 +36,7 @@ func (c *check) checkExperiments(asked *gatewayClient) error {
 		if err := asked.get("/cadenza/stats", url.Values{"kind": {on.String()}, "key": {key}, "by": {"arm"}, "units": {"true"}, "since": {fmt.Sprintf("%dd", adminapi.TrafficDays)}}, &stats); err != nil {
 			return err
 		}
-		_, says := p.Sizes(adminapi.Traffic(p, stats.Rows))
+		_, says := p.Sizes(adminapi.Traffic(p, stats.Rows, stats.Oldest))
 		for _, message := range says {
 			c.Remarks = append(c.Remarks, inspect.Finding{File: filepath.Join(c.place.Dir, file), Message: message, Rule: "experiment-size"})
 		}
