@@ -5,7 +5,7 @@ import "math"
 // Pair are the two arms in a stratum.
 type Pair struct{ Control, Arm Sums }
 
-// Interval has the true difference at all times at once.
+// Interval has the true difference at all times at once, with the probability of its level.
 type Interval struct{ Difference, Low, High float64 }
 
 // The least of which an interval is said: units in each arm, and among them those with an
@@ -36,6 +36,13 @@ func leastSkewed(alpha float64) float64 { return 600 * math.Cbrt(0.05/alpha) }
 // quotients q for which mean(arm) - q·mean(control) may be zero (Fieller), so that both
 // intervals have zero, or none has.
 //
+// Of numbers that are not all 0 or 1, the variance of an arm in a stratum is no less than that
+// within both of the stratum's arms. A small arm often has none of the numbers that are rare
+// and far from the others, as of scores that are nearly always 5, or of costs. Its mean and
+// its variance are then wrong together, and the error of the other arm does not make up for
+// it: with its own variance, up to 11 % of experiments that compare the same with the same
+// call a difference at an alpha of 5 %. A rate is not said before such numbers were there.
+//
 // Of strata the differences are combined by a·c/(a+c), a and c being their units in the two
 // arms, and not by their units: after 10,000 units each at shares of 1, 5 and 50 % the
 // interval is half as wide, and a stratum that has few units in an arm can do no harm. The
@@ -64,12 +71,12 @@ func compare(strata []Pair, n, alpha float64, ratio bool) (absolute, relative *I
 		c, a := float64(p.Control.N), float64(p.Arm.N)
 		weight := c * a / (c + a)
 		known += weight
-		control = append(control, cell{p.Control, weight})
-		arm = append(arm, cell{p.Arm, weight})
+		control = append(control, cell{Sums: p.Control, weight: weight})
+		arm = append(arm, cell{Sums: p.Arm, weight: weight})
 		past := p.Control
 		past.Merge(&p.Arm)
 		past.Y, past.YY, past.YC, past.YH = 0, 0, 0, 0
-		pasts = append(pasts, cell{past, weight})
+		pasts = append(pasts, cell{Sums: past, weight: weight})
 		cells = append(cells, &p.Control, &p.Arm)
 	}
 	inControl, inArm := control.units(), arm.units()
@@ -82,6 +89,13 @@ func compare(strata []Pair, n, alpha float64, ratio bool) (absolute, relative *I
 		return between(control.ratio(), arm.ratio(), 0, f)
 	}
 	past := explained(cells...)
+	if !control.rate() || !arm.rate() {
+		for i := range control {
+			c, a := &control[i], &arm[i]
+			least := (c.squares(past) + a.squares(past)) / max(1, float64(c.N+a.N-2))
+			c.least, a.least = least, least
+		}
+	}
 	usual := pasts.mean(past)
 	c, a := control.mean(past), arm.mean(past)
 	return between(estimate{c.value - usual.value, c.variance}, estimate{a.value - usual.value, a.variance}, usual.variance, f)
@@ -137,6 +151,7 @@ func (i Interval) finite() bool { return i.High-i.Low < math.Inf(1) }
 type cell struct {
 	Sums
 	weight float64
+	least  float64 // what its variance is at least, see Means
 }
 
 // side is an arm in all strata in which both arms have units.
@@ -152,14 +167,19 @@ func (s side) units() float64 {
 	return weights * weights / squares
 }
 
+// rate reports whether all numbers are 0 or 1: those that are not 0 are all 1 if and only if
+// both their sum and that of their squares are how many they are.
+func (s side) rate() bool {
+	for _, c := range s {
+		if c.Y != float64(c.Positive) || c.YY != c.Y {
+			return false
+		}
+	}
+	return true
+}
+
 // enough reports whether the variance of the side is known.
 func (s side) enough(ratio bool) bool {
-	rate := true
-	for _, c := range s {
-		// The numbers that are not 0 are all 1 if and only if both their sum and that of
-		// their squares are how many they are.
-		rate = rate && c.Y == float64(c.Positive) && c.YY == c.Y
-	}
 	units := s.units() * (1 + 1e-9) // and what rounding took
 	events := s.average(func(c *Sums) float64 { return float64(c.Positive) / float64(c.N) })
 	others := s.average(func(c *Sums) float64 {
@@ -168,7 +188,7 @@ func (s side) enough(ratio bool) bool {
 		}
 		return 1 - float64(c.Positive)/float64(c.N)
 	})
-	return units >= leastUnits && units*events >= leastEvents && (units*others >= leastEvents || !rate && !ratio)
+	return units >= leastUnits && units*events >= leastEvents && (units*others >= leastEvents || !ratio && !s.rate())
 }
 
 // average returns the weighted average of f over the strata.
@@ -195,7 +215,7 @@ func (s side) mean(l line) estimate {
 		if c.N > 1 {
 			v = c.squares(l) / (n - 1)
 		}
-		variance += c.weight * c.weight * v / n
+		variance += c.weight * c.weight * max(v, c.least) / n
 		weights += c.weight
 	}
 	return estimate{

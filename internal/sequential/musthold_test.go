@@ -130,6 +130,54 @@ func TestSameIsSame(t *testing.T) {
 	}
 }
 
+// The same holds for numbers of which few are far from the others, so that a small arm may
+// have had none of those.
+func TestSkewedIsSame(t *testing.T) {
+	// scores are 1 of the part p of units, and 5 of others.
+	scores := func(p float64) func(*rand.Rand) float64 {
+		return func(r *rand.Rand) float64 { return 5 - 4*event(r, p) }
+	}
+	// totals are those of which 5 % of units pay anything.
+	totals := func(sigma float64) func(*rand.Rand) float64 {
+		return func(r *rand.Rand) float64 { return event(r, 0.05) * math.Exp(sigma*r.NormFloat64()) }
+	}
+	n, units := runs(4_000, 100), runs(20_000, 10_000)
+	for i, c := range []struct {
+		name  string
+		share float64
+		draw  func(*rand.Rand) float64
+	}{
+		{"scores, 1 %", 0.2, scores(0.01)},
+		{"scores, 0.3 %", 0.2, scores(0.003)},
+		{"scores, 0.3 %", 0.05, scores(0.003)},
+		{"scores, 0.1 %", 0.05, scores(0.001)},
+		{"totals, sigma 1.2", 0.2, totals(1.2)},
+		{"totals, sigma 1.2", 0.1, totals(1.2)},
+		{"totals, sigma 1.8", 0.1, totals(1.8)},
+	} {
+		called := count(play(n, uint64(250+i), func(r *rand.Rand) bool {
+			p := make([]Pair, 1)
+			for i := 1; i <= units; i++ {
+				s := &p[0].Control
+				if r.Float64() < c.share {
+					s = &p[0].Arm
+				}
+				s.Add(Unit{Y: c.draw(r)})
+				if i%20 == 0 {
+					if absolute, _ := Means(p, Planned, 0.05); excludesZero(absolute) {
+						return true
+					}
+				}
+			}
+			return false
+		}))
+		t.Logf("%s, share %v: %.2f %%", c.name, c.share, 100*float64(called)/float64(n))
+		if float64(called) > 0.05*float64(n) {
+			t.Errorf("%s, share %v: %d of %d call a difference", c.name, c.share, called, n)
+		}
+	}
+}
+
 // A true difference is found in time.
 func TestDifferencesAreFound(t *testing.T) {
 	for _, c := range []struct {

@@ -128,9 +128,16 @@ func TestGrowthBook(t *testing.T) {
 		if reach := boundary(a+b, c.planned, 0.05) * c.se; math.Abs(c.mean+reach-c.high) > 5e-5 || math.Abs(c.mean-reach-c.low) > 5e-5 {
 			t.Errorf("%v ± %v, want %v to %v", c.mean, reach, c.low, c.high)
 		}
-		absolute, _ := Means(strata, c.planned*4*a*b/(a+b)/(a+b), 0.05)
 		const difference, se = 0.23437666666666668, 0.12983081254184736
-		want := se * (c.high - c.low) / 2 / c.se
+		_, va := strata[0].Control.Mean()
+		_, vb := strata[0].Arm.Mean()
+		if math.Abs(math.Sqrt(va/a+vb/b)-se) > 1e-9 {
+			t.Errorf("a standard error of %v, want %v", math.Sqrt(va/a+vb/b), se)
+		}
+		// Means takes the variance of both arms for the control's, which is less.
+		va = ((a-1)*va + (b-1)*vb) / (a + b - 2)
+		want := math.Sqrt(va/a+vb/b) * (c.high - c.low) / 2 / c.se
+		absolute, _ := Means(strata, c.planned*4*a*b/(a+b)/(a+b), 0.05)
 		if math.Abs(absolute.Difference-difference) > 1e-9 || math.Abs(absolute.High-absolute.Difference-want) > 1e-5 || math.Abs(absolute.Difference-absolute.Low-want) > 1e-5 {
 			t.Errorf("%+v, want %v ± %v", absolute, difference, want)
 		}

@@ -10,9 +10,10 @@ import "math"
 const Planned = 5_000
 
 // Needed returns how many units both arms need together for the difference to be found in
-// 80 % of runs, one looking all the time; at least so many that Means may say anything. Base and variance are those of the control's units (see
-// Sums.Mean and Sums.Ratio), share is the arm's part of the units of both. It returns 0 if
-// that can't be said, such as for a variance of 0.
+// 80 % of runs, one looking all the time; at least so many that Means may say anything. Base
+// and variance are those of the control's units (see Sums.Mean and Sums.Ratio), share is the
+// arm's part of the units of both. It returns 0 if that can't be said, such as for a variance
+// of 0.
 func Needed(base, variance, difference float64, share, alpha float64) int64 {
 	// By how many standard errors the true difference exceeds the reach of the interval at
 	// the end. A look at the end alone would need 0.84: some runs find it earlier and would

@@ -89,14 +89,18 @@ def compare(what, planned, alpha):
     def explained(u):
         return slope[0] * u["past"] * u["has"] + slope[1] * u["has"]
 
-    def combine(cells):
-        """Of lists of numbers, one for each stratum: the weighted mean and its variance."""
+    def combine(cells, others=None):
+        """Of lists of numbers, one for each stratum: the weighted mean and its variance. No
+        stratum varies less than around what is the best guess of each of its units, in both
+        arms, if the other arm's lists are given."""
         freedom = sum(len(c) - 1 for c in cells)
         pooled = sum(spread(c) for c in cells) / freedom
         m = sum(w * mean(c) for w, c in zip(weight, cells)) / total
-        v = sum(w * w * (spread(c) / (len(c) - 1) if len(c) > 1 else pooled) / len(c)
-                for w, c in zip(weight, cells)) / total**2
-        return m, v
+        each = [spread(c) / (len(c) - 1) if len(c) > 1 else pooled for c in cells]
+        if others:
+            left = [[x - mean(part) for part in both for x in part] for both in zip(cells, others)]
+            each = [max(v, sum(x * x for x in both) / (len(both) - 2)) for v, both in zip(each, left)]
+        return m, sum(w * w * v / len(c) for w, v, c in zip(weight, each, cells)) / total**2
 
     numbers, shared = [], F(0)
     for arm in 0, 1:
@@ -107,11 +111,12 @@ def compare(what, planned, alpha):
             _, v = combine([[(u["part"] - r * u["d"]) / bottom for u in c] for c in cells])
             numbers.append((r, v))
         elif what == "past":
-            m, v = combine([[u["y"] - explained(u) for u in c] for c in cells])
+            m, v = combine(*([[u["y"] - explained(u) for u in s[i]] for s in strata] for i in (arm, 1 - arm)))
             at, shared = combine([[explained(u) for u in c + a] for c, a in strata])
             numbers.append((m + at, v))
         else:
-            numbers.append(combine([[F(u[what]) for u in c] for c in cells]))
+            sides = [[[F(u[what]) for u in s[i]] for s in strata] for i in (arm, 1 - arm)]
+            numbers.append(combine(sides[0]) if what == "rate" else combine(*sides))
     (c, vc), (a, va) = [(float(m), float(v)) for m, v in numbers]
     shared = float(shared)
     f = boundary(float(4 * total), planned, alpha)
