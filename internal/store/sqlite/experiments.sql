@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS experiments (
 	writes     INTEGER NOT NULL DEFAULT 0,     -- grows with each transaction: who finds another number reads again
 	counted_ms INTEGER NOT NULL DEFAULT 0,     -- time of the last trace that is counted
 	unitless   INTEGER NOT NULL DEFAULT 0,     -- answers whose unit was not recorded
+	answered_before INTEGER NOT NULL DEFAULT 0, -- 1: the split answered in the 14 days before the start, so that no unit has a past
 	UNIQUE (workspace, name)
 );
 

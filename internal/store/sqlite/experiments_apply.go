@@ -50,8 +50,8 @@ func (k *experimentKeeper) apply(ctx context.Context, x *tracked, p *pass, trace
 			return err
 		}
 	}
-	err = k.write(ctx, x, all, ", traces = ?, metrics = ?, to_traces = 0, to_metrics = 0, step = step + 1, counted_ms = ?, unitless = unitless + ?",
-		traces, metrics, p.counted, p.unitless)
+	err = k.write(ctx, x, all, ", traces = ?, metrics = ?, to_traces = 0, to_metrics = 0, step = step + 1, counted_ms = ?, unitless = unitless + ?, answered_before = answered_before OR ?",
+		traces, metrics, p.counted, p.unitless, p.before)
 	x.step++
 	return err
 }
@@ -120,15 +120,15 @@ func (c *changed) apply(x *tracked, ev *event) {
 				u.arm, u.first, c.shares = ev.arm, ev.at, ev.shares
 			}
 		}
-	case precedes:
-		c.change(x)
-		c.addPast(ev)
-		return
 	case reported:
 		if ev.at < x.start {
 			if u.first != 0 { // else its exposure finds the report
 				c.change(x)
-				c.addPast(ev)
+				for _, n := range ev.numbers {
+					to := u.numbers[n.place*perNumber:]
+					to[atPastCount]++
+					to[atPastSum] += n.value
+				}
 			}
 			return
 		}
@@ -159,14 +159,6 @@ func (c *changed) change(x *tracked) {
 	c.to.step = x.step + 1
 }
 
-func (c *changed) addPast(ev *event) {
-	for _, n := range ev.numbers {
-		to := c.to.numbers[n.place*perNumber:]
-		to[atPastCount]++
-		to[atPastSum] += n.value
-	}
-}
-
 // addPending adds the reports on units that were counted before the step found the unit's
 // exposure, or an earlier one.
 func (k *experimentKeeper) addPending(ctx context.Context, x *tracked, units map[string]*changed) error {
@@ -192,7 +184,7 @@ func (k *experimentKeeper) addPending(ctx context.Context, x *tracked, units map
 		if err := eachRow(rows, func() error {
 			var name string
 			var m reportRow
-			ev := event{class: follows}
+			ev := event{class: reported}
 			if err := rows.Scan(append([]any{&name, &ev.at}, m.targets()...)...); err != nil {
 				return err
 			}
@@ -202,7 +194,6 @@ func (k *experimentKeeper) addPending(ctx context.Context, x *tracked, units map
 				if u.before.first != 0 {
 					return nil // it counted when it came
 				}
-				ev.class = precedes
 			} else if ev.at < u.to.first || exposed && ev.at >= u.before.first {
 				return nil
 			}

@@ -113,6 +113,10 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 		split := splitOf(r)
 		return split != nil && r.at >= ms(p.Start) && split.Consulted == nil && (split.Arm != "" || p.Control == experiment.PassedOn)
 	}
+	answeredBefore := slices.ContainsFunc(traces, func(r rawTrace) bool {
+		split := splitOf(&r)
+		return split != nil && split.Consulted == nil && r.at >= pastFrom && r.at < ms(p.Start)
+	})
 	// The last readout, and its answers.
 	data := experiment.Data{Anew: []time.Time{p.Start}}
 	var answers string
@@ -178,8 +182,8 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 			}
 		})
 	}
-	numbers := func(r *rawTrace, to map[int][]float64, past bool) {
-		measure(to, past, func(m *experiment.Metric, add func(float64)) {
+	numbers := func(r *rawTrace, to map[int][]float64) {
+		measure(to, false, func(m *experiment.Metric, add func(float64)) {
 			over := m.Over
 			for i := range p.Metrics {
 				if m == &p.Metrics[i] && over == 0 {
@@ -202,15 +206,15 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 		seen := map[string]bool{}
 		for _, m := range reports {
 			if m.on == r.id {
-				report(to, past, m)
+				report(to, false, m)
 			}
 			if m.on == r.decision && !seen[m.on] {
 				// It counts with the first trace of the decision.
 				first := slices.IndexFunc(traces, func(o rawTrace) bool {
-					return o.decision == r.decision && (isAnswer(&o) || past && splitOf(&o) != nil && splitOf(&o).Unit != "")
+					return o.decision == r.decision && isAnswer(&o)
 				})
 				if traces[first].seq == r.seq {
-					report(to, past, m)
+					report(to, false, m)
 				}
 			}
 		}
@@ -219,12 +223,7 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 		u := units[splitOf(&r).Unit]
 		if u != nil && r.at >= u.first && r.at < u.until && u.exposures[0].seq <= r.seq {
 			u.fellBack = u.fellBack || r.fellBack
-			numbers(&r, u.numbers, false)
-		}
-	}
-	for _, r := range traces {
-		if split := splitOf(&r); split != nil && units[split.Unit] != nil && r.at >= pastFrom && r.at < ms(p.Start) {
-			numbers(&r, units[split.Unit].past, true)
+			numbers(&r, u.numbers)
 		}
 	}
 	for _, m := range reports {
@@ -232,7 +231,7 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 		case u == nil || m.unit == "":
 		case m.at >= u.first && m.at < u.until:
 			report(u.numbers, false, m)
-		case m.at >= pastFrom && m.at < ms(p.Start):
+		case m.at >= pastFrom && m.at < ms(p.Start) && !answeredBefore:
 			report(u.past, true, m)
 		}
 	}

@@ -259,6 +259,7 @@ type pass struct {
 	counted  int64
 	traces   int64 // the cursor
 	renewed  *renewed
+	before   bool // the split answered before the start
 }
 
 func newPasses(group []*tracked) map[*tracked]*pass {
@@ -350,6 +351,9 @@ func (k *experimentKeeper) readTraces(ctx context.Context, after, last int64, fo
 			p := found[x]
 			switch {
 			case p.renewed != nil:
+				return nil
+			case ev.class == precedes:
+				p.before = true
 				return nil
 			case ev.class == exposes && answers != "" && answers != x.answers:
 				if (x.answers == "" || ev.at > x.since) && !again {
@@ -444,8 +448,8 @@ func (k *experimentKeeper) addEarlier(ctx context.Context, x *tracked, p *pass, 
 // to an experiment; 0 if none does.
 func (k *experimentKeeper) firstOf(ctx context.Context, x *tracked, decision trace.ID, until int64) (seq int64, err error) {
 	err = k.eachOfDecision(ctx, decision, until, func(r *traceRow) error {
-		return k.events.each(ctx, r, func(of *tracked, _ event, _ string) error {
-			if of == x && seq == 0 {
+		return k.events.each(ctx, r, func(of *tracked, ev event, _ string) error {
+			if of == x && seq == 0 && ev.class != precedes {
 				seq = r.seq.Int64
 			}
 			return nil
@@ -466,6 +470,9 @@ func (k *experimentKeeper) eachOfDecision(ctx context.Context, decision trace.ID
 // addReport adds a report on a trace.
 func (k *experimentKeeper) addReport(ctx context.Context, r *traceRow, m *reportRow, to func(*tracked) *pass) error {
 	return k.events.each(ctx, r, func(x *tracked, ev event, answers string) error {
+		if ev.class == precedes {
+			return nil
+		}
 		p := to(x)
 		if p == nil || ev.unit == "" {
 			return nil

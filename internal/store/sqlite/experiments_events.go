@@ -35,7 +35,7 @@ const (
 	exposes        // the unit to an arm, and they count
 	follows        // of an exposed unit
 	reported       // on the unit: they count after its exposure, or to its past
-	precedes       // to the unit's past
+	precedes       // the start: the split answered before, and no unit has a past
 )
 
 // measured is a number of an event.
@@ -130,13 +130,11 @@ func (e *eventReader) each(ctx context.Context, r *traceRow, f func(x *tracked, 
 // eventOf returns what a split of a trace means to its experiment, without numbers.
 func (e *eventReader) eventOf(x *tracked, at int64, split *fastjson.Value) event {
 	ev := event{at: at, unit: string(split.GetStringBytes("unit"))}
-	if at < x.start {
-		if at >= x.past && ev.unit != "" {
-			ev.class = precedes
-		}
+	if consulted := split.Get("consulted"); consulted != nil && consulted.Type() == fastjson.TypeFalse || at < x.past {
 		return ev
 	}
-	if consulted := split.Get("consulted"); consulted != nil && consulted.Type() == fastjson.TypeFalse {
+	if at < x.start {
+		ev.class = precedes
 		return ev
 	}
 	arm := split.GetStringBytes("arm")
@@ -252,9 +250,6 @@ func (r *traceRow) measures(x *tracked, ev *event) {
 	}
 	for place := range x.numbers {
 		n := &x.numbers[place]
-		if ev.class == precedes && !n.hasPast() {
-			continue
-		}
 		known, value := call, 0.0
 		switch n.Measure {
 		case experiment.Error:
@@ -314,9 +309,6 @@ func (r *reportRow) measures(parser *fastjson.Parser, x *tracked, ev *event) {
 	}
 	for place := range x.numbers {
 		n := &x.numbers[place]
-		if ev.class == precedes && !n.hasPast() {
-			continue
-		}
 		if n.Measure == experiment.Score && r.score.Valid {
 			ev.numbers = append(ev.numbers, measured{place, r.score.Float64})
 		}

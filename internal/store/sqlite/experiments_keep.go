@@ -76,7 +76,7 @@ func (k *experimentKeeper) setUp(ctx context.Context, x *tracked, what string, e
 	return k.transact(ctx, func(tx *sql.Tx) error {
 		start := p.Start.UnixMilli()
 		if err := x.own(ctx, tx, `, what = ?, end_ms = ?, since_ms = ?, readout = readout + 1, answers = '', traces = ?, metrics = ?, from_metrics = ?,
-			to_traces = 0, to_metrics = 0, counted_ms = 0, unitless = 0`, what, end, start, traces, metrics, metrics); err != nil {
+			to_traces = 0, to_metrics = 0, counted_ms = 0, unitless = 0, answered_before = 0`, what, end, start, traces, metrics, metrics); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO experiment_readouts (experiment, since_ms, answers) VALUES (?, ?, '')", x.id, start); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -216,6 +217,7 @@ func TestErasedUnitsLeaveExperiments(t *testing.T) {
 func TestExperimentsOfTwoProcesses(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	a, b, w := mustCountExperiments(t, s), mustCountExperiments(t, s), newWorld(t, s, 5)
+	w.quiet = true
 	p := buttonPlan()
 	serve(t, s, w.now, p)
 	overtaken := 0
@@ -357,5 +359,51 @@ func TestExperimentsOfAnOldFile(t *testing.T) {
 	serve(t, reopened, buttonStart, buttonPlan())
 	if all := mustExperiments(t, reopened, ""); len(all) != 1 {
 		t.Error(all)
+	}
+}
+
+// TestExperimentsOfASplitThatRanBefore: what units reported while the split answered before the
+// start may be what its arms did, and is no past by which their difference is corrected.
+func TestExperimentsOfASplitThatRanBefore(t *testing.T) {
+	for before, outcome := range map[string]string{
+		"no answer": "", "an answer": `"arm":"green"`, "an answer of the rows below": `"share":1`, "an answer that did not come to it": `"consulted":false`,
+	} {
+		t.Run(before, func(t *testing.T) {
+			s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+			k, w := mustCountExperiments(t, s), newWorld(t, s, 1)
+			p := buttonPlan()
+			p.Metrics = p.Metrics[1:2]
+			serve(t, s, p.Start, p)
+			at := p.Start.Add(-2 * time.Hour)
+			var batch recorder.Batch
+			if outcome != "" {
+				r := w.exposed("another", "green", at)
+				r.Splits = fmt.Appendf(nil, `[{"experiment":{"definition":"remoteconfigs/button","rule":"colours","salt":"s"},%s}]`, outcome)
+				batch.Records = append(batch.Records, r)
+			}
+			for n := range 800 {
+				unit, arm, minutes := fmt.Sprintf("unit%012d", n), "blue", 1+w.IntN(5)
+				if n%2 == 1 {
+					arm, minutes = "green", minutes+2
+				}
+				for _, at := range []time.Time{at, p.Start.Add(time.Minute)} {
+					batch.Metrics = append(batch.Metrics, &trace.Metrics{TraceID: w.authority.New(trace.KindMetrics, at), Workspace: "default", Time: at,
+						UnitField: "customer_id", Unit: unit, Happened: at, Values: fmt.Appendf(nil, `{"minutes":%d}`, minutes)})
+				}
+				batch.Records = append(batch.Records, w.exposed(unit, arm, p.Start))
+			}
+			mustCommit(t, s, batch)
+			now := p.Start.Add(time.Hour)
+			mustLook(t, k, now)
+			d := wantBrute(t, s, "default", "button")
+			difference, past := experiment.Read(&d, now).Metrics[0].Comparisons[0].Absolute, pastUnits(d)
+			if difference == nil {
+				t.Fatal("no difference is said")
+			}
+			clean := before == "no answer" || before == "an answer that did not come to it"
+			if clean && (past != 800 || math.Abs(difference.Difference) > 0.1) || !clean && (past != 0 || math.Abs(difference.Difference-2) > 0.5) {
+				t.Errorf("the difference is %v, %d units have a past", difference.Difference, past)
+			}
+		})
 	}
 }

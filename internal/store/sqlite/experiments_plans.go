@@ -107,6 +107,7 @@ type tracked struct {
 	toTraces, toMetrics    int64
 	step, writes           int64
 	counted, unitless      int64
+	before                 bool // the split answered before the start
 	plans                  []experiment.DatedPlan
 	numbers                []metric
 	strata                 []*stratum
@@ -139,10 +140,10 @@ func readTracked(ctx context.Context, db querier, workspace, name string) ([]*tr
 	all, err := collect(ctx, db, func(scan func(...any) error) (*tracked, error) {
 		x := new(tracked)
 		return x, scan(&x.id, &x.workspace, &x.name, &x.gone, &x.readout, &x.answers, &x.since, &x.what, &x.end, &x.traces, &x.metrics,
-			&x.fromMetrics, &x.toTraces, &x.toMetrics, &x.step, &x.writes, &x.counted, &x.unitless)
+			&x.fromMetrics, &x.toTraces, &x.toMetrics, &x.step, &x.writes, &x.counted, &x.unitless, &x.before)
 	}, `
 SELECT id, workspace, name, gone_ms IS NOT NULL, readout, answers, since_ms, what, end_ms, traces, metrics,
-	from_metrics, to_traces, to_metrics, step, writes, counted_ms, unitless
+	from_metrics, to_traces, to_metrics, step, writes, counted_ms, unitless, answered_before
 FROM experiments WHERE ?1 IN ('', workspace) AND ?2 IN ('', name) ORDER BY workspace, name`, workspace, name)
 	if err != nil {
 		return nil, err

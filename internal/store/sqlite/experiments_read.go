@@ -124,6 +124,9 @@ func (x *tracked) readSums(ctx context.Context, db querier, d *experiment.Data, 
 		if strata[at.stratum] == nil || strata[at.stratum].Arms[at.arm] == nil {
 			return struct{}{}, nil
 		}
+		if x.before { // what units did then may be what the arms did
+			s.H, s.C, s.CC, s.YC, s.YH = 0, 0, 0, 0, 0
+		}
 		arm := strata[at.stratum].Arms[at.arm]
 		for i, place := range places {
 			if place != at.metric {

@@ -51,6 +51,7 @@ type world struct {
 	traces    []*trace.Record
 	waiting   []*trace.Record
 	drift     time.Duration // how much later than their time some traces are stored
+	quiet     bool          // the split answers nothing before the start
 }
 
 func newWorld(t testing.TB, s *Store, seed uint64) *world {
@@ -109,6 +110,9 @@ func (w *world) answer(unit string) *trace.Record {
 		outcome += fmt.Sprintf(`,"unit":%q`, unit)
 	}
 	r.Splits = fmt.Appendf(nil, `[{"experiment":{"definition":"prompts/x","rule":"colours","salt":"s"},"bucket":1,"arm":"z","unit":"other"},{"experiment":{"definition":"remoteconfigs/button","rule":"colours","salt":"s"},"bucket":7,%s}]`, outcome)
+	if w.quiet && w.now.Before(buttonStart) {
+		r.Splits = []byte(`[{"experiment":{"definition":"prompts/x","rule":"colours","salt":"s"},"bucket":1,"arm":"z","unit":"other"}]`)
+	}
 	w.traces = append(w.traces, r)
 	return r
 }
@@ -195,6 +199,18 @@ func mustCountExperiments(t testing.TB, s *Store) *experimentKeeper {
 	return k
 }
 
+// pastUnits counts the units with a past, once in each metric.
+func pastUnits(d experiment.Data) (n int64) {
+	for _, s := range d.Strata {
+		for _, a := range s.Arms {
+			for i := range a.Decided {
+				n += a.Decided[i].H
+			}
+		}
+	}
+	return n
+}
+
 var errKilled = errors.New("killed")
 
 // lookUntilKilled looks with small steps, and is killed after some transactions: what it had
@@ -228,6 +244,7 @@ func TestMustHoldExperimentsCountOnce(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 			w := newWorld(t, s, seed)
+			w.quiet = seed/2%2 == 0
 			p := buttonPlan()
 			if seed%3 == 0 {
 				p.Attribution = 0
@@ -271,6 +288,9 @@ func TestMustHoldExperimentsCountOnce(t *testing.T) {
 			got := wantBrute(t, s, "default", "button")
 			if got.Pending != 0 || len(got.Strata) == 0 {
 				t.Errorf("%d rows are pending, %d strata", got.Pending, len(got.Strata))
+			}
+			if n := pastUnits(got); n > 0 != w.quiet {
+				t.Errorf("%d units have a past", n)
 			}
 		})
 	}
