@@ -120,7 +120,7 @@ CREATE TABLE IF NOT EXISTS experiment_verdicts (
 	state      TEXT    NOT NULL,
 	time_ms    INTEGER NOT NULL,
 	units      INTEGER NOT NULL,
-	PRIMARY KEY (experiment, since_ms, metric, arm, state)
+	PRIMARY KEY (experiment, since_ms, metric, arm, state, time_ms)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS experiment_days (
 	experiment INTEGER NOT NULL,

@@ -247,11 +247,12 @@ func (k *experimentKeeper) keepReadouts(ctx context.Context, now time.Time) erro
 	return nil
 }
 
-// keepReadout keeps the verdicts that are new, and the days that differ.
+// keepReadout keeps the verdicts that are new, and the days that differ. After an edit the same
+// verdict is a new one, of another time.
 func (k *experimentKeeper) keepReadout(ctx context.Context, x *tracked, d *experiment.Data, verdicts []experiment.Verdict, days []experiment.Day) error {
 	verdicts = slices.DeleteFunc(slices.Clone(verdicts), func(v experiment.Verdict) bool {
 		return slices.ContainsFunc(d.Verdicts, func(kept experiment.Verdict) bool {
-			return kept.Metric == v.Metric && kept.Arm == v.Arm && kept.State == v.State
+			return kept.Metric == v.Metric && kept.Arm == v.Arm && kept.State == v.State && kept.Time.Equal(v.Time)
 		})
 	})
 	if slices.EqualFunc(days, d.Days[max(len(d.Days)-len(days), 0):], equalDays) {

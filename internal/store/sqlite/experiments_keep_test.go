@@ -288,8 +288,8 @@ func TestCountingAgain(t *testing.T) {
 	readout()
 }
 
-// TestVerdictsAndDaysAreKept: a verdict with its first date, and the rows of a day as they
-// were last.
+// TestVerdictsAndDaysAreKept: a verdict with the date from which it holds, also the same one
+// after an edit, and the rows of a day as they were last.
 func TestVerdictsAndDaysAreKept(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	k, w := mustCountExperiments(t, s), newWorld(t, s, 1)
@@ -321,6 +321,7 @@ func TestVerdictsAndDaysAreKept(t *testing.T) {
 	keep([]experiment.Verdict{again}, later, cost)
 	writes := 0
 	k.wrote = func() { writes++ }
+	keep([]experiment.Verdict{verdict}, later, cost)
 	keep([]experiment.Verdict{again}, later, cost)
 	if writes > 0 {
 		t.Error("what is kept was written again")
@@ -329,7 +330,7 @@ func TestVerdictsAndDaysAreKept(t *testing.T) {
 	tomorrow.Day = today.Add(24 * time.Hour)
 	keep(nil, tomorrow)
 	d := mustExperiments(t, s, "button")[0]
-	if diff := cmp.Diff([]experiment.Verdict{verdict}, d.Verdicts); diff != "" {
+	if diff := cmp.Diff([]experiment.Verdict{verdict, again}, d.Verdicts); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]experiment.Day{later, cost, tomorrow}, d.Days); diff != "" {
