@@ -70,7 +70,7 @@ CREATE TABLE IF NOT EXISTS experiment_units (
 	stratum    INTEGER NOT NULL,
 	first_ms   INTEGER NOT NULL,               -- of its first exposure
 	until_ms   INTEGER NOT NULL,               -- the end of its attribution; 0: that of the experiment
-	moved      INTEGER NOT NULL,               -- 1: another arm answered it later
+	moved      INTEGER NOT NULL,               -- 1: another arm answered it later, before the end of its attribution
 	fell_back  INTEGER NOT NULL,               -- 1: a fallback answered it at least once
 	numbers    TEXT    NOT NULL,               -- JSON array, of each metric: count, sum, how many above 0; count and sum before the start
 	step       INTEGER NOT NULL,               -- in which it was written last

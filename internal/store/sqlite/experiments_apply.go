@@ -115,7 +115,7 @@ func (c *changed) apply(x *tracked, ev *event) {
 			}
 			c.shares = ev.shares
 		default:
-			u.moved = u.moved || ev.arm != u.arm
+			u.moved = u.moved || ev.arm != u.arm && ev.at < u.ends(x)
 			if ev.at < u.first {
 				u.arm, u.first, c.shares = ev.arm, ev.at, ev.shares
 			}

@@ -160,7 +160,7 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 			units[split.Unit] = u
 		}
 		u.exposures, u.shares = append(u.exposures, r), append(u.shares, *split)
-		u.moved = u.moved || split.Arm != u.shares[0].Arm
+		u.moved = u.moved || split.Arm != u.shares[0].Arm && r.at < u.until
 		if r.at < u.first {
 			u.first, u.at = r.at, len(u.shares)-1
 		}

@@ -408,3 +408,21 @@ func TestExperimentsOfASplitThatRanBefore(t *testing.T) {
 		})
 	}
 }
+
+// TestExperimentsKeepUnitsThatMoveLate: a unit that another arm answers stays while that is
+// after its attribution, and leaves where it is not.
+func TestExperimentsKeepUnitsThatMoveLate(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k, w := mustCountExperiments(t, s), newWorld(t, s, 1)
+	p := buttonPlan()
+	serve(t, s, p.Start, p)
+	end := p.Start.Add(p.Attribution)
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{
+		w.exposed("early", "blue", p.Start), w.exposed("early", "green", end.Add(-time.Millisecond)),
+		w.exposed("late", "blue", p.Start), w.exposed("late", "green", end),
+	}})
+	mustLook(t, k, end)
+	if d := wantBrute(t, s, "default", "button"); unitsOf(d) != "blue 1+1, " {
+		t.Error(unitsOf(d))
+	}
+}
