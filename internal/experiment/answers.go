@@ -18,9 +18,12 @@ import (
 // with another name, no unit's past in the experiment means anything any more. ok is false
 // where the row has no split.
 //
+// Where control is PassedOn, its answers are those of the rows below and the default, with
+// what decides which of them a unit gets.
+//
 // The key of the definition, which is hashed with the units too, is no part of content.
-func Answers(content []byte, rule string) (name string, ok bool) {
-	c, row := rowOf(content, rule)
+func Answers(content []byte, rule, control string) (name string, ok bool) {
+	c, row, below := rowOf(content, rule)
 	split, ok := row["split"].(map[string]any)
 	if !ok {
 		return "", false
@@ -30,7 +33,11 @@ func Answers(content []byte, rule string) (name string, ok bool) {
 		salt = row["id"]
 	}
 	// Marshal sorts members, and can't fail on what came from JSON.
-	whole, _ := json.Marshal([]any{textOf(split["by"]), textOf(salt), c.arms(split)})
+	parts := []any{textOf(split["by"]), textOf(salt), c.arms(split)}
+	if control == PassedOn {
+		parts = append(parts, c.rows(below), c.fallback())
+	}
+	whole, _ := json.Marshal(parts)
 	sum := sha256.Sum256(whole)
 	return hex.EncodeToString(sum[:6]), true
 }
@@ -38,7 +45,7 @@ func Answers(content []byte, rule string) (name string, ok bool) {
 // ArmAnswers returns what each arm of a row's split answers with, as text that is equal for
 // equal answers. It is empty where the row has no split.
 func ArmAnswers(content []byte, rule string) map[string]string {
-	c, row := rowOf(content, rule)
+	c, row, _ := rowOf(content, rule)
 	split, _ := row["split"].(map[string]any)
 	answers := make(map[string]string)
 	for arm, answer := range c.arms(split) {
@@ -52,41 +59,75 @@ func ArmAnswers(content []byte, rule string) map[string]string {
 // the text of cells, all else is JSON.
 type definition map[string]any
 
-// rowOf reads a content and finds a row in it. Only tables of this layout have splits.
-func rowOf(content []byte, rule string) (definition, map[string]any) {
-	var c definition
+// rowOf reads a content and finds a row in it, and those below. Only tables of this layout
+// have splits.
+func rowOf(content []byte, rule string) (c definition, row map[string]any, below []any) {
 	if json.Unmarshal(content, &c) != nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	rows, _ := c["rules"].([]any)
-	for _, r := range rows {
+	for i, r := range rows {
 		if row, ok := r.(map[string]any); ok && row["id"] != nil && textOf(row["id"]) == rule {
-			return c, row
+			return c, row, rows[i+1:]
 		}
 	}
-	return c, nil
+	return c, nil, nil
+}
+
+// rows returns rows with what they answer with.
+func (c definition) rows(rows []any) []any {
+	list := make([]any, len(rows))
+	for i, r := range rows {
+		row, _ := r.(map[string]any)
+		row = maps.Clone(row)
+		split, divides := row["split"].(map[string]any)
+		if divides {
+			row["arms"] = c.arms(split)
+		}
+		if value, given := row["value"]; given {
+			row["value"] = c.answer(value)
+		}
+		if !divides && row["ramp"] == nil {
+			delete(row, "id") // it is no salt
+		}
+		list[i] = row
+	}
+	return list
+}
+
+// fallback returns what answers where no row does.
+func (c definition) fallback() any {
+	if c["variants"] != nil {
+		return c.answer(c["default"])
+	}
+	return c["default"]
+}
+
+// answer returns what a cell answers with: all of the variant that it names, or its value.
+func (c definition) answer(cell any) any {
+	variants, picks := c["variants"].(map[string]any)
+	if !picks {
+		return c.value(cell)
+	}
+	variant, _ := variants[textOf(cell)].(map[string]any)
+	variant = maps.Clone(variant)
+	delete(variant, "name") // it is how people call the variant
+	return variant
 }
 
 // arms returns what the arms of a split answer with, by what traces call them.
 func (c definition) arms(split map[string]any) map[string]any {
-	variants, picks := c["variants"].(map[string]any)
 	parts, _ := split["of"].([]any)
 	arms := make(map[string]any)
 	for i, p := range parts {
 		part, _ := p.(map[string]any)
-		if !picks {
-			arm := strconv.Itoa(i + 1)
-			if name, given := part["name"]; given {
-				arm = textOf(name)
-			}
-			arms[arm] = c.value(part["value"])
-			continue
+		arm := strconv.Itoa(i + 1)
+		if name, given := part["name"]; c["variants"] != nil {
+			arm = textOf(part["value"])
+		} else if given {
+			arm = textOf(name)
 		}
-		arm := textOf(part["value"])
-		variant, _ := variants[arm].(map[string]any)
-		variant = maps.Clone(variant)
-		delete(variant, "name") // it is how people call the variant
-		arms[arm] = variant
+		arms[arm] = c.answer(part["value"])
 	}
 	return arms
 }

@@ -96,7 +96,7 @@ rules: [ { id: patience, split: { by: customer_id, of: [ { value: slow, share: 5
 	} {
 		answersOf := func(edit ...string) string {
 			t.Helper()
-			name, ok := experiment.Answers(contentOf(t, of.file, strings.NewReplacer(edit...).Replace(of.text)), of.rule)
+			name, ok := experiment.Answers(contentOf(t, of.file, strings.NewReplacer(edit...).Replace(of.text)), of.rule, "blue")
 			if !ok || len(name) != 12 {
 				t.Errorf("%s: %q", of.file, name)
 			}
@@ -116,8 +116,69 @@ rules: [ { id: patience, split: { by: customer_id, of: [ { value: slow, share: 5
 	}
 	for _, content := range []string{"", "null", "[]", `{"rules":1}`, `{"rules":[{"id":"a"},{"id":null,"split":{}},1,{"split":{}}]}`} {
 		for _, rule := range []string{"a", ""} {
-			if name, ok := experiment.Answers([]byte(content), rule); ok || name != "" || len(experiment.ArmAnswers([]byte(content), rule)) > 0 {
+			if name, ok := experiment.Answers([]byte(content), rule, experiment.PassedOn); ok || name != "" || len(experiment.ArmAnswers([]byte(content), rule)) > 0 {
 				t.Errorf("%q of %s: %q", rule, content, name)
+			}
+		}
+	}
+}
+
+// TestAnswersOfPassedOn: where the units that the split leaves are the control, what the rows
+// below and the default answer with is part of the name; what is above is not, nor are shares.
+func TestAnswersOfPassedOn(t *testing.T) {
+	const config = `
+type: string
+default: grey
+rules:
+  - { id: above, when: { plan: pro }, value: gold }
+  - { id: colours, split: { by: customer_id, of: [ { name: blue, value: "10", share: 20% } ] } }
+  - { id: free, when: { plan: free }, value: tin }
+  - { id: metals, split: { by: customer_id, of: [ { name: a, value: lead, share: 30% } ] } }
+`
+	const prompt = `
+default: plain
+variants:
+  plain: { provider: x, model: m, messages: [ { role: user, content: plain } ] }
+  warm: { provider: x, model: m, messages: [ { role: user, content: warm } ] }
+  brief: { provider: x, model: m, messages: [ { role: user, content: brief } ] }
+  above: { provider: x, model: m, messages: [ { role: user, content: above } ] }
+rules:
+  - { id: top, when: { plan: pro }, value: above }
+  - { id: wording, split: { by: customer_id, of: [ { value: warm, share: 20% } ] } }
+  - { id: low, when: { plan: free }, value: brief }
+`
+	for _, of := range []struct {
+		file, rule, text string
+		same, other      [][]string
+	}{
+		{"remoteconfigs/c.yaml", "colours", config,
+			[][]string{{"share: 20%", "share: 5%"}, {"gold", "silver"}, {"id: free", "id: gratis"}, {"plan: pro", "plan: free"}, {"value: tin", `value: "tin"`}},
+			[][]string{{"tin", "zinc"}, {"grey", "red"}, {"plan: free", "plan: pro"}, {"lead", "iron"}, {"share: 30%", "share: 40%"}, {"id: metals", "id: ores"}, {`"10"`, "11"}}},
+		{"prompts/reply.yaml", "wording", prompt,
+			[][]string{{"share: 20%", "share: 5%"}, {"content: above", "content: Above"}, {"plain: {", "plain: { name: Plain,"}},
+			[][]string{{"content: plain", "content: Plain"}, {"content: brief", "content: Brief"}, {"default: plain", "default: brief"}, {"content: warm", "content: Warm"}}},
+	} {
+		answersOf := func(control string, edit ...string) string {
+			t.Helper()
+			text := strings.NewReplacer(edit...).Replace(of.text)
+			if len(edit) > 0 && text == of.text {
+				t.Errorf("%q edits nothing", edit)
+			}
+			name, ok := experiment.Answers(contentOf(t, of.file, text), of.rule, control)
+			if !ok || len(name) != 12 {
+				t.Errorf("%s: %q", of.file, name)
+			}
+			return name
+		}
+		first := answersOf(experiment.PassedOn)
+		for _, edit := range of.same {
+			if answersOf(experiment.PassedOn, edit...) != first {
+				t.Errorf("%s: %q changes what is compared", of.file, edit)
+			}
+		}
+		for _, edit := range of.other {
+			if answersOf(experiment.PassedOn, edit...) == first {
+				t.Errorf("%s: %q leaves what is compared as it was", of.file, edit)
 			}
 		}
 	}

@@ -94,7 +94,7 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 		var version string
 		var content []byte
 		err = scan(&version, &content)
-		versions[version], _ = experiment.Answers(content, p.Rule)
+		versions[version], _ = experiment.Answers(content, p.Rule, p.Control)
 		return struct{}{}, err
 	}, "SELECT version, content FROM versions"); err != nil {
 		t.Fatal(err)

@@ -112,7 +112,7 @@ func openExperimentKeeper(path string) (*experimentKeeper, error) {
 		return nil, err
 	}
 	k := &experimentKeeper{db: db, turn: turnOf(path), arms: map[string]string{}, wrote: func() {}, stepEvents: stepEvents, stepUnits: stepUnits, events: eventReader{
-		db: db, shares: map[string]*shares{}, arms: map[string]string{}, answers: map[[5]string]string{},
+		db: db, shares: map[string]*shares{}, arms: map[string]string{}, answers: map[[6]string]string{},
 	}}
 	for place, count := range rowsAtOnce {
 		if k.keepUnits[place], err = db.Prepare(insertSQL("INSERT OR REPLACE", "experiment_units", unitColumnNames, count)); err != nil {

@@ -83,7 +83,7 @@ type eventReader struct {
 	reports fastjson.Parser
 	shares  map[string]*shares
 	arms    map[string]string // one string of each arm
-	answers map[[5]string]string
+	answers map[[6]string]string
 }
 
 // rememberedAtOnce bounds what a reader remembers of versions and of shares.
@@ -218,7 +218,8 @@ func (e *eventReader) answersOf(ctx context.Context, x *tracked, r *traceRow, pa
 	if version == "" {
 		return "", nil
 	}
-	name := [5]string{x.workspace, of.String(), key, version, rule}
+	control := x.plan().Control
+	name := [6]string{x.workspace, of.String(), key, version, rule, control}
 	if known, ok := e.answers[name]; ok {
 		return known, nil
 	}
@@ -231,7 +232,7 @@ func (e *eventReader) answersOf(ctx context.Context, x *tracked, r *traceRow, pa
 	if err != nil {
 		return "", err
 	}
-	answers, _ := experiment.Answers(content, rule)
+	answers, _ := experiment.Answers(content, rule, control)
 	if len(e.answers) >= rememberedAtOnce {
 		clear(e.answers)
 	}

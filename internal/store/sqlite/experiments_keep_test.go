@@ -426,3 +426,23 @@ func TestExperimentsKeepUnitsThatMoveLate(t *testing.T) {
 		t.Error(unitsOf(d))
 	}
 }
+
+// TestExperimentsOfThoseBelow: an edit of the default begins the numbers anew where the units
+// that the split leaves to it are the control, and nowhere else.
+func TestExperimentsOfThoseBelow(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k, w := mustCountExperiments(t, s), newWorld(t, s, 1)
+	p, rest := buttonPlan(), buttonPlan()
+	rest.Name, rest.Control = "rest", experiment.PassedOn
+	serve(t, s, p.Start, p, rest)
+	first := w.exposed("unit", "blue", p.Start)
+	w.red = "#e00"
+	w.edit("#00f", 0.5)
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{first, w.exposed("unit", "blue", p.Start.Add(time.Minute))}})
+	mustLook(t, k, p.Start.Add(time.Minute))
+	for name, readouts := range map[string]int{"button": 1, "rest": 2} {
+		if d := wantBrute(t, s, "default", name); len(d.Anew) != readouts {
+			t.Errorf("%s: %v", name, d.Anew)
+		}
+	}
+}

@@ -51,11 +51,12 @@ type world struct {
 	traces    []*trace.Record
 	waiting   []*trace.Record
 	drift     time.Duration // how much later than their time some traces are stored
+	red       string        // what the default answers with
 	quiet     bool          // the split answers nothing before the start
 }
 
 func newWorld(t testing.TB, s *Store, seed uint64) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 32)), t: t, store: s, authority: mustAuthority(t), now: buttonStart.Add(-20 * 24 * time.Hour), blue: 0.5}
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 32)), t: t, store: s, authority: mustAuthority(t), now: buttonStart.Add(-20 * 24 * time.Hour), blue: 0.5, red: "#f00"}
 	w.edit("#00f", 0.5)
 	return w
 }
@@ -66,7 +67,7 @@ func (w *world) edit(answer string, blue float64) {
 	w.version, w.blue = fmt.Sprintf("v%d", w.versions), blue
 	mustCommit(w.t, w.store, recorder.Batch{Versions: []trace.Version{{
 		Workspace: "default", Kind: trace.KindRemoteConfig, Key: "button", Version: w.version, Time: w.now,
-		Content: fmt.Appendf(nil, `{"type":"string","rules":[{"id":"colours","split":{"by":"customer_id","of":[{"name":"blue","value":%q,"share":"%v"},{"name":"green","value":"#0f0","share":"%v"}]}}]}`, answer, blue, 1-blue),
+		Content: fmt.Appendf(nil, `{"type":"string","default":%q,"rules":[{"id":"colours","split":{"by":"customer_id","of":[{"name":"blue","value":%q,"share":"%v"},{"name":"green","value":"#0f0","share":"%v"}]}}]}`, w.red, answer, blue, 1-blue),
 	}}})
 }
 
