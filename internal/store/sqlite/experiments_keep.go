@@ -29,7 +29,7 @@ func (k *experimentKeeper) prepare(ctx context.Context, x *tracked, now time.Tim
 	end := p.End.UnixMilli()
 	switch {
 	case x.what == "":
-		return false, true, k.setUp(ctx, x, string(what), end)
+		return false, true, k.setUp(ctx, x, string(what), end, now)
 	case x.what != string(what) || slices.ContainsFunc(p.Metrics, func(m experiment.Metric) bool { return x.placeOf(&m) < 0 }),
 		end != x.end && min(end, x.end) <= x.counted: // rows that it passed count, or do not
 		_, err := k.forget(ctx, x, false)
@@ -43,8 +43,10 @@ func (k *experimentKeeper) prepare(ctx context.Context, x *tracked, now time.Tim
 	return true, false, nil
 }
 
-// setUp begins to count what a plan says, from the first row on that may matter.
-func (k *experimentKeeper) setUp(ctx context.Context, x *tracked, what string, end int64) error {
+// setUp begins to count what a plan says, from the first row on that may matter. Where some of
+// the rows that were counted before are deleted, the readout begins with those that are left.
+// Whether the split answered before its start is not known then, so that no unit has a past.
+func (k *experimentKeeper) setUp(ctx context.Context, x *tracked, what string, end int64, now time.Time) error {
 	p := x.plan()
 	var numbers []metric
 	for i := range p.Metrics {
@@ -73,13 +75,24 @@ func (k *experimentKeeper) setUp(ctx context.Context, x *tracked, what string, e
 	if err != nil {
 		return err
 	}
-	return k.transact(ctx, func(tx *sql.Tx) error {
-		start := p.Start.UnixMilli()
-		if err := x.own(ctx, tx, `, what = ?, end_ms = ?, since_ms = ?, readout = readout + 1, answers = '', traces = ?, metrics = ?, from_metrics = ?,
-			to_traces = 0, to_metrics = 0, counted_ms = 0, unitless = 0, answered_before = 0`, what, end, start, traces, metrics, metrics); err != nil {
+	begin := p.Start.UnixMilli()
+	if x.readout > 0 {
+		// Nothing is deleted yet if the first trace of all is there.
+		oldest, err := queryInt(ctx, k.db, `
+SELECT CASE WHEN EXISTS (SELECT 1 FROM traces WHERE seq = 1) THEN 0
+	ELSE coalesce((SELECT time_ms FROM traces WHERE workspace = ? ORDER BY id LIMIT 1), ?) END`, x.workspace, now.UnixMilli())
+		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO experiment_readouts (experiment, since_ms, answers) VALUES (?, ?, '')", x.id, start); err != nil {
+		begin = max(begin, oldest)
+	}
+	lost := begin > p.Start.UnixMilli()
+	return k.transact(ctx, func(tx *sql.Tx) error {
+		if err := x.own(ctx, tx, `, what = ?, end_ms = ?, since_ms = ?, readout = readout + 1, answers = '', traces = ?, metrics = ?, from_metrics = ?,
+			to_traces = 0, to_metrics = 0, counted_ms = 0, unitless = 0, answered_before = answered_before OR ?`, what, end, begin, traces, metrics, metrics, lost); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO experiment_readouts (experiment, since_ms, answers) VALUES (?, ?, '')", x.id, begin); err != nil {
 			return err
 		}
 		for i, n := range numbers {
@@ -116,7 +129,12 @@ func (k *experimentKeeper) forget(ctx context.Context, x *tracked, expired bool)
 DELETE FROM experiment_units WHERE experiment = ?1 AND unit IN (SELECT unit FROM experiment_units WHERE experiment = ?1 ORDER BY unit LIMIT ?2)`, x.id, k.stepUnits)
 			return err
 		}
-		if err := x.own(ctx, tx, ", what = '', traces = 0, metrics = 0, to_traces = 0, to_metrics = 0"); err != nil {
+		// The traces by which a split is known to have answered before may be deleted.
+		var counted counts
+		_ = json.Unmarshal([]byte(x.what), &counted)
+		p := x.plan()
+		same := !expired && counted.On == p.On && counted.Rule == p.Rule && counted.Start == p.Start.UnixMilli()
+		if err := x.own(ctx, tx, ", what = '', traces = 0, metrics = 0, to_traces = 0, to_metrics = 0, answered_before = answered_before AND ?", same); err != nil {
 			return err
 		}
 		tables := []string{"experiment_strata", "experiment_arms", "experiment_sums", "experiment_readouts", "experiment_metrics"}

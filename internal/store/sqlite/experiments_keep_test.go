@@ -84,6 +84,18 @@ func TestPlansAreKept(t *testing.T) {
 	}
 }
 
+// maintainAll deletes all that is to be deleted at a time.
+func maintainAll(t testing.TB, s *Store, at time.Time) {
+	t.Helper()
+	s.opened, s.clock = time.Now(), clockGuard{} // a clock that is trusted
+	for more := true; more; {
+		var err error
+		if more, err = s.Maintain(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestExperimentsOutliveRetention: what was counted stays when the traces are deleted, for
 // their age or for the size, until 30 days after the end; that of a plan that is gone too.
 func TestExperimentsOutliveRetention(t *testing.T) {
@@ -103,18 +115,8 @@ func TestExperimentsOutliveRetention(t *testing.T) {
 	mustLook(t, k, now)
 	serve(t, s, now, p)
 	want := "blue 50+0, green 50+0, "
-	delete := func(at time.Time) {
-		t.Helper()
-		s.opened, s.clock = time.Now(), clockGuard{} // a clock that is trusted
-		for more := true; more; {
-			var err error
-			if more, err = s.Maintain(t.Context(), at); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	size = 1 // deletes all that it may
-	delete(now)
+	maintainAll(t, s, now)
 	if n, err := queryInt(t.Context(), s.conn, "SELECT count(*) FROM traces"); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -443,6 +445,45 @@ func TestExperimentsOfThoseBelow(t *testing.T) {
 	for name, readouts := range map[string]int{"button": 1, "rest": 2} {
 		if d := wantBrute(t, s, "default", name); len(d.Anew) != readouts {
 			t.Errorf("%s: %v", name, d.Anew)
+		}
+	}
+}
+
+// TestCountingAgainAfterRetention: where the traces since the start are not all there any more,
+// counting again begins with those that are, says so, and knows nothing of the past.
+func TestCountingAgainAfterRetention(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), CurrentRetention: always(time.Hour)})
+	k, w := mustCountExperiments(t, s), newWorld(t, s, 1)
+	p := buttonPlan()
+	at := func(hours int) time.Time { return p.Start.Add(time.Duration(hours) * time.Hour) }
+	serve(t, s, at(0), p)
+	batch := recorder.Batch{Records: []*trace.Record{w.exposed("early", "blue", at(1)), w.exposed("early", "blue", at(5).Add(-time.Minute)), w.exposed("late", "green", at(5))}}
+	batch.Records[1].Workspace = "other"
+	for _, unit := range []string{"early", "late"} {
+		batch.Metrics = append(batch.Metrics, &trace.Metrics{TraceID: w.authority.New(trace.KindMetrics, at(5)), Workspace: "default", Time: at(5),
+			UnitField: "customer_id", Unit: unit, Happened: at(-1), Values: w.values()})
+	}
+	mustCommit(t, s, batch)
+	for _, c := range []struct {
+		what          string
+		delete, begun time.Time
+		units         string
+		past          bool
+	}{
+		{"all traces", time.Time{}, at(0), "blue 1+0, green 1+0, ", true},
+		{"all traces again", time.Time{}, at(0), "blue 1+0, green 1+0, ", true},
+		{"what is left", at(5), at(5), "green 1+0, ", false},
+		{"no trace", at(9), at(10), "", false},
+	} {
+		if !c.delete.IsZero() {
+			maintainAll(t, s, c.delete)
+		}
+		p.Metrics = append(p.Metrics, experiment.Metric{Name: c.what, Value: c.what, As: experiment.Rate, Smallest: 1})
+		serve(t, s, at(6), p)
+		mustLook(t, k, at(10))
+		d := mustExperiments(t, s, "button")[0]
+		if begun := experiment.Read(&d, at(10)).Begun; !begun.Equal(c.begun) || len(d.Anew) != 1 || unitsOf(d) != c.units || pastUnits(d) > 0 != c.past {
+			t.Errorf("%s: begun %v, %v, %s, %d units have a past", c.what, begun, d.Anew, unitsOf(d), pastUnits(d))
 		}
 	}
 }
