@@ -191,7 +191,7 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 				}
 			}
 			switch {
-			case m.Measure == experiment.Error:
+			case m.Measure == experiment.Error && r.call:
 				add(map[bool]float64{true: 1}[r.failed])
 			case m.Measure == experiment.Fallback && r.call:
 				add(map[bool]float64{true: 1}[r.fellBack])
@@ -199,7 +199,7 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 				add(r.cost)
 			case m.Measure == experiment.Tokens && r.call:
 				add(r.tokens)
-			case m.Measure == experiment.Latency && r.latency > 0 && over > 0:
+			case m.Measure == experiment.Latency && r.call && r.latency > 0 && over > 0:
 				add(map[bool]float64{true: 1}[r.latency > over.Microseconds()])
 			}
 		})

@@ -254,11 +254,11 @@ func (r *traceRow) measures(x *tracked, ev *event) {
 		known, value := call, 0.0
 		switch n.Measure {
 		case experiment.Error:
-			known, value = true, float64(failed)
+			value = float64(failed)
 		case experiment.Fallback:
 			value = float64(flags & 4 / 4)
 		case experiment.Latency:
-			known, value = latency > 0 && n.over > 0, above(latency, n.over)
+			known, value = call && latency > 0 && n.over > 0, above(latency, n.over)
 		case experiment.FirstToken:
 			if known = more[0] != nil && n.over > 0; known {
 				value = above(int64(*more[0]), n.over)

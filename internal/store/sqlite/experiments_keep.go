@@ -31,7 +31,7 @@ func (k *experimentKeeper) prepare(ctx context.Context, x *tracked, now time.Tim
 	case x.what == "":
 		return false, true, k.setUp(ctx, x, string(what), end, now)
 	case x.what != string(what) || slices.ContainsFunc(p.Metrics, func(m experiment.Metric) bool { return x.placeOf(&m) < 0 }),
-		end != x.end && min(end, x.end) <= x.counted: // rows that it passed count, or do not
+		end > x.end && x.end <= x.counted: // rows that it passed count
 		_, err := k.forget(ctx, x, false)
 		return false, true, err
 	case end != x.end:
@@ -213,7 +213,7 @@ func (k *experimentKeeper) findThresholds(ctx context.Context, x *tracked) error
 				}
 			}
 			return id, nil
-		}, "SELECT t.id, t.splits, t.latency_us, t.first_token_us FROM traces AS t INDEXED BY sqlite_autoindex_traces_1 WHERE t.id > ? AND t.id < ? AND t.workspace = ? AND "+
+		}, "SELECT t.id, t.splits, t.latency_us, t.first_token_us FROM traces AS t INDEXED BY sqlite_autoindex_traces_1 WHERE t.id > ? AND t.id < ? AND t.workspace = ? AND t.kind = 'endpoint' AND "+
 			ofExperiments+" ORDER BY t.id LIMIT ?", at[:], last[:], x.workspace, scannedRows)
 		if err != nil {
 			return err

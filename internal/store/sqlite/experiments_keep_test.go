@@ -287,7 +287,14 @@ func TestCountingAgain(t *testing.T) {
 	}
 	p.Metrics = buttonPlan().Metrics[1:]
 	serve(t, s, w.now, p)
-	readout()
+	last := readout()
+	units := unitsOf(mustExperiments(t, s, "button")[0])
+	p.End = p.Start.Add(2 * time.Hour) // it is over now: what was counted stays
+	serve(t, s, w.now, p)
+	mustLook(t, k, w.now)
+	if n, err := queryInt(t.Context(), s.conn, "SELECT readout FROM experiments"); err != nil || n != last || unitsOf(mustExperiments(t, s, "button")[0]) != units {
+		t.Errorf("an end that was moved before what is counted began another readout: %v", err)
+	}
 }
 
 // TestVerdictsAndDaysAreKept: a verdict with the date from which it holds, also the same one
