@@ -134,18 +134,23 @@ func TestSameIsSame(t *testing.T) {
 // have had none of those.
 func TestSkewedIsSame(t *testing.T) {
 	// scores are 1 of the part p of units, and 5 of others.
-	scores := func(p float64) func(*rand.Rand) float64 {
-		return func(r *rand.Rand) float64 { return 5 - 4*event(r, p) }
+	scores := func(p float64) func(*rand.Rand) Unit {
+		return func(r *rand.Rand) Unit { return Unit{Y: 5 - 4*event(r, p)} }
 	}
 	// totals are those of which 5 % of units pay anything.
-	totals := func(sigma float64) func(*rand.Rand) float64 {
-		return func(r *rand.Rand) float64 { return event(r, 0.05) * math.Exp(sigma*r.NormFloat64()) }
+	totals := func(sigma float64) func(*rand.Rand) Unit {
+		return func(r *rand.Rand) Unit { return Unit{Y: event(r, 0.05) * math.Exp(sigma*r.NormFloat64())} }
+	}
+	// answers are 1 to 10 of a unit, of which one costs as much as the other.
+	answers := func(r *rand.Rand) Unit {
+		d := float64(1 + r.IntN(10))
+		return Unit{Y: d * math.Exp(1.8*r.NormFloat64()), D: d}
 	}
 	n, units := runs(4_000, 100), runs(20_000, 10_000)
 	for i, c := range []struct {
 		name  string
 		share float64
-		draw  func(*rand.Rand) float64
+		draw  func(*rand.Rand) Unit
 	}{
 		{"scores, 1 %", 0.2, scores(0.01)},
 		{"scores, 0.3 %", 0.2, scores(0.003)},
@@ -154,7 +159,13 @@ func TestSkewedIsSame(t *testing.T) {
 		{"totals, sigma 1.2", 0.2, totals(1.2)},
 		{"totals, sigma 1.2", 0.1, totals(1.2)},
 		{"totals, sigma 1.8", 0.1, totals(1.8)},
+		{"costs of answers", 0.1, answers},
+		{"costs of answers", 0.05, answers},
 	} {
+		compare := Means
+		if c.draw(rand.New(rand.NewPCG(250, 0))).D > 0 {
+			compare = Ratios
+		}
 		called := count(play(n, uint64(250+i), func(r *rand.Rand) bool {
 			p := make([]Pair, 1)
 			for i := 1; i <= units; i++ {
@@ -162,9 +173,9 @@ func TestSkewedIsSame(t *testing.T) {
 				if r.Float64() < c.share {
 					s = &p[0].Arm
 				}
-				s.Add(Unit{Y: c.draw(r)})
+				s.Add(c.draw(r))
 				if i%20 == 0 {
-					if absolute, _ := Means(p, Planned, 0.05); excludesZero(absolute) {
+					if absolute, _ := compare(p, Planned, 0.05); excludesZero(absolute) {
 						return true
 					}
 				}

@@ -37,9 +37,7 @@ func Needed(base, variance, difference float64, share, alpha float64) int64 {
 	if base < 0 || base > 1 {
 		others = 1
 	}
-	apart := 1 - 2*share
-	units = max(units, max(leastUnits, leastEvents/events, leastEvents/others)/min(share, 1-share),
-		leastSkewed(alpha)*apart*apart/(share*(1-share)))
+	units = max(units, max(leastUnits, leastEvents/events, leastEvents/others)/min(share, 1-share))
 	if !(units < math.MaxInt64) {
 		return 0
 	}

@@ -104,12 +104,13 @@ def compare(what, planned, alpha):
 
     numbers, shared = [], F(0)
     for arm in 0, 1:
-        cells = [s[arm] for s in strata]
         if what == "ratio":
-            top, bottom = (combine([[F(u[k]) for u in c] for c in cells])[0] for k in ("part", "d"))
-            r = top / bottom
-            _, v = combine([[(u["part"] - r * u["d"]) / bottom for u in c] for c in cells])
-            numbers.append((r, v))
+            left = []
+            for i in arm, 1 - arm:
+                top, bottom = (combine([[F(u[k]) for u in s[i]] for s in strata])[0] for k in ("part", "d"))
+                left.append((top / bottom, bottom, [[u["part"] - top / bottom * u["d"] for u in s[i]] for s in strata]))
+            (r, bottom, own), (_, _, others) = left
+            numbers.append((r, combine(own, others)[1] / bottom**2))
         elif what == "past":
             m, v = combine(*([[u["y"] - explained(u) for u in s[i]] for s in strata] for i in (arm, 1 - arm)))
             at, shared = combine([[explained(u) for u in c + a] for c, a in strata])
