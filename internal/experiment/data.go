@@ -20,6 +20,9 @@ type Data struct {
 	// Thresholds are those of the metrics, by their index in the last plan, where Over is
 	// zero and the control had answers before the start.
 	Thresholds map[int]time.Duration
+	// Gone is since when no definition has the experiment. It is counted no further. Zero: one
+	// has it.
+	Gone time.Time
 	// Unitless are answers that came to the split and whose unit was not recorded.
 	Unitless int64
 	// Through is the time up to which traces and reports are counted, and Pending about how

@@ -41,6 +41,10 @@ func Read(d *Data, now time.Time) *Readout {
 	}
 	r.State = r.whole()
 	r.Says = r.sentence()
+	if !d.Gone.IsZero() {
+		r.Says += " Its definition is gone since " + instant(d.Gone) + ": nothing is counted any more."
+		r.Pending = 0
+	}
 	r.exclude()
 	r.warn()
 	today := r.Today(now)

@@ -531,6 +531,11 @@ func TestReadWrittenLate(t *testing.T) {
 	if r := experiment.Read(d, now); len(r.Warnings) > 0 {
 		t.Error(r.Warnings)
 	}
+	gone := *d
+	gone.Gone, gone.Pending = now, 7
+	if r := experiment.Read(&gone, now); !strings.HasSuffix(r.Says, " Its definition is gone since 2026-11-11T09:00:00Z: nothing is counted any more.") || len(r.Warnings) > 0 {
+		t.Errorf("%s %v", r.Says, r.Warnings)
+	}
 	d.Plans[0].Since = start.Add(time.Hour)
 	if r := experiment.Read(d, now); len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "was served first at 2026-11-01T01:00:00Z") {
 		t.Error(r.Warnings)

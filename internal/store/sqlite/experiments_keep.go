@@ -19,7 +19,7 @@ func (k *experimentKeeper) prepare(ctx context.Context, x *tracked, now time.Tim
 	case !now.Before(x.expires()):
 		more, err := k.forget(ctx, x, true)
 		return false, more, err
-	case x.gone || now.Before(began):
+	case x.gone > 0 || now.Before(began):
 		return false, false, nil
 	}
 	what, err := json.Marshal(countsOf(p))
@@ -117,7 +117,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM traces WHERE seq = 1) THEN 0
 // there is more.
 func (k *experimentKeeper) forget(ctx context.Context, x *tracked, expired bool) (more bool, err error) {
 	exist, err := queryInt(ctx, k.db, "SELECT EXISTS (SELECT 1 FROM experiment_units WHERE experiment = ?)", x.id)
-	if err != nil || exist == 0 && x.what == "" && !x.gone {
+	if err != nil || exist == 0 && x.what == "" && x.gone == 0 {
 		return false, err // without a lock
 	}
 	return true, k.transact(ctx, func(tx *sql.Tx) error {
@@ -141,7 +141,7 @@ DELETE FROM experiment_units WHERE experiment = ?1 AND unit IN (SELECT unit FROM
 		if expired {
 			tables = append(tables, "experiment_verdicts", "experiment_days")
 		}
-		if expired && x.gone {
+		if expired && x.gone > 0 {
 			tables = append(tables, "experiment_plans")
 			if _, err := tx.ExecContext(ctx, "DELETE FROM experiments WHERE id = ?", x.id); err != nil {
 				return err

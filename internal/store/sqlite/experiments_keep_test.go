@@ -64,6 +64,9 @@ func TestPlansAreKept(t *testing.T) {
 	at := buttonStart
 	serve(t, s, at, p, other)
 	serve(t, s, at.Add(time.Hour), p) // the other is gone
+	if d := mustExperiments(t, s, "other")[0]; !d.Gone.Equal(at.Add(time.Hour)) || !mustExperiments(t, s, p.Name)[0].Gone.IsZero() {
+		t.Errorf("gone since %v", d.Gone)
+	}
 	changed := p
 	changed.Owner = "ada"
 	serve(t, s, at.Add(2*time.Hour), changed, other)

@@ -96,7 +96,7 @@ func countsOf(p *experiment.Plan) counts {
 type tracked struct {
 	id                     int64
 	workspace, name        string
-	gone                   bool
+	gone                   int64 // since when no definition has it; 0: one does
 	readout                int64
 	answers                string
 	since                  int64
@@ -142,7 +142,7 @@ func readTracked(ctx context.Context, db querier, workspace, name string) ([]*tr
 		return x, scan(&x.id, &x.workspace, &x.name, &x.gone, &x.readout, &x.answers, &x.since, &x.what, &x.end, &x.traces, &x.metrics,
 			&x.fromMetrics, &x.toTraces, &x.toMetrics, &x.step, &x.writes, &x.counted, &x.unitless, &x.before)
 	}, `
-SELECT id, workspace, name, gone_ms IS NOT NULL, readout, answers, since_ms, what, end_ms, traces, metrics,
+SELECT id, workspace, name, coalesce(gone_ms, 0), readout, answers, since_ms, what, end_ms, traces, metrics,
 	from_metrics, to_traces, to_metrics, step, writes, counted_ms, unitless, answered_before
 FROM experiments WHERE ?1 IN ('', workspace) AND ?2 IN ('', name) ORDER BY workspace, name`, workspace, name)
 	if err != nil {

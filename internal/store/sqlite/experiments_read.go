@@ -38,6 +38,9 @@ func (r *Reader) Experiments(ctx context.Context, workspace, name string) (all [
 // data returns what is known of the experiment.
 func (x *tracked) data(ctx context.Context, db querier, now time.Time) (*experiment.Data, error) {
 	d := &experiment.Data{Plans: x.plans, Thresholds: map[int]time.Duration{}, Unitless: x.unitless}
+	if x.gone > 0 {
+		d.Gone = time.UnixMilli(x.gone).UTC()
+	}
 	if x.what == "" {
 		return d, nil
 	}
