@@ -148,7 +148,7 @@ func (r *experimentReport) metrics() {
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
 		note := fmt.Sprintf("%s: %s %s, %s is better, %s %s", m.Name, m.Role, m.As,
-			map[bool]string{true: "more", false: "less"}[m.Up], m.SmallestText()+map[bool]string{true: " of the control's number"}[m.Relative], map[bool]string{true: "is tolerated", false: "matters"}[m.Role == experiment.Guardrail])
+			map[bool]string{true: "more", false: "less"}[m.Up], m.SmallestText()+map[bool]string{true: " of the control's"}[m.Relative], map[bool]string{true: "is tolerated", false: "matters"}[m.Role == experiment.Guardrail])
 		if m.Over > 0 {
 			note += ", over " + m.Over.String()
 		}
