@@ -60,7 +60,7 @@ func (x *tracked) data(ctx context.Context, db querier, now time.Time) (*experim
 		d.Strata[i] = experiment.Stratum{Begin: time.UnixMilli(s.begin).UTC(), Shares: s.shares, Arms: map[string]*experiment.Arm{}}
 		byNumber[s.number] = &d.Strata[i]
 	}
-	if err := x.readSums(ctx, db, d, byNumber, places); err != nil {
+	if err := x.readSums(ctx, db, byNumber, places); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(d.Strata, func(a, b experiment.Stratum) int { return a.Begin.Compare(b.Begin) })
@@ -103,7 +103,7 @@ func (x *tracked) data(ctx context.Context, db querier, now time.Time) (*experim
 }
 
 // readSums adds the sums of the arms, and of the metrics by the places of their numbers.
-func (x *tracked) readSums(ctx context.Context, db querier, d *experiment.Data, strata map[int64]*experiment.Stratum, places []int) error {
+func (x *tracked) readSums(ctx context.Context, db querier, strata map[int64]*experiment.Stratum, places []int) error {
 	if _, err := collect(ctx, db, func(scan func(...any) error) (_ struct{}, err error) {
 		var stratum int64
 		var name string

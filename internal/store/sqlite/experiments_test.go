@@ -50,9 +50,8 @@ type world struct {
 	blue      float64
 	traces    []*trace.Record
 	waiting   []*trace.Record
-	drift     time.Duration // how much later than their time some traces are stored
-	red       string        // what the default answers with
-	quiet     bool          // the split answers nothing before the start
+	red       string // what the default answers with
+	quiet     bool   // the split answers nothing before the start
 }
 
 func newWorld(t testing.TB, s *Store, seed uint64) *world {
