@@ -103,12 +103,13 @@ func (q *queue) dropAll() map[string]uint64 {
 		drop(v.place, versionCount)
 	}
 	q.records, q.versions = nil, nil
-	for _, r := range q.revisions.take() {
+	for _, r := range q.revisions.waiting {
 		lost[r.Workspace]++
 	}
-	for _, e := range q.experiments.take() {
+	for _, e := range q.experiments.waiting {
 		lost[e.Workspace]++
 	}
+	q.revisions.waiting, q.experiments.waiting = nil, nil
 	for _, c := range q.counts.take(nil) {
 		lost[c.Workspace] += uint64(c.Answers)
 	}

@@ -117,7 +117,8 @@ func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 		items--
 		size -= bytes
 	}
-	b.Revisions, b.Experiments = q.revisions.take(), q.experiments.take()
+	b.Revisions, q.revisions.waiting = q.revisions.waiting, nil
+	b.Experiments, q.experiments.waiting = q.experiments.waiting, nil
 	b.Refusals = q.refusals.take(b.Refusals)
 	b.Peaks = slices.AppendSeq(b.Peaks, maps.Values(q.peaks))
 	clear(q.peaks)

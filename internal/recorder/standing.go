@@ -24,10 +24,3 @@ func (s *standing[T]) again() {
 		}
 	}
 }
-
-// take returns those that wait, which then do not.
-func (s *standing[T]) take() []*T {
-	waiting := s.waiting
-	s.waiting = nil
-	return waiting
-}
