@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -118,11 +119,21 @@ func (u *inUse) keepLog(t *testing.T) {
 	}
 }
 
-// overwrite puts garbage over most of the file, as a disk may, or an operator's
-// command.
+// overwrite puts garbage over most of the file, as a disk may, or an operator's command. It
+// leaves the schema and the store's own tables.
 func (u *inUse) overwrite(t *testing.T) {
 	t.Helper()
 	u.copyLog(t)
+	var schema []int64 // its pages, which move to the end when a table is made
+	if err := u.read(t, func(ctx context.Context, r *Reader) (err error) {
+		schema, err = collect(ctx, r.db, func(scan func(...any) error) (page int64, err error) {
+			err = scan(&page)
+			return page, err
+		}, "SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 	file, err := os.OpenFile(u.path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -132,14 +143,18 @@ func (u *inUse) overwrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const start = 64 * pageBytes // after the schema and the store's own tables
-	garbage := make([]byte, size-start)
+	garbage := make([]byte, pageBytes)
 	random := rand.New(rand.NewPCG(7, 8))
-	for i := range garbage {
-		garbage[i] = byte(random.Uint32())
-	}
-	if _, err := file.WriteAt(garbage, start); err != nil {
-		t.Fatal(err)
+	for page := int64(65); page <= size/pageBytes; page++ { // after the store's own tables
+		for i := range garbage {
+			garbage[i] = byte(random.Uint32())
+		}
+		if slices.Contains(schema, page) {
+			continue
+		}
+		if _, err := file.WriteAt(garbage, (page-1)*pageBytes); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

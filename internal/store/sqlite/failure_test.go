@@ -190,7 +190,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 			}
 			var batch recorder.Batch
 			authority := mustAuthority(t)
-			for range 200 {
+			for range 400 { // so many that the tables, which are made first, are in the first half
 				m := metricsOf(authority.New(trace.KindPrompt, time.Now()))
 				m.Metadata = bytes.Repeat([]byte("x"), 1000)
 				batch.Metrics = append(batch.Metrics, m)
