@@ -4,32 +4,16 @@ import (
 	"html/template"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
 )
 
-// experimentsPage has the experiments of the workspace.
-type experimentsPage struct {
-	Experiments []listedExperiment `json:"experiments"`
-}
-
-// listedExperiment is an experiment in the list.
-type listedExperiment struct {
-	Name  string           `json:"name"`
-	On    string           `json:"on"`
-	Rule  string           `json:"rule"`
-	State experiment.State `json:"state"`
-	Says  string           `json:"says"`
-	Start time.Time        `json:"start"`
-	End   time.Time        `json:"end"`
-}
-
 func buildExperiments(v *visit) (any, error) {
 	v.command = "caddy cadenza experiment"
-	p := new(experimentsPage)
+	p := new(adminapi.Experiments)
 	return p, v.ask("experiments", nil, p)
 }
 
@@ -182,8 +166,7 @@ func digits(value float64) string {
 	if math.Abs(value) >= 1000 {
 		return count(int64(math.Round(value)))
 	}
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 3, 64), 64)
-	return strconv.FormatFloat(rounded, 'f', -1, 64)
+	return experiment.Number(value)
 }
 
 // stateWord returns a state in words.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
 )
 
@@ -119,9 +120,9 @@ func TestExperimentMismatch(t *testing.T) {
 // TestExperimentList has each experiment with its state, sentence and links.
 func TestExperimentList(t *testing.T) {
 	start := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	text := shown(t, "experiments.main", &experimentsPage{Experiments: []listedExperiment{
-		{"colours", "prompts/reply", "dutch", experiment.NoEffect, "nl is <b>alike</b>.", start, start.AddDate(0, 1, 0)},
-		{"other", "endpoints/chat", "half", experiment.Worse, "It is worse.", start, start},
+	text := shown(t, "experiments.main", &adminapi.Experiments{Experiments: []adminapi.ListedExperiment{
+		{Name: "colours", On: "prompts/reply", Rule: "dutch", State: experiment.NoEffect, Says: "nl is <b>alike</b>.", Start: start, End: start.AddDate(0, 1, 0)},
+		{Name: "other", On: "endpoints/chat", Rule: "half", State: experiment.Worse, Says: "It is worse.", Start: start, End: start},
 	}})
 	for _, want := range []string{
 		`<tr><th scope="row"><a href="/console/experiments/colours">`, `<a href="/console/definitions/prompt/reply">prompts/reply</a>, dutch`, "no effect", "nl is &lt;b&gt;alike", "2026-12-01",
@@ -131,7 +132,7 @@ func TestExperimentList(t *testing.T) {
 			t.Errorf("lacks %s: %s", want, text)
 		}
 	}
-	if text := shown(t, "experiments.main", new(experimentsPage)); !strings.Contains(text, "There are no experiments") || strings.Contains(text, "<table") {
+	if text := shown(t, "experiments.main", new(adminapi.Experiments)); !strings.Contains(text, "There are no experiments") || strings.Contains(text, "<table") {
 		t.Errorf("none: %s", text)
 	}
 }

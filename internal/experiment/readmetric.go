@@ -14,13 +14,6 @@ import (
 // better, while it is not. They share it, apart from the other metrics.
 const guardrails = 0.05
 
-// An arm has enough units, and enough of them with an event, from when on its numbers say
-// what the smallest difference that matters needs.
-const (
-	enoughUnits  = 300
-	enoughEvents = 10
-)
-
 // alpha returns the probability that an interval of the metric is wrong at any time. Of a rate
 // that leaves a part for counts before there are intervals, see counted.
 func (p *Plan) alpha(m *Metric) float64 {
@@ -99,7 +92,7 @@ func (r *reading) needed(index int, alpha float64) int64 {
 	for i := range r.d.Strata {
 		control.Merge(&r.d.Strata[i].sums(r.p.Control, index, false).Sums)
 	}
-	if control.N < enoughUnits || control.Positive < enoughEvents {
+	if control.N < sequential.LeastUnits || control.Positive < sequential.LeastEvents {
 		return 0
 	}
 	base, variance := control.Mean()
@@ -178,9 +171,9 @@ func (r *reading) compare(index int, out *MetricReadout, arm int, alpha float64)
 			c.Why += ", and the difference may still be none"
 		}
 	default:
-		c.Why = fmt.Sprintf("each arm needs %d units, %d of them with a number other than 0", enoughUnits, enoughEvents)
+		c.Why = fmt.Sprintf("each arm needs %d units, %d of them with a number other than 0", sequential.LeastUnits, sequential.LeastEvents)
 		if m.counted() {
-			c.Why = fmt.Sprintf("each arm needs %d units, %d of them with an event and %d without", enoughUnits, enoughEvents, enoughEvents)
+			c.Why = fmt.Sprintf("each arm needs %d units, %d of them with an event and %d without", sequential.LeastUnits, sequential.LeastEvents, sequential.LeastEvents)
 			c.State = r.count(index, c.Arm, alpha/(1-sequential.Early)*sequential.Early)
 		}
 		if c.State != Collecting {
@@ -267,19 +260,7 @@ func (r *reading) count(index int, arm string, alpha float64) State {
 			return Collecting // a difference is no ratio
 		}
 	}
-	evidence, expected, found := 1.0, 0.0, 0.0
-	for i := range r.d.Strata {
-		s := &r.d.Strata[i]
-		events, others := float64(s.sums(arm, index, false).Positive), float64(s.sums(r.p.Control, index, false).Positive)
-		share := s.Shares[arm] / (s.Shares[arm] + s.Shares[r.p.Control])
-		if !(share > 0 && share < 1) {
-			continue
-		}
-		share = share * tolerated / (share*tolerated + 1 - share)
-		evidence *= sequential.Counts(int64(others), int64(events), share)
-		found += events
-		expected += share * (events + others)
-	}
+	evidence, found, expected := r.counts(index, arm, tolerated, func(s *Sums) int64 { return s.Positive })
 	switch {
 	case evidence < 1/alpha:
 		return Collecting
@@ -295,12 +276,26 @@ func (r *reading) count(index int, arm string, alpha float64) State {
 // the control. A mean of those that have one then compares others with others: an arm that
 // makes the unhappy silent has the happier mean.
 func (r *reading) lopsided(index int, arm string) bool {
-	evidence := 1.0
+	evidence, _, _ := r.counts(index, arm, 1, func(s *Sums) int64 { return s.Reported })
+	return evidence >= mismatch
+}
+
+// counts returns the evidence that units with something are not divided between an arm and the
+// control as all their units are, the arm having so many times the control's rate of it. found
+// are those of the arm, and expected how many they would be.
+func (r *reading) counts(index int, arm string, times float64, of func(*Sums) int64) (evidence, found, expected float64) {
+	evidence = 1
 	for i := range r.d.Strata {
 		s := &r.d.Strata[i]
-		if share := s.Shares[arm] / (s.Shares[arm] + s.Shares[r.p.Control]); share > 0 && share < 1 {
-			evidence *= sequential.Counts(s.sums(r.p.Control, index, false).Reported, s.sums(arm, index, false).Reported, share)
+		share := s.Shares[arm] / (s.Shares[arm] + s.Shares[r.p.Control])
+		if !(share > 0 && share < 1) {
+			continue
 		}
+		some, others := of(s.sums(arm, index, false)), of(s.sums(r.p.Control, index, false))
+		share = share * times / (share*times + 1 - share)
+		evidence *= sequential.Counts(others, some, share)
+		found += float64(some)
+		expected += share * float64(some+others)
 	}
-	return evidence >= mismatch
+	return evidence, found, expected
 }

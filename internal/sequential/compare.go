@@ -12,8 +12,8 @@ type Interval struct{ Difference, Low, High float64 }
 // event and those without. For less, the variance is not known well enough: without such a
 // rule up to 92 % of experiments that compare the same with the same find a difference.
 const (
-	leastUnits  = 300
-	leastEvents = 10
+	LeastUnits  = 300
+	LeastEvents = 10
 )
 
 // Means returns how much larger the mean of the arm's units is than that of the control's,
@@ -186,7 +186,7 @@ func (s side) enough(ratio bool) bool {
 		}
 		return 1 - float64(c.Positive)/float64(c.N)
 	})
-	return units >= leastUnits && units*events >= leastEvents && (units*others >= leastEvents || !ratio && !s.rate())
+	return units >= LeastUnits && units*events >= LeastEvents && (units*others >= LeastEvents || !ratio && !s.rate())
 }
 
 // average returns the weighted average of f over the strata.

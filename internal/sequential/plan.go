@@ -37,7 +37,7 @@ func Needed(base, variance, difference float64, share, alpha float64) int64 {
 	if base < 0 || base > 1 {
 		others = 1
 	}
-	units = max(units, max(leastUnits, leastEvents/events, leastEvents/others)/min(share, 1-share))
+	units = max(units, max(LeastUnits, LeastEvents/events, LeastEvents/others)/min(share, 1-share))
 	if !(units < math.MaxInt64) {
 		return 0
 	}
