@@ -69,21 +69,17 @@ func (k *experimentKeeper) readUnits(ctx context.Context, x *tracked, events []e
 		if err != nil {
 			return nil, err
 		}
-		rows, err := k.db.QueryContext(ctx, "SELECT "+unitColumns+" FROM json_each(?) AS j CROSS JOIN experiment_units AS u ON u.unit = j.value WHERE u.experiment = ?", string(list), x.id)
-		if err != nil {
-			return nil, err
-		}
-		if err := eachRow(rows, func() error {
+		if err := eachRow(ctx, k.db, func(scan func(...any) error) error {
 			var u unit
 			var name string
-			if err := u.scan(rows.Scan, &name, k.arms); err != nil {
+			if err := u.scan(scan, &name, k.arms); err != nil {
 				return err
 			}
 			c := units[name]
 			c.before, c.to, c.there = u, u, true
 			c.to.numbers = slices.Clone(u.numbers)
 			return nil
-		}); err != nil {
+		}, "SELECT "+unitColumns+" FROM json_each(?) AS j CROSS JOIN experiment_units AS u ON u.unit = j.value WHERE u.experiment = ?", string(list), x.id); err != nil {
 			return nil, err
 		}
 	}
@@ -177,15 +173,11 @@ func (k *experimentKeeper) addPending(ctx context.Context, x *tracked, units map
 		if err != nil {
 			return err
 		}
-		rows, err := k.db.QueryContext(ctx, unitReportQuery, string(list), x.workspace, x.plan().Unit, x.past, x.metrics)
-		if err != nil {
-			return err
-		}
-		if err := eachRow(rows, func() error {
+		if err := eachRow(ctx, k.db, func(scan func(...any) error) error {
 			var name string
 			var m reportRow
 			ev := event{class: reported}
-			if err := rows.Scan(append([]any{&name, &ev.at}, m.targets()...)...); err != nil {
+			if err := scan(append([]any{&name, &ev.at}, m.targets()...)...); err != nil {
 				return err
 			}
 			u := units[name]
@@ -200,7 +192,7 @@ func (k *experimentKeeper) addPending(ctx context.Context, x *tracked, units map
 			m.measures(&k.pending, x, &ev)
 			u.apply(x, &ev)
 			return nil
-		}); err != nil {
+		}, unitReportQuery, string(list), x.workspace, x.plan().Unit, x.past, x.metrics); err != nil {
 			return err
 		}
 	}

@@ -48,45 +48,14 @@ const (
 
 // keepExperiments counts for experiments in the background, on connections of its own.
 func (s *Store) keepExperiments(ctx context.Context) {
-	ticker := time.NewTicker(statsEvery)
-	defer ticker.Stop()
-	var keeper *experimentKeeper
-	defer func() { keeper.close() }()
-	for failing := false; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+	s.keep(ctx, statsEvery, "experiments are not counted", func() (func() error, func(), error) {
+		exist, err := queryInt(ctx, s.Reader.db, "SELECT EXISTS (SELECT 1 FROM experiments)")
+		if err != nil || exist == 0 {
+			return nil, func() {}, err
 		}
-		var err error
-		if keeper == nil {
-			exist, existErr := queryInt(ctx, s.Reader.db, "SELECT EXISTS (SELECT 1 FROM experiments)")
-			if err = existErr; err == nil && exist == 0 {
-				continue
-			}
-			if err == nil {
-				keeper, err = openExperimentKeeper(s.path)
-			}
-		}
-		if err == nil {
-			err = keeper.look(ctx, time.Now(), func() { s.written.Store(true) })
-		}
-		switch {
-		case ctx.Err() != nil:
-			return
-		case isCorrupt(err):
-			return // the next store counts on
-		case err != nil && !isBusy(err) && !errors.Is(err, errOvertaken):
-			if !failing {
-				failing = true
-				s.config.Logger.Error("experiments are not counted; trying again", "error", err)
-			}
-			keeper.close()
-			keeper = nil
-		case err == nil:
-			failing = false
-		}
-	}
+		k, err := openExperimentKeeper(s.path)
+		return func() error { return k.look(ctx, time.Now(), func() { s.written.Store(true) }) }, k.close, err
+	})
 }
 
 // experimentKeeper counts for experiments.
@@ -337,13 +306,9 @@ func (k *experimentKeeper) countTraces(ctx context.Context, group []*tracked, un
 
 // readTraces adds the traces of a range, and returns how many mean something.
 func (k *experimentKeeper) readTraces(ctx context.Context, after, last int64, found map[*tracked]*pass, again bool, newest *int64) (total int, err error) {
-	rows, err := k.db.QueryContext(ctx, traceQuery, after, last)
-	if err != nil {
-		return 0, err
-	}
-	err = eachRow(rows, func() error {
+	err = eachRow(ctx, k.db, func(scan func(...any) error) error {
 		var r traceRow
-		if err := rows.Scan(r.targets()...); err != nil {
+		if err := scan(r.targets()...); err != nil {
 			return err
 		}
 		*newest = max(*newest, r.at.Int64)
@@ -373,19 +338,14 @@ func (k *experimentKeeper) readTraces(ctx context.Context, after, last int64, fo
 			total++
 			return nil
 		})
-	})
+	}, traceQuery, after, last)
 	return total, err
 }
 
 // eachRow calls f for each row.
-func eachRow(rows *sql.Rows, f func() error) (err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+func eachRow(ctx context.Context, db querier, f func(scan func(...any) error) error, query string, args ...any) error {
+	_, err := collect(ctx, db, func(scan func(...any) error) (struct{}, error) { return struct{}{}, f(scan) }, query, args...)
+	return err
 }
 
 // renew begins a readout anew, with the trace whose arms answered with something else. The
@@ -417,16 +377,12 @@ func (k *experimentKeeper) addEarlier(ctx context.Context, x *tracked, p *pass, 
 	if x.metrics <= x.fromMetrics {
 		return nil
 	}
-	rows, err := k.db.QueryContext(ctx, earlierReports, from, to, x.metrics)
-	if err != nil {
-		return err
-	}
-	return eachRow(rows, func() error {
+	return eachRow(ctx, k.db, func(scan func(...any) error) error {
 		var r traceRow
 		var m reportRow
 		var decision []byte
 		var onDecision sql.NullBool
-		if err := rows.Scan(slices.Concat(r.targets(), m.targets(), []any{&decision, &onDecision})...); err != nil {
+		if err := scan(slices.Concat(r.targets(), m.targets(), []any{&decision, &onDecision})...); err != nil {
 			return err
 		}
 		if onDecision.Bool {
@@ -441,7 +397,7 @@ func (k *experimentKeeper) addEarlier(ctx context.Context, x *tracked, p *pass, 
 			}
 			return p
 		})
-	})
+	}, earlierReports, from, to, x.metrics)
 }
 
 // firstOf returns the seq of the first trace of a decision, up to a seq, that means something
@@ -526,18 +482,14 @@ func (k *experimentKeeper) countMetrics(ctx context.Context, group []*tracked, u
 
 // readReports adds the reports of a range.
 func (k *experimentKeeper) readReports(ctx context.Context, after, last int64, found map[*tracked]*pass) error {
-	rows, err := k.db.QueryContext(ctx, reportQuery, after, last)
-	if err != nil {
-		return err
-	}
-	return eachRow(rows, func() error {
+	return eachRow(ctx, k.db, func(scan func(...any) error) error {
 		var m reportRow
 		var r traceRow
 		var decision []byte
 		var workspace string
 		var field, name sql.NullString
 		var happened sql.NullInt64
-		if err := rows.Scan(slices.Concat(m.targets(), []any{&decision, &workspace, &field, &name, &happened}, r.targets())...); err != nil {
+		if err := scan(slices.Concat(m.targets(), []any{&decision, &workspace, &field, &name, &happened}, r.targets())...); err != nil {
 			return err
 		}
 		switch {
@@ -574,5 +526,5 @@ func (k *experimentKeeper) readReports(ctx context.Context, after, last int64, f
 			})
 		}
 		return nil
-	})
+	}, reportQuery, after, last)
 }

@@ -48,37 +48,50 @@ const statsCursor = "stats"
 // the counts also moves the cursor, so each row counts once, even after a crash and with
 // several processes on the file.
 func (s *Store) keepStats(ctx context.Context) {
-	ticker := time.NewTicker(statsLook)
+	s.keep(ctx, statsLook, "traces are not counted for the statistics", func() (func() error, func(), error) {
+		k, err := openStatsKeeper(ctx, s.path)
+		return func() error { return k.look(ctx, s) }, k.close, err
+	})
+}
+
+// keep looks every so often until ctx ends, with what open returns: a function that looks, or
+// nil if there is nothing to look at, and one that closes. After a failure it opens again.
+// failing says what is not done meanwhile.
+func (s *Store) keep(ctx context.Context, every time.Duration, failing string, open func() (look func() error, closes func(), err error)) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	var keeper *statsKeeper
-	defer func() { keeper.close() }()
-	for failing := false; ; {
+	var look func() error
+	closes := func() {}
+	defer func() { closes() }()
+	for told := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 		var err error
-		if keeper == nil {
-			keeper, err = openStatsKeeper(ctx, s.path)
+		if look == nil {
+			if look, closes, err = open(); err != nil {
+				look = nil
+			}
 		}
-		if err == nil {
-			err = keeper.look(ctx, s)
+		if err == nil && look != nil {
+			err = look()
 		}
 		switch {
 		case ctx.Err() != nil:
 			return
 		case isCorrupt(err):
 			return // the next store counts on
-		case err != nil && !isBusy(err):
-			if !failing {
-				failing = true
-				s.config.Logger.Error("traces are not counted for the statistics; trying again", "error", err)
+		case err != nil && !isBusy(err) && !errors.Is(err, errOvertaken):
+			if !told {
+				told = true
+				s.config.Logger.Error(failing+"; trying again", "error", err)
 			}
-			keeper.close()
-			keeper = nil
+			closes()
+			look, closes = nil, func() {}
 		case err == nil:
-			failing = false
+			told = false
 		}
 	}
 }
