@@ -104,7 +104,10 @@ func TestBadEvening(t *testing.T) {
 		degraded := e.degraded(t)
 		return !slices.ContainsFunc(mishaps, func(m mishap) bool { return !slices.Contains(degraded, m.String()) })
 	})
-	e.waitFor(t, "the lines of the log", func() bool { // conditions begin before their lines
+	// Conditions begin before their lines: a target is down after a few failures in a row,
+	// and left alone after more of them.
+	e.waitFor(t, "the lines of the log", func() bool {
+		e.call(t)
 		return !slices.ContainsFunc(mishaps, func(m mishap) bool { return e.lines(m.message, m.field, m.value) == 0 })
 	})
 	ready := e.get(t, e.process.url+"/readyz")
