@@ -33,6 +33,9 @@ type Plan struct {
 	Metrics    []Metric `json:"metrics"`
 	Hypothesis string   `json:"hypothesis,omitempty"`
 	Owner      string   `json:"owner,omitempty"`
+	// Rollout reports that it is of a rollout's guards, and of no definition: no past of its
+	// units is read, lists leave it out, and its numbers are deleted once it is gone.
+	Rollout bool `json:"rollout,omitempty"`
 }
 
 // PassedOn is a control that is no arm: the units that the split leaves to the rows below.
