@@ -24,6 +24,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/rollout"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -58,6 +59,8 @@ var pages = []page{
 	{"playground", "Playground", "Decide", "playground.html", buildPlayground, true},
 	{"experiments", "Experiments", "Decide", "experiments.html", buildExperiments, false},
 	{"experiments/", "Experiment", "", "experiment.html", buildExperiment, false},
+	{"rollouts", "Rollouts", "Decide", "rollouts.html", buildRollouts, false},
+	{"rollouts/", "Rollout", "", "rollout.html", buildRollout, true},
 	{"revisions", "Revisions", "Decide", "revisions.html", buildRevisions, false},
 	{"costs", "Costs", "Spend", "costs.html", buildCosts, false},
 	{"limits", "Limits", "Spend", "limits.html", buildLimits, false},
@@ -362,9 +365,12 @@ var words = template.FuncMap{
 	"millis":  millis,
 	"percent": tenth, "share": share, "relative": relative,
 	"stateword": stateWord, "stateshape": stateShape, "reads": readsLink,
-	"bytes":      func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
-	"join":       strings.Join,
-	"definition": definitionLink, "content": contentText,
+	"rolloutshape": rolloutShape,
+	"buckets":      func(n int) string { return share(float64(n) / rollout.Whole) },
+	"number":       func(x float64) template.HTML { return data(x, digits(x)) },
+	"bytes":        func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
+	"join":         strings.Join,
+	"definition":   definitionLink, "content": contentText,
 	"text":   func(value json.RawMessage) string { return clipped(plain(value)) },
 	"escape": url.PathEscape, // of a segment of a path
 	"add":    func(a, b int) int { return a + b },
