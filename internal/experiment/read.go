@@ -58,39 +58,23 @@ func Read(d *Data, now time.Time) *Readout {
 	return r.Readout
 }
 
-// divide compares the units of the arms with the shares. Units that moved later count by
-// their first arm: the split divided them, and which of them return to another arm is not
-// its doing. But they are in no metric, so what is left is compared with the shares too: after
-// an edit that gives a part of the control's units to an arm, the control lacks those that
-// come often, and the arm does not.
+// divide says how many units the arms have, and whether the split divided them so.
 func (r *reading) divide() {
 	seen := make([]Seen, len(r.arms))
-	var segments, left []sequential.Segment
 	var all float64
 	for i := range r.d.Strata {
 		s := &r.d.Strata[i]
-		var segment, rest sequential.Segment
-		var shares, units float64
+		var units float64
 		for _, arm := range r.arms {
-			shares += s.Shares[arm]
-			units += float64(s.arm(arm).Units)
+			units += float64(s.Arm(arm).Units)
 		}
-		if shares == 0 {
-			shares = 1
-		}
-		for j, name := range r.arms {
-			arm, share := s.arm(name), s.Shares[name]/shares
-			seen[j].Arm = name
+		for j, share := range s.sharesOf(r.arms) {
+			arm := s.Arm(r.arms[j])
 			seen[j].Units += arm.Units
 			seen[j].FellBack += arm.FellBack
 			seen[j].Expected += share * units
-			segment.Units = append(segment.Units, arm.Units+arm.Moved)
-			segment.Shares = append(segment.Shares, share)
-			rest.Units = append(rest.Units, arm.Units)
 		}
 		all += units
-		rest.Shares = segment.Shares
-		segments, left = append(segments, segment), append(left, rest)
 	}
 	for i, name := range r.arms {
 		seen[i].Arm = name
@@ -101,29 +85,67 @@ func (r *reading) divide() {
 		}
 	}
 	r.Arms = seen
-	r.Split.Factor = sequential.Divided(segments)
-	if r.undivided = "the units are not divided as the split says"; r.Split.Factor < mismatch {
-		r.undivided = ""
-		if factor := sequential.Divided(left); factor >= mismatch {
-			r.Split.Factor, r.undivided = factor, "units that were seen in several arms are missing from some arms more than from others"
-		}
-	}
+	r.Split.Factor, r.undivided = r.d.Undivided(r.arms)
 	r.Split.Mismatch = r.undivided != ""
 }
 
-// arm returns what is known of an arm, which may be nothing.
-func (s *Stratum) arm(name string) *Arm {
+// Undivided compares the units of arms with their shares. It returns the Bayes factor against
+// these, and if that is a mismatch why nothing is said of the arms. Units that moved later
+// count by their first arm: the split divided them, and which of them return to another arm
+// is not its doing. But they are in no metric, so what is left is compared with the shares
+// too: after an edit that gives a part of the control's units to an arm, the control lacks
+// those that come often, and the arm does not.
+func (d *Data) Undivided(arms []string) (factor float64, why string) {
+	var first, left []sequential.Segment
+	for i := range d.Strata {
+		s := &d.Strata[i]
+		segment := sequential.Segment{Shares: s.sharesOf(arms)}
+		rest := segment
+		for _, name := range arms {
+			arm := s.Arm(name)
+			segment.Units = append(segment.Units, arm.Units+arm.Moved)
+			rest.Units = append(rest.Units, arm.Units)
+		}
+		first, left = append(first, segment), append(left, rest)
+	}
+	if factor = sequential.Divided(first); factor >= mismatch {
+		return factor, "the units are not divided as the split says"
+	}
+	if factor := sequential.Divided(left); factor >= mismatch {
+		return factor, "units that were seen in several arms are missing from some arms more than from others"
+	}
+	return factor, ""
+}
+
+// sharesOf returns the shares of arms, as parts of all of theirs.
+func (s *Stratum) sharesOf(arms []string) []float64 {
+	shares, all := make([]float64, len(arms)), 0.0
+	for i, arm := range arms {
+		shares[i] = s.Shares[arm]
+		all += shares[i]
+	}
+	if all > 0 {
+		for i := range shares {
+			shares[i] /= all
+		}
+	}
+	return shares
+}
+
+// Arm returns what is known of an arm, which may be nothing.
+func (s *Stratum) Arm(name string) *Arm {
 	if arm := s.Arms[name]; arm != nil {
 		return arm
 	}
 	return new(Arm)
 }
 
-// sums returns those of a metric in an arm.
-func (s *Stratum) sums(arm string, metric int, served bool) *Sums {
-	of := s.arm(arm).Decided
+// Sums returns those of a metric in an arm: of all units, or of those that no fallback
+// answered.
+func (s *Stratum) Sums(arm string, metric int, served bool) *Sums {
+	of := s.Arm(arm).Decided
 	if served {
-		of = s.arm(arm).Served
+		of = s.Arm(arm).Served
 	}
 	if metric < len(of) {
 		return &of[metric]
@@ -133,17 +155,11 @@ func (s *Stratum) sums(arm string, metric int, served bool) *Sums {
 
 // share returns the present share of an arm among some. It is 0 where no stratum says it.
 func (r *reading) share(arm string, among []string) float64 {
-	if len(r.d.Strata) == 0 {
+	i, n := slices.Index(among, arm), len(r.d.Strata)
+	if n == 0 || i < 0 {
 		return 0
 	}
-	shares, all := r.d.Strata[len(r.d.Strata)-1].Shares, 0.0
-	for _, name := range among {
-		all += shares[name]
-	}
-	if all == 0 {
-		return 0
-	}
-	return shares[arm] / all
+	return r.d.Strata[n-1].sharesOf(among)[i]
 }
 
 // whole returns the state of the primary metric, of several arms that of the best one.

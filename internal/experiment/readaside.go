@@ -29,7 +29,7 @@ func (r *reading) exclude() {
 	for _, arm := range r.arms {
 		var moved int64
 		for i := range r.d.Strata {
-			moved += r.d.Strata[i].arm(arm).Moved
+			moved += r.d.Strata[i].Arm(arm).Moved
 		}
 		if moved > 0 {
 			r.Excluded = append(r.Excluded, Excluded{"units first seen in " + arm + ", and later in another arm", moved})
@@ -80,7 +80,7 @@ func (r *reading) warn() {
 	var units, moved int64
 	for i := range r.d.Strata {
 		for _, name := range r.arms {
-			arm := r.d.Strata[i].arm(name)
+			arm := r.d.Strata[i].Arm(name)
 			units += arm.Units
 			moved += arm.Moved
 		}

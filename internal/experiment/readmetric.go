@@ -61,12 +61,12 @@ func (r *reading) number(index int, arm string) ArmReadout {
 	var weights, y, d float64
 	for i := range r.d.Strata {
 		s := &r.d.Strata[i]
-		sums := s.sums(arm, index, false)
+		sums := s.Sums(arm, index, false)
 		out.Units += sums.N
 		out.Reported += sums.Reported
 		var parts float64
 		for _, name := range r.arms {
-			if n := s.sums(name, index, false).N; n > 0 {
+			if n := s.Sums(name, index, false).N; n > 0 {
 				parts += 1 / float64(n)
 			}
 		}
@@ -90,7 +90,7 @@ func (r *reading) needed(index int, alpha float64) int64 {
 	m := &r.p.Metrics[index]
 	var control sequential.Sums
 	for i := range r.d.Strata {
-		control.Merge(&r.d.Strata[i].sums(r.p.Control, index, false).Sums)
+		control.Merge(&r.d.Strata[i].Sums(r.p.Control, index, false).Sums)
 	}
 	if control.N < sequential.LeastUnits || control.Positive < sequential.LeastEvents {
 		return 0
@@ -205,7 +205,7 @@ func (r *reading) interval(index int, arm string, alpha float64, served bool) (a
 	var strata []sequential.Pair
 	for i := range r.d.Strata {
 		s := &r.d.Strata[i]
-		strata = append(strata, sequential.Pair{Control: s.sums(r.p.Control, index, served).Sums, Arm: s.sums(arm, index, served).Sums})
+		strata = append(strata, sequential.Pair{Control: s.Sums(r.p.Control, index, served).Sums, Arm: s.Sums(arm, index, served).Sums})
 	}
 	between := sequential.Means
 	if r.p.Metrics[index].As == Ratio {
@@ -291,7 +291,7 @@ func (r *reading) counts(index int, arm string, times float64, of func(*Sums) in
 		if !(share > 0 && share < 1) {
 			continue
 		}
-		some, others := of(s.sums(arm, index, false)), of(s.sums(r.p.Control, index, false))
+		some, others := of(s.Sums(arm, index, false)), of(s.Sums(r.p.Control, index, false))
 		share = share * times / (share*times + 1 - share)
 		evidence *= sequential.Counts(others, some, share)
 		found += float64(some)
