@@ -14,9 +14,9 @@ import (
 // Answers returns a name, a hash, for what the arms of a row's split answer with and for how
 // units come to them: the values, or all that is in the variants, the field of the units and
 // the salt. content is that of a version of the definition that the row is in. An edit of
-// shares, of the coverage, of the arms' order or of anything else leaves the name as it is;
-// with another name, no unit's past in the experiment means anything any more. ok is false
-// where the row has no split.
+// shares, of the coverage, of the steps and stops of a guard, of the arms' order or of
+// anything else leaves the name as it is; with another name, no unit's past in the experiment
+// means anything any more. ok is false where the row has no split.
 //
 // Where control is PassedOn, its answers are those of the rows below and the default, with
 // what decides which of them a unit gets.
@@ -115,10 +115,21 @@ func (c definition) answer(cell any) any {
 	return variant
 }
 
-// arms returns what the arms of a split answer with, by what traces call them.
+// arms returns what the arms of a split answer with, by what traces call them: of a guard the
+// new answer and the control.
 func (c definition) arms(split map[string]any) map[string]any {
-	parts, _ := split["of"].([]any)
 	arms := make(map[string]any)
+	if guard, guarded := split["guard"].(map[string]any); guarded {
+		for _, arm := range []string{"new", "control"} {
+			cell := guard[arm]
+			if c["variants"] != nil {
+				arm = textOf(cell)
+			}
+			arms[arm] = c.answer(cell)
+		}
+		return arms
+	}
+	parts, _ := split["of"].([]any)
 	for i, p := range parts {
 		part, _ := p.(map[string]any)
 		arm := strconv.Itoa(i + 1)

@@ -3,8 +3,11 @@ package experiment_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
@@ -198,5 +201,54 @@ rules: [ { id: r, split: { by: customer_id, of: [ { value: { a: 1.0 }, share: 20
 	answers = experiment.ArmAnswers(contentOf(t, "prompts/reply.yaml", strings.ReplaceAll(replyPrompt, "brief {{", "warm {{")), "wording")
 	if len(answers) != 2 || answers["warm"] != answers["brief"] || !strings.Contains(answers["warm"], "warm {{max}}") {
 		t.Errorf("%q", answers)
+	}
+}
+
+// TestAnswersOfGuard: a guard answers with what a split of the arms new and control does, or of
+// the variants that they name, and its steps and stops are no part of the answers.
+func TestAnswersOfGuard(t *testing.T) {
+	split := regexp.MustCompile(`"split":\{.*?\],"salt":"s"\}`)
+	for _, of := range []struct{ file, rule, text, new, control string }{
+		{"remoteconfigs/c.yaml", "colours", `
+type: string
+default: grey
+rules: [ { id: colours, split: { by: customer_id, salt: s, of: [ { name: new, value: "10", share: 50% }, { name: control, value: plain words, share: 50% } ] } } ]
+`, `"\"10\""`, `"plain words"`},
+		{"remoteconfigs/o.yaml", "r", `
+type: object
+merge: default
+default: { a: 1 }
+rules: [ { id: r, split: { by: customer_id, salt: s, of: [ { name: new, value: { b: 2 }, share: 20% }, { name: control, value: {}, share: 20% } ] } } ]
+`, `{"b":"2"}`, `{}`},
+		{"prompts/reply.yaml", "wording", strings.Replace(replyPrompt, "of:", "salt: s, of:", 1), `"brief"`, `"warm"`},
+	} {
+		content := string(contentOf(t, of.file, of.text))
+		guarded := func(by, new, control, more string) []byte {
+			guard := `"split":{"by":"` + by + `","salt":"s","guard":{"new":` + new + `,"control":` + control + more + `}}`
+			if !split.MatchString(content) {
+				t.Fatalf("no split in %s", content)
+			}
+			return []byte(split.ReplaceAllLiteralString(content, guard))
+		}
+		for _, more := range []string{"", `,"steps":["1%","100%"],"every":"1h","stop":[{"measure":"error","ratio":"1.2"}]`} {
+			guard := guarded("customer_id", of.new, of.control, more)
+			name, ok := experiment.Answers(guard, of.rule, "control")
+			want, _ := experiment.Answers([]byte(content), of.rule, "control")
+			if !ok || name != want {
+				t.Errorf("%s: %s is called %q, want %q", of.file, guard, name, want)
+			}
+			if diff := cmp.Diff(experiment.ArmAnswers([]byte(content), of.rule), experiment.ArmAnswers(guard, of.rule)); diff != "" {
+				t.Errorf("%s: %s", of.file, diff)
+			}
+			others := [][]byte{guarded("plan", of.new, of.control, more), guarded("customer_id", of.new, of.new, more)}
+			if !strings.HasPrefix(of.file, "prompts") { // arms that are variants are called by them
+				others = append(others, guarded("customer_id", of.control, of.new, more))
+			}
+			for _, other := range others {
+				if name, _ := experiment.Answers(other, of.rule, "control"); name == want {
+					t.Errorf("%s: %s is called the same", of.file, other)
+				}
+			}
+		}
 	}
 }

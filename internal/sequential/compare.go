@@ -55,9 +55,35 @@ func Ratios(strata []Pair, n, alpha float64) (absolute, relative *Interval) {
 }
 
 func compare(strata []Pair, n, alpha float64, ratio bool) (absolute, relative *Interval) {
-	var control, arm, pasts side
+	control, arm, known := sides(strata)
+	if !control.enough(ratio) || !arm.enough(ratio) {
+		return nil, nil
+	}
+	f := boundary(4*known, n, alpha)
+	if ratio {
+		vary(control, arm, line{d: control.ratio().value}, line{d: arm.ratio().value})
+		return between(control.ratio(), arm.ratio(), 0, f)
+	}
+	var pasts side
 	var cells []*Sums
-	var known float64
+	for i := range control {
+		past := control[i]
+		past.Merge(&arm[i].Sums)
+		past.Y, past.YY, past.YC, past.YH = 0, 0, 0, 0
+		pasts = append(pasts, past)
+		cells = append(cells, &control[i].Sums, &arm[i].Sums)
+	}
+	past := explained(cells...)
+	if !control.rate() || !arm.rate() {
+		vary(control, arm, past, past)
+	}
+	usual := pasts.mean(past)
+	c, a := control.mean(past), arm.mean(past)
+	return between(estimate{c.value - usual.value, c.variance}, estimate{a.value - usual.value, a.variance}, usual.variance, f)
+}
+
+// sides returns the strata in which both arms have units, and the sum of their weights.
+func sides(strata []Pair) (control, arm side, known float64) {
 	for _, p := range strata {
 		if p.Control.N <= 0 || p.Arm.N <= 0 {
 			continue
@@ -67,27 +93,8 @@ func compare(strata []Pair, n, alpha float64, ratio bool) (absolute, relative *I
 		known += weight
 		control = append(control, cell{Sums: p.Control, weight: weight})
 		arm = append(arm, cell{Sums: p.Arm, weight: weight})
-		past := p.Control
-		past.Merge(&p.Arm)
-		past.Y, past.YY, past.YC, past.YH = 0, 0, 0, 0
-		pasts = append(pasts, cell{Sums: past, weight: weight})
-		cells = append(cells, &p.Control, &p.Arm)
 	}
-	if !control.enough(ratio) || !arm.enough(ratio) {
-		return nil, nil
-	}
-	f := boundary(4*known, n, alpha)
-	if ratio {
-		vary(control, arm, line{d: control.ratio().value}, line{d: arm.ratio().value})
-		return between(control.ratio(), arm.ratio(), 0, f)
-	}
-	past := explained(cells...)
-	if !control.rate() || !arm.rate() {
-		vary(control, arm, past, past)
-	}
-	usual := pasts.mean(past)
-	c, a := control.mean(past), arm.mean(past)
-	return between(estimate{c.value - usual.value, c.variance}, estimate{a.value - usual.value, a.variance}, usual.variance, f)
+	return control, arm, known
 }
 
 // vary lets no arm vary less in a stratum than both of its arms do, of which c and a are
