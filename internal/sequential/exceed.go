@@ -39,9 +39,9 @@ func weigh(logs *[len(ratios)]float64, control, arm, share, ratio float64) {
 
 func mean(logs *[len(ratios)]float64) (e float64) {
 	for _, log := range logs {
-		e += math.Exp(log) / float64(len(ratios))
+		e += math.Exp(log)
 	}
-	return min(e, math.MaxFloat64)
+	return min(e/float64(len(ratios)), math.MaxFloat64)
 }
 
 // MeanExceeds returns how far the mean of the arm's units is above ratio times that of the
