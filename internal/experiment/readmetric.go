@@ -158,7 +158,7 @@ func (r *reading) compare(index int, out *MetricReadout, arm int, alpha float64)
 		c.State, c.Why = NoData, "the control had no answers in the week before the start, so that there is no threshold: give over"
 	case out.Arms[0].Reported+out.Arms[arm].Reported == 0:
 		c.State, c.Why = NoData, fmt.Sprintf("no unit of %s and %s has a number for %s", r.p.Control, c.Arm, m.Name)
-	case m.As == Mean && r.lopsided(index, c.Arm):
+	case m.As == Mean && r.d.Lopsided(index, c.Arm, r.p.Control):
 		c.State, c.Why = Mismatch, fmt.Sprintf("units of one arm have a number more often than those of the other: %d of %s and %d of %s, so that a mean is of others", out.Arms[0].Reported, r.p.Control, out.Arms[arm].Reported, c.Arm)
 	case absolute != nil:
 		c.Absolute, c.Relative = absolute, relative
@@ -260,7 +260,7 @@ func (r *reading) count(index int, arm string, alpha float64) State {
 			return Collecting // a difference is no ratio
 		}
 	}
-	evidence, found, expected := r.counts(index, arm, tolerated, func(s *Sums) int64 { return s.Positive })
+	evidence, found, expected := r.d.counts(index, arm, r.p.Control, tolerated, func(s *Sums) int64 { return s.Positive })
 	switch {
 	case evidence < 1/alpha:
 		return Collecting
@@ -272,26 +272,26 @@ func (r *reading) count(index int, arm string, alpha float64) State {
 	return Collecting
 }
 
-// lopsided reports whether units of an arm have a number more often, or less, than those of
-// the control. A mean of those that have one then compares others with others: an arm that
-// makes the unhappy silent has the happier mean.
-func (r *reading) lopsided(index int, arm string) bool {
-	evidence, _, _ := r.counts(index, arm, 1, func(s *Sums) int64 { return s.Reported })
+// Lopsided reports whether units of an arm have a number of a metric more often, or less, than
+// those of the control. A mean of those that have one then compares others with others: an arm
+// that makes the unhappy silent has the happier mean.
+func (d *Data) Lopsided(metric int, arm, control string) bool {
+	evidence, _, _ := d.counts(metric, arm, control, 1, func(s *Sums) int64 { return s.Reported })
 	return evidence >= mismatch
 }
 
 // counts returns the evidence that units with something are not divided between an arm and the
 // control as all their units are, the arm having so many times the control's rate of it. found
 // are those of the arm, and expected how many they would be.
-func (r *reading) counts(index int, arm string, times float64, of func(*Sums) int64) (evidence, found, expected float64) {
+func (d *Data) counts(metric int, arm, control string, times float64, of func(*Sums) int64) (evidence, found, expected float64) {
 	evidence = 1
-	for i := range r.d.Strata {
-		s := &r.d.Strata[i]
-		share := s.Shares[arm] / (s.Shares[arm] + s.Shares[r.p.Control])
+	for i := range d.Strata {
+		s := &d.Strata[i]
+		share := s.sharesOf([]string{arm, control})[0]
 		if !(share > 0 && share < 1) {
 			continue
 		}
-		some, others := of(s.Sums(arm, index, false)), of(s.Sums(r.p.Control, index, false))
+		some, others := of(s.Sums(arm, metric, false)), of(s.Sums(control, metric, false))
 		share = share * times / (share*times + 1 - share)
 		evidence *= sequential.Counts(others, some, share)
 		found += float64(some)
