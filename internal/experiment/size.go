@@ -37,7 +37,7 @@ func (p *Plan) Sizes(t *Traffic) (needed []int64, says []string) {
 		m := &p.Metrics[i]
 		var units int64
 		if control > 0 {
-			base, variance := m.usual(t, control)
+			base, variance := m.Usual(t, control)
 			units = m.needed(base, variance, float64(arm)/float64(control+arm), p.alpha(m))
 		}
 		needed = append(needed, units)
@@ -51,10 +51,10 @@ func (p *Plan) Sizes(t *Traffic) (needed []int64, says []string) {
 	return needed, says
 }
 
-// usual returns a metric's number of the control and its variance by unit, or zeros where
+// Usual returns a metric's number of the control and its variance by unit, or zeros where
 // traffic does not say. Answers of a unit are taken to fail each for itself, so that errors
 // may need more than is said.
-func (m *Metric) usual(t *Traffic, units int64) (base, variance float64) {
+func (m *Metric) Usual(t *Traffic, units int64) (base, variance float64) {
 	v := t.Values[m.Value]
 	perUnit := float64(t.Answers) / float64(units)
 	switch failing := float64(t.Errors) / float64(max(t.Answers, 1)); {

@@ -31,11 +31,15 @@ func weigh(logs *[len(ratios)]float64, control, arm, share, ratio float64) {
 	if ratio < 1 {
 		control, arm, share, ratio = arm, control, 1-share, 1/ratio
 	}
-	tolerated := share * ratio / (share*ratio + 1 - share)
+	tolerated := odds(share, ratio)
 	for i, r := range ratios {
 		logs[i] += arm*math.Log(r) - (arm+control)*math.Log(1+tolerated*(r-1))
 	}
 }
+
+// odds returns the part of the events that is in an arm with this share of the units and so
+// many times the control's rate.
+func odds(share, times float64) float64 { return share * times / (share*times + 1 - share) }
 
 func mean(logs *[len(ratios)]float64) (e float64) {
 	for _, log := range logs {

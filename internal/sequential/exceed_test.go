@@ -13,9 +13,9 @@ func binomial(some, n int64, p float64) float64 {
 	return math.Exp(c - a - b + float64(some)*math.Log(p) + float64(n-some)*math.Log(1-p))
 }
 
-// odds returns the part of events that is in an arm with this share of the units and so many
-// times the rate.
-func odds(share, times float64) float64 { return share * times / (share*times + 1 - share) }
+// part returns the part of the events that is in an arm with this share of the units and so
+// many times the rate.
+func part(share, times float64) float64 { return 1 / (1 + (1-share)/share/times) }
 
 func TestRateExceeds(t *testing.T) {
 	for _, share := range []float64{0.5, 0.05, 0.9} {
@@ -28,8 +28,8 @@ func TestRateExceeds(t *testing.T) {
 			var mean, less float64
 			for arm := range int64(41) {
 				e := RateExceeds([]Events{{40 - arm, arm, share}}, ratio)
-				mean += binomial(arm, 40, odds(share, ratio)) * e
-				less += binomial(arm, 40, odds(share, better)) * e
+				mean += binomial(arm, 40, part(share, ratio)) * e
+				less += binomial(arm, 40, part(share, better)) * e
 			}
 			near(t, "mean", mean, 1)
 			if less > 0.95 {
@@ -43,8 +43,8 @@ func TestRateExceeds(t *testing.T) {
 				if ratio < 1 {
 					truth = ratio / times
 				}
-				want += binomial(11, 20, odds(share, truth)) / binomial(11, 20, odds(share, ratio)) *
-					binomial(7, 9, odds(0.3, truth)) / binomial(7, 9, odds(0.3, ratio)) / 14
+				want += binomial(11, 20, part(share, truth)) / binomial(11, 20, part(share, ratio)) *
+					binomial(7, 9, part(0.3, truth)) / binomial(7, 9, part(0.3, ratio)) / 14
 			}
 			two := []Events{{9, 11, share}, {2, 7, 0.3}}
 			if got := RateExceeds(two, ratio); math.Abs(got/want-1) > 1e-9 {

@@ -44,6 +44,53 @@ func Needed(base, variance, difference float64, share, alpha float64) int64 {
 	return int64(math.Ceil(units))
 }
 
+// NeededEvents returns after about how many units with an event, in both arms, RateExceeds
+// reaches 1/alpha at a ratio in half of the runs, if the arm's rate is truth times the control's.
+// It returns 0 for never.
+func NeededEvents(ratio, truth, share, alpha float64) float64 {
+	// If the events are divided as expected, more are needed: half of the runs have had better
+	// luck at some time before. Simulated, for harms from 1.25 to 5 times what is tolerated.
+	const lucky = 0.77
+	arm := odds(share, truth)
+	return lucky * least(func(events float64) bool {
+		var logs [len(ratios)]float64
+		weigh(&logs, events*(1-arm), events*arm, share, ratio)
+		return mean(&logs) >= 1/alpha
+	})
+}
+
+// NeededToExceed returns after how many units in each arm MeanExceeds says that ratio is
+// exceeded, if the arm's numbers are truth times the control's, whose variance is given as a
+// part of the square of their mean, and chance has no part in it. It returns 0 for never.
+func NeededToExceed(ratio, truth, variance, alpha float64) float64 {
+	return least(func(n float64) bool {
+		sums := func(mean float64) Sums {
+			return Sums{N: int64(n), Positive: int64(n), Y: n * mean, YY: n * mean * mean * (1 + variance)}
+		}
+		part, ok := MeanExceeds([]Pair{{sums(1), sums(truth)}}, ratio, alpha)
+		return ok && part >= 1
+	})
+}
+
+// least returns about the least number that is enough if all larger ones are, 0 for none.
+func least(enough func(float64) bool) float64 {
+	high := 1.0
+	for !enough(high) {
+		if high *= 2; high > 1<<50 {
+			return 0
+		}
+	}
+	low := 0.0
+	for high-low > 1e-4*high {
+		if middle := (low + high) / 2; enough(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
+}
+
 // Levels returns the alpha of each comparison by the primary metric and by each other one,
 // of the arms besides the control and the metrics with the primary one, so that they share
 // 5 %: preferential Bonferroni, which gives the primary metric half.
