@@ -14,8 +14,7 @@ import (
 func TestVisible(t *testing.T) {
 	rate, requests := Stop{Measure: experiment.Error, As: experiment.Rate, Ratio: 1.2}, Stop{Measure: experiment.Error, As: experiment.Ratio, Ratio: 1.2}
 	resolved, cost := Stop{Value: "resolved", As: experiment.Rate, Ratio: 0.9}, Stop{Measure: experiment.Cost, As: experiment.Total, Ratio: 1.2}
-	p := ramp()
-	p.Every = time.Hour
+	more, p := Stop{Measure: experiment.Error, As: experiment.Rate, Ratio: 2}, ramp()
 	for _, c := range []struct {
 		step  int
 		stop  Stop
@@ -32,6 +31,7 @@ func TestVisible(t *testing.T) {
 		{1_000, rate, 24 * time.Hour, 0, Usual{100, 0.02, 0}, "the 1 % step sees 3 times the control's error in 7.53 hours, not 2 times"},
 		{1_000, rate, time.Hour, 0, Usual{10, 0.02, 0}, "the 1 % step does not see 10 times the control's error in its time"},
 		{1_000, rate, time.Hour, 0, Usual{10, 0.3, 0}, "the 1 % step does not see 3 times the control's error in its time"},
+		{50_000, more, time.Hour, 0, Usual{1000, 0.02, 0}, "the 50 % step sees 3 times the control's error in 6 minutes"},
 		{1_000, requests, time.Hour, 0, Usual{1000, 0.02, 0}, "the 1 % step sees 3 times the control's error in 54 minutes, not 2 times"},
 		{50_000, resolved, time.Hour, 0, Usual{1000, 0.6, 0}, "the 50 % step sees 0.667 times the control's resolved in 1 minute"},
 		{1_000, resolved, time.Hour, 0, Usual{1000, 0.2, 0}, "the 1 % step sees 0.5 times the control's resolved in 29 minutes, not 0.667 times"},

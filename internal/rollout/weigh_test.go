@@ -75,6 +75,13 @@ func TestWeigh(t *testing.T) {
 	requests := []Stop{{Measure: experiment.Error, As: experiment.Ratio, Ratio: 1.2}}
 	resolved := []Stop{{Value: "resolved", As: experiment.Rate, Ratio: 0.9}}
 	cost := []Stop{{Measure: experiment.Cost, As: experiment.Total, Ratio: 1.2}}
+	perRequest := []Stop{{Measure: experiment.Cost, As: experiment.Ratio, Ratio: 1.2}}
+	// twice are the sums of units that do so many times the requests of others at the same cost.
+	twice := func(times float64) experiment.Sums {
+		s := spread(1000, times, 2*times)
+		s.D, s.DD, s.YD = 1000*times, 1000*times*times, s.Y*times
+		return s
+	}
 	score := []Stop{{Measure: experiment.Score, As: experiment.Mean, Ratio: 0.9}}
 	// least returns how many events of New, beside 10 of the control's, have an evidence.
 	least := func(evidence float64) (n int64) {
@@ -106,6 +113,7 @@ func TestWeigh(t *testing.T) {
 		{"none of New reports", resolved, []experiment.Sums{{Sums: sequential.Sums{N: 1000}}, events(1000, 300)}, true, "new has 0, control 0.3: less than"},
 		{"mean", cost, []experiment.Sums{spread(1000, 2, 4), spread(1000, 1, 2)}, true, "new has 3, control 1.5: more than"},
 		{"mean of few", cost, []experiment.Sums{spread(298, 2, 4), spread(298, 1, 2)}, false, "each needs 300 units with a number, 10 of them other than 0"},
+		{"more requests", perRequest, []experiment.Sums{twice(2), twice(1)}, false, "new has 1.5, control 1.5: not known"},
 		{"lower mean", score, []experiment.Sums{spread(1000, 1, 2), spread(1000, 2, 4)}, true, ": less than 0.9 times"},
 		{"mean of others", score, []experiment.Sums{spread(500, 1, 2), spread(1000, 2, 4)}, false, "units of one have a number more often"},
 		{"mean of none", score, []experiment.Sums{{}, spread(10, 2, 4)}, false, "new has no number yet"},
@@ -126,6 +134,10 @@ func TestWeigh(t *testing.T) {
 		if _, err := json.Marshal(e); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+	e := weighed(append(requests, cost...), 1000, events(100, 5), events(100, 5), events(100, 5), events(100, 5), spread(1000, 2, 4), spread(1000, 1, 2))
+	if e.Guards[0].Harm || !e.Guards[1].Harm || !e.Harm() {
+		t.Errorf("%+v: the second guard sees harm", e)
 	}
 	if e := ramp(errors...).Weigh(&experiment.Data{}); e.Harm() || e.Mismatch || len(e.Guards) != 1 {
 		t.Errorf("%+v of nothing", e)
