@@ -39,6 +39,7 @@ type Binding struct {
 	// simulated reports whether the context has the gateway's fields, too.
 	simulated bool
 	gateway   Gateway // nil: its fields are missing
+	rollouts  []rolloutRow
 	values    []value
 	notes     []Note
 	// buf and items hold what could not be a view. When they grow, earlier
@@ -178,6 +179,7 @@ func (b *Binding) reset(m *Model, now time.Time) {
 	b.items = b.items[:0]
 	b.unions = b.unions[:0]
 	b.hashes = b.hashes[:0]
+	b.rollouts = b.rollouts[:0]
 	b.trail = nil // of a request that panicked
 	clear(b.decisions)
 	b.computed = 0

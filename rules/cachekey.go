@@ -13,6 +13,9 @@ func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
 		return append(dst, 0)
 	}
 	dst = append(dst, 1)
+	for _, slot := range t.rollouts {
+		b.resolve(slot)
+	}
 	for _, slot := range t.reads {
 		dst = b.appendKey(dst, slot)
 	}
@@ -25,8 +28,8 @@ func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
 
 // Cacheable reports whether a decision for the binding may be reused for a
 // binding with the same key. It may not if it leaves a note, which would be lost,
-// if an expression reads the instant, or if the table reads a field of the gateway,
-// which AppendKey does not ask for.
+// if an expression reads the instant, or if the table reads a field of the gateway, of
+// which AppendKey asks for the shares of rollouts alone.
 func (t *Table) Cacheable(b *Binding) bool {
 	return b.model == t.model && !t.readsNow && !t.gateway && !slices.ContainsFunc(t.patterned, func(slot int32) bool { return b.values[slot].long })
 }

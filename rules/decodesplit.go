@@ -17,6 +17,7 @@ func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
 		shares    = []share{{from: 0, width: Buckets, outcome: len(r.t.outcomes)}}
 		coverage  = uint32(Buckets)
 		by, salt  *document.Node
+		guard     *document.Node
 		what      = "ramp"
 		of        = row.split
 		hasRamp   = !row.ramp.IsNull()
@@ -24,12 +25,20 @@ func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
 	)
 	if of != nil {
 		what, reference = "split", of
-		if !of.CheckMembers(r.errs, "a split", "by", "of", "coverage", "salt") {
+		guard = of.Get("guard")
+		if guard != nil {
+			r.dividesByItself(row)
+		} else if !of.CheckMembers(r.errs, "a split", "by", "of", "guard", "coverage", "salt") {
 			return nil, nil
 		}
 		by, salt = of.Get("by"), of.Get("salt")
-		values, shares, arms = r.shares(of)
-		if n := of.Get("coverage"); n != nil {
+		if guard != nil {
+			values, shares = r.guard(guard)
+			arms, hasRamp = guardArms, false
+		} else {
+			values, shares, arms = r.shares(of)
+		}
+		if n := of.Get("coverage"); n != nil && guard == nil {
 			if hasRamp {
 				r.errs.Add(n, "coverage is given by the ramp already")
 			}
@@ -64,6 +73,9 @@ func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
 	s := newSplit(slot, r.key, seed)
 	s.shares, s.coverage, s.ramp, s.node = shares, coverage, grows, reference
 	s.first, s.arms = len(r.t.outcomes), arms
+	if guard != nil {
+		s.guarded, s.rollout = true, r.m.rolloutSlot(rolloutField(r.t.name, row.id.Text))
+	}
 	return s, values
 }
 

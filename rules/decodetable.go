@@ -228,7 +228,8 @@ func (r *tableReader) checkColumns(columns *document.Node) bool {
 	}
 	for i, column := range columns.Items {
 		name := column.Text
-		_, isField := r.m.slots[name]
+		slot, isField := r.m.slots[name]
+		isField = isField && !r.m.isRollout(slot)
 		isRow := IsRowColumn(name)
 		last := i == len(columns.Items)-1
 		switch {

@@ -60,7 +60,8 @@
 // that reads one is evaluated. Such a table is tried without a context, too, with the
 // caller's fields missing, and its decisions are never cached. Traces have the values
 // as they are. A field that the data model declares under such a name comes first.
-// Expressions and splits can't read these fields.
+// Expressions and splits can't read these fields. The field rollout.FOLDER/KEY/ID is that
+// of a guarded split, and no cell can name it.
 //
 // A segment is a list of rows of which one must match; the cells of a row must
 // all match. A computed field is an expression in CEL over the fields and the
@@ -126,7 +127,9 @@
 // row); id, from, until and ramp can be given in either, split only in rules.
 // A row is active from the instant from up to, not including, until; an until
 // without a time includes that day. A ramp lets a row match a share of the
-// units of its by field that grows linearly from start to end.
+// units of its by field that grows linearly from start to end. A split with a guard in
+// place of shares divides between two answers by the share of a rollout, of which the
+// Gateway knows how far it has come: Table.Guards.
 //
 // Traces call a part of a split by its arm (Table.Arm): its name, else its number,
 // as in split: { by: customer_id, of: [ { value: blue, share: 20%, name: b } ] }.

@@ -17,12 +17,18 @@ type Gateway interface {
 	// Down reports whether the calls of a provider, or of one model of it, are
 	// left alone, and false for ok if no definition calls it.
 	Down(provider, model string) (down, ok bool)
+	// Rollout returns how many of the Buckets the new answer of a guarded split has, and
+	// the number of the row that says so. ok is false where that is not known. The name is
+	// that of the split's definition and the id of its row, as in
+	// remoteconfigs/button/colours.
+	Rollout(name string) (share int, row int64, ok bool)
 }
 
 // The words that the names of the gateway's fields begin with.
 const (
-	budgetWord = "budget."
-	healthWord = "health."
+	budgetWord  = "budget."
+	healthWord  = "health."
+	rolloutWord = "rollout."
 )
 
 // The values of the fields that begin with health.
@@ -38,11 +44,18 @@ type GatewayField struct {
 	// Provider and Model are the target whose health it is. Without a model, it is
 	// that of all models of the provider.
 	Provider, Model string
+	// Rollout is the name of a rollout.
+	Rollout string
 }
 
 // ParseGatewayField takes the name of a field apart, and reports whether it is the
-// gateway's: budget.LIMIT, health.PROVIDER or health.PROVIDER/MODEL.
+// gateway's: budget.LIMIT, health.PROVIDER, health.PROVIDER/MODEL or
+// rollout.FOLDER/KEY/ID, which the split of that row alone reads.
 func ParseGatewayField(name string) (f GatewayField, ok bool) {
+	if rollout, ok := strings.CutPrefix(name, rolloutWord); ok {
+		f.Rollout = rollout
+		return f, strings.Count(rollout, "/") > 1
+	}
 	if len(name) > maxNameLen {
 		return f, false
 	}
@@ -72,10 +85,11 @@ func isLimit(s string) bool {
 	return s != "" && len(s) <= 64
 }
 
-// GatewayFields returns the names of the gateway's fields in a definition's table, or
-// in the segments of a data model, each time that it occurs.
-func GatewayFields(def *document.Node) []*document.Node {
-	var names []*document.Node
+// GatewayFields returns the names of the gateway's fields in the table of a definition, or
+// in the segments of a data model, each time that it occurs, and those that its guarded
+// splits read. name is the definition's name in traces.
+func GatewayFields(def *document.Node, name string) []*document.Node {
+	var names, guards []*document.Node
 	keys := func(cells *document.Node) {
 		if cells != nil {
 			for _, m := range cells.Members {
@@ -89,6 +103,9 @@ func GatewayFields(def *document.Node) []*document.Node {
 	if rules := def.Get("rules"); rules != nil {
 		for _, rule := range rules.Items {
 			keys(rule.Get("when"))
+			if guard, id := rule.Get("split").Get("guard"), rule.Get("id"); guard != nil && id != nil {
+				guards = append(guards, &document.Node{Shape: document.Scalar, Pos: guard.Pos, Text: rolloutField(name, id.Text)})
+			}
 		}
 	}
 	if segments := def.Get("segments"); segments != nil {
@@ -98,11 +115,15 @@ func GatewayFields(def *document.Node) []*document.Node {
 			}
 		}
 	}
-	return slices.DeleteFunc(names, func(name *document.Node) bool {
-		_, ok := ParseGatewayField(name.Text)
-		return !ok || name.Shape != document.Scalar
+	names = slices.DeleteFunc(names, func(name *document.Node) bool {
+		f, ok := ParseGatewayField(name.Text)
+		return !ok || f.Rollout != "" || name.Shape != document.Scalar
 	})
+	return append(names, guards...)
 }
+
+// rolloutField returns the name of the field that the guarded split of a row reads.
+func rolloutField(definition, id string) string { return rolloutWord + definition + "/" + id }
 
 // addGateway gives the model the gateway's fields that tables name. Fields that the
 // data model declares or computes under such a name come first: a table then reads
@@ -119,9 +140,12 @@ func (m *Model) addGateway(names []*document.Node, computed *document.Node, errs
 		}
 		f := newField(name.Text, name, false)
 		f.gateway, f.trace = &self, traceValue
-		if self.Limit != "" {
+		switch {
+		case self.Limit != "":
 			f.typ, f.min = numberField, 0
-		} else {
+		case self.Rollout != "":
+			f.typ, f.min, f.max = numberField, 0, Buckets
+		default:
 			f.allowed = []string{healthUp, healthDown}
 			f.texts = map[string]struct{}{healthUp: {}, healthDown: {}}
 		}
@@ -133,6 +157,11 @@ func (m *Model) addGateway(names []*document.Node, computed *document.Node, errs
 // isGateway reports whether a slot is that of a field of the gateway.
 func (m *Model) isGateway(slot int32) bool { return int(slot) >= m.sent && int(slot) < m.declared }
 
+// isRollout reports whether a slot is that of a rollout's share, which no cell names.
+func (m *Model) isRollout(slot int32) bool {
+	return m.isGateway(slot) && m.fields[slot].gateway.Rollout != ""
+}
+
 // NoteNoContext is the note in traces for an answer to a request without a context, if
 // a table reads a field of the gateway and so was tried.
 const NoteNoContext = "context: none"
@@ -142,7 +171,8 @@ const NoteNoContext = "context: none"
 func (b *Binding) SetGateway(g Gateway) { b.gateway = g }
 
 // AskAgain makes the binding forget the budgets and the decisions based on them, so
-// that the next table asks the gateway again.
+// that the next table asks the gateway again. The share of a rollout stays as it was: two
+// answers of one binding are of the same step.
 func (b *Binding) AskAgain() {
 	m := b.model
 	for slot := range b.values[:m.nowSlot()] {
@@ -161,6 +191,11 @@ func (b *Binding) ask(f *field, slot int32) {
 		if percent, ok := b.gateway.Budget(self.Limit); ok {
 			b.setNumber(f, slot, float64(percent))
 		}
+	case self.Rollout != "":
+		if share, row, ok := b.gateway.Rollout(self.Rollout); ok {
+			b.setNumber(f, slot, float64(share))
+			b.rollouts = append(b.rollouts, rolloutRow{slot, row})
+		}
 	default:
 		down, ok := b.gateway.Down(self.Provider, self.Model)
 		switch {
@@ -172,9 +207,27 @@ func (b *Binding) ask(f *field, slot int32) {
 	}
 }
 
-// ReadsGateway reports whether the table reads a field of the gateway, also by way of
-// segments and prerequisites. Such a table is tried without a context, too: the fields
-// of the caller are then missing.
+// rolloutRow is the number of the row that gave a rollout its share.
+type rolloutRow struct {
+	slot   int32
+	number int64
+}
+
+// rolloutRow returns the number of the row that gave the slot of a rollout its share, and 0
+// where that is not known.
+func (b *Binding) rolloutRow(slot int32) int64 {
+	for _, r := range b.rollouts {
+		if r.slot == slot {
+			return r.number
+		}
+	}
+	return 0
+}
+
+// ReadsGateway reports whether the table reads the budget of a limit or the health of a
+// target, also by way of segments and prerequisites. Such a table is tried without a
+// context, too: the fields of the caller are then missing. The share of a rollout is no
+// reason to: without a context there is no unit to divide.
 func (t *Table) ReadsGateway() bool { return t.gateway }
 
 // tries reports whether the table's rows are tried for a binding.

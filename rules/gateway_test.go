@@ -13,9 +13,10 @@ import (
 
 // fakeGateway knows some of itself, and counts how often it is asked.
 type fakeGateway struct {
-	budgets map[string]int
-	down    map[string]bool // by PROVIDER and PROVIDER/MODEL
-	asked   int
+	budgets  map[string]int
+	down     map[string]bool // by PROVIDER and PROVIDER/MODEL
+	rollouts map[string]int  // their shares
+	asked    int
 }
 
 func (g *fakeGateway) Budget(limit string) (int, bool) {
@@ -25,6 +26,15 @@ func (g *fakeGateway) Budget(limit string) (int, bool) {
 	g.asked++
 	percent, ok := g.budgets[limit]
 	return percent, ok
+}
+
+func (g *fakeGateway) Rollout(name string) (int, int64, bool) {
+	if g == nil {
+		return 0, 0, false
+	}
+	g.asked++
+	share, ok := g.rollouts[name]
+	return share, 7, ok
 }
 
 func (g *fakeGateway) Down(provider, model string) (bool, bool) {
@@ -62,6 +72,11 @@ func TestParseGatewayField(t *testing.T) {
 		"context.health.openai":      {},
 		"HEALTH.openai":              {},
 		"health.openai/gpt-5/nested": {Provider: "openai", Model: "gpt-5/nested"},
+		"rollout.remoteconfigs/b/c":  {Rollout: "remoteconfigs/b/c"},
+		"rollout.prompts/a/b/c/d":    {Rollout: "prompts/a/b/c/d"},
+		"rollout.prompts/" + longName(256) + "/" + longName(256): {Rollout: "prompts/" + longName(256) + "/" + longName(256)},
+		"rollout.share":     {},
+		"rollout.prompts/a": {},
 	} {
 		got, ok := ParseGatewayField(name)
 		if ok != (want != GatewayField{}) || ok && got != want {
@@ -280,19 +295,21 @@ func TestGatewayFieldsOfFiles(t *testing.T) {
 		"columns: [plan, budget.a, value]\nmatrix: [[health.no, 1, health.no]]":                                          "budget.a",
 		"rules: [{ when: { budget.a: 1, health.x: up }, value: budget.no }, { when: { budget.a: 2 } }, { value: 1 }, x]": "budget.a health.x budget.a",
 		"segments: { s: [{ health.x/y: up }, { plan: a }], t: x }\nfields: { budget.no: number }":                        "health.x/y",
-		"columns: budget.a\nrules: x\nsegments: y":                                                                       "",
+		// A guard reads the field of its row, which no cell names.
+		"rules: [{ id: a, when: { budget.a: 1, rollout.prompts/p/b: 1 }, split: { by: x, guard: {} } }, { id: b, split: { guard: x } }, { split: { guard: x } }]": "budget.a rollout.prompts/p/a rollout.prompts/p/b",
+		"columns: budget.a\nrules: x\nsegments: y": "",
 		"[budget.a]": "",
 		"columns: [[budget.a], {budget.b: 1}, budget.A]": "",
 	} {
 		var names []string
-		for _, n := range GatewayFields(parseYAML(t, "x.yaml", text)) {
+		for _, n := range GatewayFields(parseYAML(t, "x.yaml", text), "prompts/p") {
 			names = append(names, n.Text)
 		}
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
-	if GatewayFields(nil) != nil {
+	if GatewayFields(nil, "") != nil {
 		t.Error("no document names fields")
 	}
 }

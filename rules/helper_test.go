@@ -36,7 +36,7 @@ func model(t testing.TB, text string, gateway ...string) *Model {
 // table decodes a table that must be right.
 func table(t testing.TB, m *Model, text string) *Table {
 	t.Helper()
-	tab, err := ParseTable(m, "flag.yaml", []byte(text), Options{Key: "flag"})
+	tab, err := ParseTable(m, "flag.yaml", []byte(text), Options{Key: "flag", Name: "remoteconfigs/flag"})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -215,8 +215,11 @@ func (m *Model) checkFieldName(key *document.Node, errs *document.Errors) bool {
 
 // lookupField finds a field by name, or reports that there is none.
 func (m *Model) lookupField(name *document.Node, also []string, errs *document.Errors) (int32, bool) {
-	if slot, ok := m.slots[name.Text]; ok {
+	if slot, ok := m.slots[name.Text]; ok && !m.isRollout(slot) {
 		return slot, true
+	} else if ok {
+		errs.Add(name, "%s is the share of a rollout, which its split alone reads", strconv.Quote(name.Text))
+		return 0, false
 	}
 	known := slices.Clone(also)
 	for i := range m.fields {

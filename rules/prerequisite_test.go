@@ -14,7 +14,7 @@ import (
 func tableAsking(t testing.TB, m *Model, others map[string]*Table, text string) *Table {
 	t.Helper()
 	var errs document.Errors
-	tab := DecodeTable(m, parseYAML(t, "flag.yaml", text), Options{Key: "flag", Config: func(key, value *document.Node, _ *document.Errors) *Prerequisite {
+	tab := DecodeTable(m, parseYAML(t, "flag.yaml", text), Options{Key: "flag", Name: "remoteconfigs/flag", Config: func(key, value *document.Node, _ *document.Errors) *Prerequisite {
 		other := others[key.Text]
 		p := &Prerequisite{Table: other, AcceptDefault: value.Text == "default"}
 		for i, o := range other.Outcomes() {

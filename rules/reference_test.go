@@ -35,6 +35,7 @@ type (
 	refSplit struct {
 		field, arm, outcome string
 		bucket, share       int
+		note                string // of a guard
 	}
 	// refTable is a table that others may ask for a value.
 	refTable struct {
@@ -117,6 +118,8 @@ type generator struct {
 	asked []*refTable
 	// aware has tables that read fields of the gateway.
 	aware bool
+	// guards has tables with guarded splits.
+	guards bool
 }
 
 // refLong is a text that patterns don't look at.
@@ -238,7 +241,17 @@ func (g generator) context() (string, refContext) {
 func (g generator) request() (string, *fakeGateway, refContext) {
 	if !g.aware {
 		text, c := g.context()
-		return text, nil, c
+		if !g.guards {
+			return text, nil, c
+		}
+		known := &fakeGateway{rollouts: make(map[string]int)}
+		for _, name := range refRollouts {
+			if g.IntN(4) > 0 {
+				share := pick(g, []int{0, 1000, g.IntN(50_001), 50_000, 100_000})
+				known.rollouts[strings.TrimPrefix(name, "rollout.")], c[name] = share, share
+			}
+		}
+		return text, known, c
 	}
 	text, c := "{}", make(refContext)
 	if g.IntN(4) > 0 {
@@ -472,6 +485,10 @@ func (g generator) table(rows int) (string, []refRow) {
 
 // split makes the answer of a row with a split, a ramp or both.
 func (g generator) split(text *strings.Builder, ref *refRow, by string) {
+	if g.guards && g.IntN(2) == 0 {
+		g.guard(text, ref, by)
+		return
+	}
 	a, b, coverage := 1000*(1+g.IntN(50)), 1000*(1+g.IntN(50)), 1000*(1+g.IntN(100))
 	covers := func(time.Time) int { return coverage }
 	parts := [][2]int{{0, a}, {a, a + b}}
@@ -522,6 +539,38 @@ func (g generator) split(text *strings.Builder, ref *refRow, by string) {
 	}
 }
 
+// refRollouts are the fields of guards.
+var refRollouts = func() (names []string) {
+	for i := range 150 {
+		names = append(names, fmt.Sprint("rollout.remoteconfigs/flag/r", i))
+	}
+	return names
+}()
+
+// guard makes the answer of a row with a guarded split.
+func (g generator) guard(text *strings.Builder, ref *refRow, by string) {
+	value, name := ref.value, "rollout.remoteconfigs/flag/"+ref.id
+	fmt.Fprintf(text, "    split: { by: %s, guard: { new: %s-a, control: %s-b } }\n", by, value, value)
+	ref.split = func(c refContext, _ time.Time) (refSplit, bool) {
+		if c[by] == nil {
+			return refSplit{}, false
+		}
+		s := refSplit{field: by, bucket: int(xxhash.Sum64String(fmt.Sprintf("flag\x00%s\x00%v", ref.id, c[by])) % 100_000)}
+		share, known := c[name].(int)
+		if known {
+			s.note = " row 7"
+		}
+		s.arm, s.outcome, s.share = "control", value+"-b", share
+		switch {
+		case share == 100_000, s.bucket < share:
+			s.arm, s.outcome = "new", value+"-a"
+		case s.bucket < 50_000 || s.bucket >= 50_000+share:
+			s.share, s.note = 100_000-2*share, s.note+" uncompared"
+		}
+		return s, true
+	}
+}
+
 // segment makes a condition on segments.
 func (g generator) segment() (string, refTest) {
 	few := func(c refContext) bool {
@@ -543,8 +592,8 @@ func (g generator) segment() (string, refTest) {
 // checkAgainstReference compares every way to evaluate one random table with
 // the reference on random contexts.
 func checkAgainstReference(t *testing.T, seed uint64) {
-	g := generator{Rand: rand.New(rand.NewPCG(seed, 0)), literal: seed%2 == 1, long: true, aware: seed%3 == 0}
-	m := model(t, referenceModel, "budget.day", "health.a/m")
+	g := generator{Rand: rand.New(rand.NewPCG(seed, 0)), literal: seed%2 == 1, long: true, aware: seed%3 == 0, guards: seed%3 == 1}
+	m := model(t, referenceModel, append([]string{"budget.day", "health.a/m"}, refRollouts...)...)
 	text, refs := g.table(1 + g.IntN(pick(g, []int{3, 20, 150})))
 	// A cell may contradict itself, which loading refuses: leave such rows be.
 	text, refs = withoutContradictions(t, m, text, refs)

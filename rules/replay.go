@@ -295,7 +295,7 @@ func (r *Replay) SetBucket(t *Table, row int, bucket uint32) bool {
 func (r *Replay) Arms(t *Table, row int) map[string]float64 {
 	s := t.answers[row].split
 	arms := make(map[string]float64, len(s.arms))
-	_ = json.Unmarshal(t.appendArms(nil, s, s.covers(&r.b)), &arms) // as the trace has them
+	_ = json.Unmarshal(t.appendArms(nil, s, r.covers(s)), &arms) // as the trace has them
 	return arms
 }
 
@@ -313,7 +313,15 @@ func (r *Replay) unitOf(s *split) *unitBucket {
 // of a row at the replay's instant. The row must have a split.
 func (r *Replay) Consulted(t *Table, row int, bucket uint32) Consulted {
 	s := t.answers[row].split
-	return s.consulted(t, row, bucket, s.covers(&r.b))
+	return s.consulted(t, row, bucket, r.covers(s))
+}
+
+// covers returns the coverage of a split at the replay's instant, or the share of a rollout.
+func (r *Replay) covers(s *split) uint32 {
+	if s.guarded && s.rollout >= 0 {
+		r.b.resolve(s.rollout)
+	}
+	return s.covers(&r.b)
 }
 
 // Part is the share as a part of 1, as traces have it.
@@ -651,8 +659,9 @@ func (r *Replay) split(s *split, certain bool) (outcomes []int, passes bool, why
 	} else if r.allSplits && known != isHashed {
 		return nil, true, s.kind() + ": " + name + " is missing, since no bucket is recorded", false
 	}
-	coverage := s.covers(&r.b)
-	if hasBucket {
+	coverage := r.covers(s)
+	unknownShare := r.isShareUnknown(s)
+	if hasBucket && !unknownShare {
 		if r.transfer == nil {
 			why = s.kind() + ": " + name + " falls on " + shareText(recorded)
 		}
@@ -662,6 +671,10 @@ func (r *Replay) split(s *split, certain bool) (outcomes []int, passes bool, why
 		}
 		return []int{s.shares[part].outcome}, false, why, unit
 	}
+	if s.guarded {
+		outcomes = s.guardedOutcomes(coverage, unknownShare)
+		return outcomes, !unit && (known != isHashed || int(s.by) >= r.b.model.declared), "", unit || known == isHashed && int(s.by) < r.b.model.declared
+	}
 	covered := uint32(0)
 	for i := range s.shares {
 		if n := s.shares[i].covered(coverage); n > 0 {
@@ -670,6 +683,11 @@ func (r *Replay) split(s *split, certain bool) (outcomes []int, passes bool, why
 		}
 	}
 	return outcomes, covered < Buckets || known != isHashed || int(s.by) >= r.b.model.declared, s.kind() + ": no part is covered", known == isHashed && int(s.by) < r.b.model.declared
+}
+
+// isShareUnknown reports whether a split is guarded, and its rollout's share not known.
+func (r *Replay) isShareUnknown(s *split) bool {
+	return s.guarded && s.rollout >= 0 && r.slot(s.rollout) != isKnown
 }
 
 // kind is what messages call a split.

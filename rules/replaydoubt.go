@@ -33,7 +33,11 @@ func (r *Replay) Doubt(t *Table, possible int) *Doubt {
 		r.blame(d, &t.rowAtoms(at.row)[at.cell])
 	} else if s := t.answers[at.row].split; s != nil {
 		d.Field, d.Cell = s.kind(), CellText(s.node)
-		r.blameSlot(d, s.by)
+		slot := s.by
+		if r.isShareUnknown(s) {
+			slot = s.rollout
+		}
+		r.blameSlot(d, slot)
 	}
 	if d.Reason == "" || r.transfer != nil && d.Reason == isKnown.reason() {
 		return nil

@@ -37,8 +37,10 @@ type split struct {
 	arms     []string // the names of the parts in traces, including parts without buckets
 	coverage uint32   // of each share's width, in buckets of buckets
 	ramp     *ramp    // gives the coverage, when there is one
-	armsJSON []byte   // the share of each arm, as traces have it; of a ramp nil
+	armsJSON []byte   // the share of each arm, as traces have it; nil where shares change
 	node     *document.Node
+	guarded  bool  // see guard.go
+	rollout  int32 // of a guard: the slot of its share, -1 for none
 }
 
 // share is the buckets of one outcome at full coverage.
@@ -91,6 +93,9 @@ func (s *split) choose(b *Binding) (outcome int, ok bool) {
 
 // part returns the index of the share that covers a bucket, or -1.
 func (s *split) part(bucket, coverage uint32) int {
+	if s.guarded {
+		return guardedPart(bucket, coverage)
+	}
 	i := sort.Search(len(s.shares), func(i int) bool { return s.shares[i].from > bucket }) - 1
 	if i < 0 || bucket-s.shares[i].from >= s.shares[i].covered(coverage) {
 		return -1
@@ -103,8 +108,21 @@ func (sh *share) covered(coverage uint32) uint32 {
 	return uint32(uint64(sh.width) * uint64(coverage) / Buckets)
 }
 
-// covers returns the coverage at the binding's instant.
-func (s *split) covers(b *Binding) uint32 { return s.coverageAt(b.values[b.model.nowSlot()].key) }
+// covered returns how many buckets of a part are covered; of a guard, how many are compared.
+func (s *split) covered(part int, coverage uint32) uint32 {
+	if s.guarded {
+		return guardedShare(part, coverage)
+	}
+	return s.shares[part].covered(coverage)
+}
+
+// covers returns the coverage at the binding's instant, or the share of a rollout.
+func (s *split) covers(b *Binding) uint32 {
+	if s.guarded {
+		return s.rolledOut(b)
+	}
+	return s.coverageAt(b.values[b.model.nowSlot()].key)
+}
 
 func (s *split) coverageAt(now int64) uint32 {
 	if s.ramp != nil {
@@ -179,8 +197,12 @@ type Division struct {
 	Recorded, Ramp bool
 	// Arms are those of the split, each once, also those of which no unit is now.
 	Arms []string
-	// Parts ascend. A unit whose bucket is in none of them is left to the rows below.
+	// Parts ascend. A unit whose bucket is in none of them is left to the rows below. Of a
+	// guard they are the units that each answer has, or is compared by, in the end.
 	Parts []Part
+	// Guard is what a guarded split says, else nil. Its arms are the new answer and the
+	// control, and which of the two a unit has depends on the rollout's share.
+	Guard *document.Node
 }
 
 // Part is the buckets of one outcome, from From to before To.
@@ -199,6 +221,9 @@ func (t *Table) Divide(row int, at time.Time) Division {
 	s, coverage := a.split, a.split.coverageAt(dateKey(at))
 	f := &t.model.fields[s.by]
 	d := Division{By: f.name, Salt: s.salt, Recorded: f.records(t.model), Ramp: s.ramp != nil}
+	if s.guarded {
+		d.Guard = s.node.Get("guard")
+	}
 	for i := range s.arms {
 		if arm := t.arm(s, s.first+i); !t.isArmOf(s, arm, i) {
 			d.Arms = append(d.Arms, arm)

@@ -78,10 +78,11 @@ type Table struct {
 	patterned []int32
 	// readsNow is set where the answer may change at any instant.
 	readsNow bool
-	gateway  bool // of ReadsGateway
-	depth    int  // of the prerequisites
-	cost     int  // of Cost
-	patterns int  // of PatternSize
+	gateway  bool    // of ReadsGateway
+	rollouts []int32 // the fields of rollouts in reads
+	depth    int     // of the prerequisites
+	cost     int     // of Cost
+	patterns int     // of PatternSize
 	// index and named find the rows. At most one is set, none where scanning the
 	// rows is faster.
 	index *index
@@ -267,9 +268,14 @@ func (t *Table) finish() {
 		if s := t.answers[i].split; s != nil {
 			slots = append(slots, s.by)
 			t.splits = append(t.splits, i)
-			if s.ramp != nil {
+			switch {
+			case s.ramp != nil:
 				t.ramps = append(t.ramps, s.ramp)
-			} else {
+			case s.guarded:
+				if s.rollout >= 0 {
+					slots = append(slots, s.rollout)
+				}
+			default:
 				s.armsJSON = t.appendArms(nil, s, s.coverage)
 			}
 		}
@@ -287,10 +293,23 @@ func (t *Table) finish() {
 	t.ask()
 	slices.Sort(t.reads)
 	t.reads = slices.Compact(t.reads)
-	t.gateway = slices.ContainsFunc(t.reads, m.isGateway)
+	for _, slot := range t.reads {
+		if m.isRollout(slot) {
+			t.rollouts = append(t.rollouts, slot)
+		} else if m.isGateway(slot) {
+			t.gateway = true
+		}
+	}
 	for i := range t.answers {
-		if s := t.answers[i].split; s != nil && int(s.by) >= m.declared && !slices.Contains(t.lazy, s.by) {
+		s := t.answers[i].split
+		if s == nil {
+			continue
+		}
+		if int(s.by) >= m.declared && !slices.Contains(t.lazy, s.by) {
 			t.lazy = append(t.lazy, s.by)
+		}
+		if s.guarded && int(s.rollout) >= m.sent && !slices.Contains(t.lazy, s.rollout) {
+			t.lazy = append(t.lazy, s.rollout)
 		}
 	}
 	if len(t.rows) > scanRows {

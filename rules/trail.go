@@ -30,6 +30,10 @@ type Consulted struct {
 	Share uint32
 	Arm   string // empty: the unit was passed on
 	Field string // whose value is the unit
+	// Rollout is the number of the row that gave a guarded split its share, 0 where that is
+	// not known. Uncompared says that the guard compares the unit with nothing.
+	Rollout    int64
+	Uncompared bool
 	// Unconsulted says that the unit did not come to the split. Share and Arm are
 	// then empty.
 	Unconsulted bool
@@ -104,7 +108,11 @@ func (tr *Trail) Rest(b *Binding) {
 			}
 			if s := t.answers[row].split; b.values[s.by].state == present {
 				bucket, _ := s.bucket(b)
-				tr.Splits = append(tr.Splits, Consulted{Table: t, Row: row, Bucket: bucket, Field: t.model.fields[s.by].name, Unconsulted: true})
+				c := Consulted{Table: t, Row: row, Bucket: bucket, Field: t.model.fields[s.by].name, Unconsulted: true}
+				if s.guarded {
+					c.Rollout, c.Uncompared = b.rolloutRow(s.rollout), !isCompared(bucket, s.covers(b))
+				}
+				tr.Splits = append(tr.Splits, c)
 			}
 		}
 	}
@@ -128,6 +136,9 @@ func (tr *Trail) consult(t *Table, row int, b *Binding) {
 		return
 	}
 	c := s.consulted(t, row, bucket, s.covers(b))
+	if s.guarded {
+		c.Rollout = b.rolloutRow(s.rollout)
+	}
 	if c.Arm == "" && len(tr.Splits) >= MaxSplits {
 		return
 	}
@@ -138,8 +149,10 @@ func (tr *Trail) consult(t *Table, row int, b *Binding) {
 func (s *split) consulted(t *Table, row int, bucket, coverage uint32) Consulted {
 	c := Consulted{Table: t, Row: row, Bucket: bucket, Field: t.model.fields[s.by].name}
 	if part := s.part(bucket, coverage); part >= 0 {
-		sh := &s.shares[part]
-		c.Share, c.Arm = sh.covered(coverage), t.arm(s, sh.outcome)
+		c.Share, c.Arm = s.covered(part, coverage), t.arm(s, s.shares[part].outcome)
+		if s.guarded && !isCompared(bucket, coverage) {
+			c.Uncompared, c.Share = true, Buckets-2*coverage
+		}
 		return c
 	}
 	for i := range s.shares {

@@ -17,7 +17,7 @@ type measured struct {
 // recordedDecisions are decisions of tables of usual sizes.
 func recordedDecisions(tb testing.TB) (*Model, []measured) {
 	tb.Helper()
-	m := model(tb, benchModel)
+	m := model(tb, benchModel, "rollout.remoteconfigs/flag/guarded")
 	var hundred strings.Builder
 	hundred.WriteString("rules:\n")
 	for i := range 100 {
@@ -32,6 +32,7 @@ func recordedDecisions(tb testing.TB) (*Model, []measured) {
 	return m, []measured{
 		{"2fields", table(tb, m, "rules: [{ when: { environment: production, plan: pro }, value: x }]")},
 		{"split", table(tb, m, "rules: [{ id: a, split: { by: customer_id, of: [{ value: x, share: 1% }] } }, { id: b, when: { plan: pro }, split: { by: customer_id, of: [{ value: x, share: 100% }] } }]")},
+		{"guard", table(tb, m, "rules: [{ id: guarded, split: { by: customer_id, guard: { new: x, control: y } } }]")},
 		{"rows=100", table(tb, m, hundred.String())},
 		{"prerequisites", named(tb, m, "remoteconfigs/top", "rules: [{ when: { plan: free, config: { remoteconfigs/flag: off } }, value: x }, { when: { plan: pro, config: { remoteconfigs/flag: on } }, value: y }]", flag)},
 	}
@@ -42,6 +43,7 @@ func recordedDecisions(tb testing.TB) (*Model, []measured) {
 func recording(tb testing.TB, m *Model, tab *Table, hash HashFunc) func() (splits, inputs []byte) {
 	tb.Helper()
 	b := bind(tb, m, recordedContext)
+	b.SetGateway(&fakeGateway{rollouts: map[string]int{"remoteconfigs/flag/guarded": 1000}})
 	tab.Evaluate(b)
 	buf := len(b.buf)
 	var (

@@ -16,6 +16,12 @@ func trailText(tr *Trail) string {
 		if c.Unconsulted {
 			outcome = "not consulted"
 		}
+		if c.Rollout > 0 {
+			outcome += fmt.Sprint(" row ", c.Rollout)
+		}
+		if c.Uncompared {
+			outcome += " uncompared"
+		}
 		parts = append(parts, fmt.Sprintf("%s:%s %s=%d %s", c.Table.Name(), c.Table.Rows()[c.Row].ID, c.Field, c.Bucket, outcome))
 	}
 	for _, t := range tr.Asked {

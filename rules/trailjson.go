@@ -48,11 +48,18 @@ func (c *Consulted) appendJSON(dst []byte, b *Binding, hash HashFunc) []byte {
 	}
 	if c.Unconsulted || len(s.arms) > 1 { // of one arm, the share says it
 		dst = append(dst, `,"arms":`...)
-		if s.ramp == nil {
+		if s.armsJSON != nil {
 			dst = append(dst, s.armsJSON...)
 		} else {
 			dst = c.Table.appendArms(dst, s, s.covers(b))
 		}
+	}
+	if c.Rollout > 0 {
+		dst = append(dst, `,"rollout":`...)
+		dst = strconv.AppendInt(dst, c.Rollout, 10)
+	}
+	if c.Uncompared {
+		dst = append(dst, `,"compared":false`...)
 	}
 	if b.model.fields[s.by].records(b.model) {
 		dst = append(dst, `,"unit":"`...)
@@ -77,8 +84,8 @@ func (t *Table) appendArms(dst []byte, s *split, coverage uint32) []byte {
 		dst = append(jsontext.AppendString(dst, arm), ':')
 		covered := uint32(0)
 		for j := range s.shares {
-			if sh := &s.shares[j]; t.arm(s, sh.outcome) == arm {
-				covered += sh.covered(coverage)
+			if t.arm(s, s.shares[j].outcome) == arm {
+				covered += s.covered(j, coverage)
 			}
 		}
 		dst = strconv.AppendFloat(dst, float64(covered)/Buckets, 'f', -1, 64)

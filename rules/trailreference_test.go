@@ -38,7 +38,7 @@ func (r *refTable) trail(c refContext, now time.Time, seen map[*refTable]bool, s
 		if !ok {
 			continue
 		}
-		splits = append(splits, fmt.Sprintf("%s:%s %s=%d %q %d", r.name, row.id, s.field, s.bucket, s.arm, s.share))
+		splits = append(splits, fmt.Sprintf("%s:%s %s=%d %q %d%s", r.name, row.id, s.field, s.bucket, s.arm, s.share, s.note))
 		if s.arm != "" {
 			break
 		}
@@ -49,8 +49,8 @@ func (r *refTable) trail(c refContext, now time.Time, seen map[*refTable]bool, s
 // checkTrail compares the trails of one random table, which asks others, with the
 // reference, however the table is evaluated.
 func checkTrail(t *testing.T, seed uint64) {
-	g := generator{Rand: rand.New(rand.NewPCG(seed, 1)), literal: seed%2 == 1, long: true, rich: true}
-	m := model(t, referenceModel)
+	g := generator{Rand: rand.New(rand.NewPCG(seed, 1)), literal: seed%2 == 1, long: true, rich: true, guards: seed%3 == 0}
+	m := model(t, referenceModel, refRollouts...)
 	var top *refTable
 	var text string
 	for i := range 1 + g.IntN(5) {
@@ -67,16 +67,21 @@ func checkTrail(t *testing.T, seed uint64) {
 	scan, indexed := *top.table, *top.table
 	scan.index, indexed.index = nil, newIndex(top.table, columnBudget)
 	for range 20 {
-		json, c := g.context()
+		json, gateway, c := g.request()
 		now := time.Date(2026, 1, 1+g.IntN(7), g.IntN(24), g.IntN(60), 0, 0, time.UTC)
 		splits, asked := top.trail(c, now, make(map[*refTable]bool), nil, nil)
 		want := strings.Join(append(splits, asked...), "\n")
-		b := bindAt(t, m, json, now)
+		bound := func() *Binding {
+			b := bindAt(t, m, json, now)
+			b.SetGateway(gateway)
+			return b
+		}
+		b := bound()
 		var d Decision
 		for name, tab := range map[string]*Table{"scan": &scan, "index": &indexed} {
 			var tr Trail
 			d = tab.Evaluate(b)
-			for try, from := range []*Binding{b, b, bindAt(t, m, json, now)} { // as evaluated, again, and as cached
+			for try, from := range []*Binding{b, b, bound()} { // as evaluated, again, and as cached
 				tr.Reset()
 				tab.AppendTrail(&tr, from)
 				if got := trailText(&tr); got != want {
@@ -135,7 +140,11 @@ func checkRest(t *testing.T, tr *Trail, consulted []Consulted, top *Table, b *Bi
 				continue
 			}
 			rest++
-			if !slices.Contains(tr.Splits[len(consulted):], Consulted{Table: tab, Row: row, Bucket: bucket, Field: tab.model.fields[s.by].name, Unconsulted: true}) {
+			want := Consulted{Table: tab, Row: row, Bucket: bucket, Field: tab.model.fields[s.by].name, Unconsulted: true}
+			if s.guarded {
+				want.Rollout, want.Uncompared = b.rolloutRow(s.rollout), s.consulted(tab, row, bucket, s.covers(b)).Uncompared
+			}
+			if !slices.Contains(tr.Splits[len(consulted):], want) {
 				t.Fatalf("the trail lacks row %d of %s", row, tab.name)
 			}
 		}

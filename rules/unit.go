@@ -33,13 +33,17 @@ func (m *Model) Unit() string {
 
 // AppendExposure appends what makes two answers of the table the same for a unit: the row,
 // the outcome, the reason and the unit, which is the value of the field of the split that decided, or
-// else of the data model's unit. It reports whether there is a unit.
+// else of the data model's unit. Of a guarded split it is the number of its rollout's row, too:
+// at another share the unit may be compared. It reports whether there is a unit.
 func (t *Table) AppendExposure(dst []byte, d Decision, b *Binding) (_ []byte, ok bool) {
 	dst = binary.AppendVarint(dst, int64(d.Row))
 	dst = append(binary.AppendVarint(dst, int64(d.Outcome)), byte(d.Reason))
 	slot := t.model.unit - 1
 	if d.Row >= 0 && t.answers[d.Row].split != nil {
-		slot = t.answers[d.Row].split.by
+		s := t.answers[d.Row].split
+		if slot = s.by; s.guarded {
+			dst = binary.AppendVarint(dst, b.rolloutRow(s.rollout))
+		}
 	}
 	if slot < 0 || b.model != t.model || b.values[slot].state != present {
 		return append(dst, 0), false
