@@ -42,7 +42,7 @@ func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
 			if hasRamp {
 				r.errs.Add(n, "coverage is given by the ramp already")
 			}
-			coverage, _ = readShare(n, "coverage", r.errs)
+			coverage, _ = ReadShare(n, "coverage", r.errs)
 		}
 	}
 	var grows *ramp
@@ -138,7 +138,7 @@ func (r *tableReader) shares(n *document.Node) ([]*document.Node, []share, []str
 			r.errs.Add(item, "a share of a split needs a share such as 20%%")
 			continue
 		}
-		width, ok := readShare(size, "a share", r.errs)
+		width, ok := ReadShare(size, "a share", r.errs)
 		if !ok {
 			continue
 		}
@@ -184,11 +184,11 @@ func (r *tableReader) ramp(n *document.Node) (*ramp, *document.Node) {
 	}
 	g := &ramp{to: Buckets}
 	if v := n.Get("from"); v != nil {
-		g.from, _ = readShare(v, "from", r.errs)
+		g.from, _ = ReadShare(v, "from", r.errs)
 	}
 	if v := n.Get("to"); v != nil {
 		var ok bool
-		if g.to, ok = readShare(v, "to", r.errs); ok && g.to < g.from {
+		if g.to, ok = ReadShare(v, "to", r.errs); ok && g.to < g.from {
 			r.errs.Add(v, "a ramp goes up, but to is below from")
 		}
 	}

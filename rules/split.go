@@ -173,8 +173,8 @@ func shareText(n uint32) string {
 	return strconv.FormatFloat(float64(n)/(Buckets/100), 'f', -1, 64) + "%"
 }
 
-// readShare reads a percentage of a definition.
-func readShare(n *document.Node, what string, errs *document.Errors) (uint32, bool) {
+// ReadShare reads a percentage of a definition, in Buckets.
+func ReadShare(n *document.Node, what string, errs *document.Errors) (uint32, bool) {
 	text, ok := n.ReadString(errs, what)
 	if !ok {
 		return 0, false

@@ -99,7 +99,7 @@ func (l *loader) readTables(files []*file) {
 		if f := owned[i]; t.node != nil {
 			f.whole = withTable(f.node, t.node)
 			if f.table != t {
-				f.table, f.built, f.gateway = t, nil, gatewayFields(f.whole)
+				f.table, f.built, f.gateway = t, nil, gatewayFields(f.whole, "") // a matrix has no splits
 			}
 		}
 	}

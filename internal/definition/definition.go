@@ -13,6 +13,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
+	"github.com/cadenza-gateway/cadenza/internal/rollout"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -103,6 +104,8 @@ type Snapshot struct {
 	// Experiments are the plans of the experiments, by name. They answer nothing, and are no
 	// definitions of Definitions.
 	Experiments []experiment.Plan
+	// Rollouts are those of the guarded splits, by name.
+	Rollouts []rollout.Plan
 	// Files are all files that were read, that of the data model first if there is
 	// one. They must not be changed.
 	Files []trace.File
@@ -224,7 +227,7 @@ func (s *Snapshot) Named(k *kind.Kind, name string) *Definition {
 }
 
 // ForClients returns the snapshot as API keys of the kind client see it: by Find, Named, Of,
-// Definitions and Experiments it has the remote configurations with the mark client and
+// Definitions, Experiments and Rollouts it has the remote configurations with the mark client and
 // nothing else. Its maps have all, because tables ask what their callers do not see.
 func (s *Snapshot) ForClients() *Snapshot { return s.clients() }
 
@@ -236,7 +239,7 @@ func (s *Snapshot) forClients() *Snapshot {
 	view.ofKind = make(map[*kind.Kind][]*Definition)
 	view.Definitions = slices.DeleteFunc(slices.Clone(s.Definitions), func(d *Definition) bool { return !d.client })
 	view.names[kind.RemoteConfig], view.ofKind[kind.RemoteConfig] = shown, view.Definitions
-	view.patterns, view.Experiments, view.whole = nil, nil, s
+	view.patterns, view.Experiments, view.Rollouts, view.whole = nil, nil, nil, s
 	return &view
 }
 

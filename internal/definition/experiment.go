@@ -29,12 +29,13 @@ var experimentMembers = []string{
 // metricMembers are the members of a metric.
 var metricMembers = []string{"name", "value", "measure", "as", "over", "goal", "smallest"}
 
-// experimentReader decodes the experiments of a workspace.
+// experimentReader decodes the experiments of a workspace, and takes up its rollouts.
 type experimentReader struct {
 	*loader
 	now        time.Time
 	unrecorded bool // the workspace records nothing, unless a definition says otherwise
 	found      []readExperiment
+	guarded    []readRollout
 	tables     map[*rules.Table]*splitTable
 	// answering are the definitions that a prompt or an endpoint reads, and whether one that
 	// leaves traces does. It is nil before answers.
@@ -58,16 +59,20 @@ type splitTable struct {
 	alike  map[[2]string][]int // the rows by the field and the salt of their splits
 }
 
-// experiments decodes the experiments, after the definitions whose splits they read.
-// These may have been edited where an experiment was not, so that none is taken over from
-// the last loading. known are the gateways that will serve the set.
-func (l *loader) experiments(known []Configuration, now time.Time) []experiment.Plan {
+// readExperiments returns a reader. known are the gateways that will serve the set.
+func (l *loader) readExperiments(known []Configuration, now time.Time) *experimentReader {
 	recorded := func(c Configuration) bool { return c.Log != LogNone }
 	r := &experimentReader{loader: l, now: now, tables: make(map[*rules.Table]*splitTable)}
 	r.unrecorded = len(known) > 0 && !slices.ContainsFunc(known, recorded)
-	var plans []experiment.Plan
-	for _, d := range l.docs[kind.Experiment] {
-		if l.stopped() {
+	return r
+}
+
+// experiments decodes the experiments, after the definitions whose splits they read.
+// These may have been edited where an experiment was not, so that none is taken over from
+// the last loading.
+func (r *experimentReader) experiments() (plans []experiment.Plan) {
+	for _, d := range r.docs[kind.Experiment] {
+		if r.stopped() {
 			return nil
 		}
 		var errs document.Errors
@@ -76,9 +81,8 @@ func (l *loader) experiments(known []Configuration, now time.Time) []experiment.
 			r.found = append(r.found, *e)
 			plans = append(plans, e.Plan)
 		}
-		l.errs.Merge(&errs)
+		r.errs.Merge(&errs)
 	}
-	r.warn()
 	return plans
 }
 
@@ -209,6 +213,8 @@ func (r *experimentReader) readSplit(e *readExperiment, errs *document.Errors) {
 	}
 	switch {
 	case e.Control == "" || e.Control == experiment.PassedOn && passedOn > 0:
+	case s.Guard != nil && e.Control != s.Arms[1]:
+		errs.Report("unknown-arm", control.Pos, "the split %s is guarded: its control is %s", e.Rule, s.Arms[1])
 	case e.Control == experiment.PassedOn:
 		errs.Add(control, "the shares of the split %s come to 100%%, so that it passes no unit on: control must be one of its arms (%s)", e.Rule, strings.Join(e.Arms, ", "))
 	case !slices.Contains(e.Arms, e.Control):
@@ -299,9 +305,7 @@ func (e *readExperiment) readMetric(n *document.Node, role experiment.Role, errs
 	case value != nil && measure != nil:
 		errs.Add(measure, "a metric has a value of reports or a measure of the gateway, not both")
 	case value != nil:
-		if m.Value, _ = value.ReadString(errs, "value"); m.Value != "" && !ValidKey(m.Value) {
-			errs.Add(value, "%q can't be the name of a value of reports: 1 to 256 letters, digits and . _ : / -", m.Value)
-		}
+		m.Value = readValueName(value, errs)
 	case measure != nil:
 		word, _ := measure.ReadWord(errs, "measure", words(experiment.Measures)...)
 		m.Measure = experiment.Measure(word)
@@ -348,6 +352,15 @@ func (e *readExperiment) readMetric(n *document.Node, role experiment.Role, errs
 		errs.Add(n, "another metric is called %s too: give one of them a name", m.Name)
 	}
 	e.Metrics, e.metrics = append(e.Metrics, m), append(e.metrics, n)
+}
+
+// readValueName reads the name of a value of reports.
+func readValueName(n *document.Node, errs *document.Errors) string {
+	name, _ := n.ReadString(errs, "value")
+	if name != "" && !ValidKey(name) {
+		errs.Add(n, "%q can't be the name of a value of reports: 1 to 256 letters, digits and . _ : / -", name)
+	}
+	return name
 }
 
 // readSmallest reads the smallest difference of a metric that matters.

@@ -6,13 +6,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// warn warns of experiments whose readout will say nothing, or less than it seems.
+// warn warns of experiments whose readout will say nothing, or less than it seems, and of
+// rollouts that get no evidence.
 func (r *experimentReader) warn() {
+	for i := range r.guarded {
+		r.warnUnseen(&r.guarded[i])
+	}
 	for i := range r.found {
 		e := &r.found[i]
 		n := e.doc.node
@@ -33,25 +38,52 @@ func (r *experimentReader) warn() {
 // warnUnread warns of an experiment of whose units, or of whose answers, traces have
 // nothing.
 func (r *experimentReader) warnUnread(e *readExperiment) {
-	n := e.doc.node
-	table := r.tables[e.on.table]
-	if !table.splits[e.row].Recorded {
-		r.warnAt("unit-not-recorded", n.Get("rule"), "the units of %s are not recorded: %s, or a field that it is computed from, has trace: none", e.Rule, e.Unit)
-	}
-	answers, recorded := r.answers(e.on)
-	if !r.records(e.on) && !recorded {
-		whose := e.On
-		if e.on.Log == Unset {
-			whose = "the workspace"
-		}
-		r.warnAt("split-not-recorded", n.Get("on"), "the answers of %s leave no trace, because %s has log: none", e.On, whose)
-	}
+	r.warnUnrecorded(e.on, e.row, e.doc.node.Get("rule"), e.doc.node.Get("on"))
 	for i, m := range e.Metrics {
-		if m.Measure != "" && m.Measure != experiment.Score && e.on.Kind == kind.RemoteConfig && !answers {
-			r.warnAt("nothing-measured", e.metrics[i], "%s is measured of the answers of prompts and endpoints, and none of them reads %s", m.Name, e.On)
+		if r.isUnmeasured(e.on, m.Measure) {
+			r.warnUnmeasured(e.metrics[i], m.Name, e.On)
 			break
 		}
 	}
+}
+
+// warnUnseen warns of a rollout that gets no evidence, so that it takes no step.
+func (r *experimentReader) warnUnseen(p *readRollout) {
+	r.warnUnrecorded(p.on, p.row, p.node, p.node)
+	for i := range p.Stops {
+		if r.isUnmeasured(p.on, p.Stops[i].Measure) {
+			r.warnUnmeasured(p.stops[i], p.Stops[i].Name(), p.On)
+			break
+		}
+	}
+}
+
+// warnUnrecorded warns of a split of whose units, or of whose answers, traces have nothing.
+func (r *experimentReader) warnUnrecorded(on *Definition, row int, rule, split *document.Node) {
+	name := on.Kind.Folder + "/" + on.Key
+	if s := r.splitsOf(on.table).splits[row]; !s.Recorded {
+		r.warnAt("unit-not-recorded", rule, "the units of %s are not recorded: %s, or a field that it is computed from, has trace: none", on.table.Rows()[row].ID, s.By)
+	}
+	if _, recorded := r.answers(on); !r.records(on) && !recorded {
+		whose := name
+		if on.Log == Unset {
+			whose = "the workspace"
+		}
+		r.warnAt("split-not-recorded", split, "the answers of %s leave no trace, because %s has log: none", name, whose)
+	}
+}
+
+// isUnmeasured reports whether a measure is of answers that no split of a definition is in.
+func (r *experimentReader) isUnmeasured(on *Definition, m experiment.Measure) bool {
+	if m == "" || m == experiment.Score || on.Kind != kind.RemoteConfig {
+		return false
+	}
+	answers, _ := r.answers(on)
+	return !answers
+}
+
+func (r *experimentReader) warnUnmeasured(at *document.Node, name, on string) {
+	r.warnAt("nothing-measured", at, "%s is measured of the answers of prompts and endpoints, and none of them reads %s", name, on)
 }
 
 // records reports whether the answers of a definition leave traces.

@@ -29,11 +29,11 @@ func ParseConfiguration(providers map[string]json.RawMessage, limits []string) (
 	return Configuration{Providers: known, Limits: slices.AppendSeq(make([]string, 0, len(limits)), slices.Values(limits))}, err
 }
 
-// gatewayFields returns the gateway's fields that a file names, each where it is named
-// first.
-func gatewayFields(n *document.Node) []*document.Node {
+// gatewayFields returns the gateway's fields that the file of a definition, or of the data
+// model, names, each where it is named first. definition is the name in traces.
+func gatewayFields(n *document.Node, definition string) []*document.Node {
 	var first []*document.Node
-	for _, name := range rules.GatewayFields(n) {
+	for _, name := range rules.GatewayFields(n, definition) {
 		if !slices.ContainsFunc(first, func(other *document.Node) bool { return other.Text == name.Text }) {
 			first = append(first, name)
 		}

@@ -89,7 +89,11 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 		{"syntax", l.parse},
 		{"data-model", func() { s.Model, s.DataModel = l.decodeModel(), l.model }},
 		{"", l.buildAll},
-		{"experiment", func() { s.Experiments = l.experiments(known, now) }},
+		{"experiment", func() {
+			r := l.readExperiments(known, now)
+			s.Experiments, s.Rollouts = r.experiments(), r.rollouts()
+			r.warn()
+		}},
 		{"endpoint", func() {
 			if !l.past {
 				l.checkConfigured(known)
@@ -186,6 +190,7 @@ type doc struct {
 	refs       []ref
 	unresolved bool
 	patterns   int // bytes of its table's regular expressions
+	rollouts   []readRollout
 	// The texts that its variables read of remote configurations, and their
 	// bytes.
 	reads map[*prompt.Configured]bool

@@ -52,6 +52,7 @@ type built struct {
 	definition any // *Prompt, *Endpoint or *RemoteConfig
 	size       int // of its content, in bytes
 	patterns   int // of its table
+	rollouts   []readRollout
 	model      *rules.Model
 	refs       []ref
 	warnings   []Warning // from its decoding
@@ -81,7 +82,7 @@ func (m *memory) remembered(s *source, parse func(text string, errs *document.Er
 	f := &file{File: trace.File{Path: s.path, Hash: hash, Content: string(s.data)}}
 	if f.node = parse(f.Content, &f.errs); f.node != nil {
 		f.nodes, f.bytes = f.node.Size()
-		f.gateway = gatewayFields(f.node)
+		f.gateway = gatewayFields(f.node, s.name(f.node))
 	} else {
 		const some = 10 // a text with more is no definition
 		for _, m := range keyMember.FindAllStringSubmatch(f.Content, some) {
@@ -89,6 +90,17 @@ func (m *memory) remembered(s *source, parse func(text string, errs *document.Er
 		}
 	}
 	return f
+}
+
+// name returns what traces call the definition in a file, "" for another file.
+func (s *source) name(n *document.Node) string {
+	switch key := n.Get("key"); {
+	case s.kind == nil:
+		return ""
+	case key != nil:
+		return s.kind.Folder + "/" + key.Text
+	}
+	return s.kind.Folder + "/" + s.key
 }
 
 // hashOf returns the hash of a trace.File.
@@ -143,7 +155,7 @@ func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*load
 	l.growContent(d, size, errs)
 	l.growPatterns(d.patterns)
 	if errs.Len() == before && !d.unresolved {
-		d.file.built = &built{definition: t, size: size, patterns: d.patterns, model: l.snapshot.Model, refs: d.refs}
+		d.file.built = &built{definition: t, size: size, patterns: d.patterns, rollouts: d.rollouts, model: l.snapshot.Model, refs: d.refs}
 	}
 	return t
 }

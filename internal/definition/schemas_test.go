@@ -92,6 +92,7 @@ func TestSchemasAcceptWorkspaces(t *testing.T) {
 func TestSchemasAndLoading(t *testing.T) {
 	const model = "timezone: UTC\ncoerce: true\non_unknown_field: warn\non_type_mismatch: missing\nfields:\n  plan: { type: string, path: user.plan, values: [free, pro], ignore_case: true, required: false, coerce: true, trace: value }\n  seats: { type: number, min: 0, max: 100, values: [1, 2] }\n  tags: list\n  v: { type: string, format: semver }\n  l: { type: string, match: language-range }\n  id: string\ncomputed: { many: seats > 1 }\nsegments: { s: [ { plan: pro, tags: { all: [a, b], size: 1.. } } ] }\n"
 	const rc, rule, variant = "type: number\ndefault: 0\n", "type: number\ndefault: 0\nrules:\n", "messages: [ { role: user, content: hi } ]\n"
+	const guard = "{ new: 1, control: 2, steps: [5%], every: 7d, need: 0, stop: [ { metric: error, ratio: 2 } ] }"
 	var errs document.Errors
 	schemas := compiledSchemas(t, document.Parse("context.yaml", []byte(model), &errs))
 	for _, test := range []struct {
@@ -160,6 +161,22 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"remoteconfig", rule + "- { id: a, split: { by: id, of: [ { value: 1, share: 20%, name: a b } ] } }\n", false},
 		{"remoteconfig", rule + "- { id: a, split: { by: id, of: [ { value: 1, share: 20%, name: '2' } ] } }\n", false},
 		{"remoteconfig", rule + "- { id: a, split: { by: id, of: [ { value: 1, share: 20%, nam: a } ] } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, salt: x, guard: { new: 1, control: 2, steps: [0.5%, 50%, 100%], every: 1h30m, need: 1 unit, stop: [ { metric: latency, over: 3s, ratio: 1.2 }, { value: solved, as: rate, ratio: 0.5 } ], then: back } } }\n", true},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + guard + " } }\n", true},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + guard + ", coverage: 5% } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + guard + ", of: [ { value: 1, share: 20% } ] } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: { new: 1, control: 2 } } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + strings.Replace(guard, "7d", "7", 1) + " } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + strings.Replace(guard, "need: 0", "need: some", 1) + " } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + strings.Replace(guard, "need", "needs", 1) + " } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + strings.Replace(guard, "need: 0", "then: stop", 1) + " } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + strings.Replace(guard, "metric: error", "metric: errors", 1) + " } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + strings.Replace(guard, "metric: error", "metric: error, over: 1s", 1) + " } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + strings.Replace(guard, "metric: error", "metric: error, as: mean", 1) + " } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + strings.Replace(guard, "metric: error", "value: x", 1) + " } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + strings.Replace(guard, "ratio: 2", "ratio: 1", 1) + " } }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, guard: " + strings.Replace(guard, ", ratio: 2", "", 1) + " } }\n", false},
 		{"remoteconfig", rule + "- { id: a, ramp: { by: id, from: 5%, to: 100%, start: 2026-01-01, end: 2099-01-01 }, value: 1 }\n", true},
 		{"remoteconfig", rule + "- { value: 1, split: { by: id, of: [ { value: 1, share: 20% } ] } }\n", false},
 		{"remoteconfig", rule + "- { when: { plan: pro } }\n", false},
@@ -337,6 +354,8 @@ func TestSchemasAreComplete(t *testing.T) {
 		"endpoint":      {members("endpoint"), slices.Concat(commonMembers, rules.TableMembers, policyMembers, endpointMembers, []string{"targets", "batch"})},
 		"experiment":    {members("experiment"), experimentMembers},
 		"metric":        {members("experiment", "$defs", "metric"), metricMembers},
+		"guard":         {members("remoteconfig", "$defs", "guard"), guardMembers},
+		"stop":          {members("prompt", "$defs", "guardStop"), stopMembers},
 		"a way to call": {members("endpoint", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, policyMembers)},
 	} {
 		if diff := cmp.Diff(pair[1], pair[0], cmpopts.SortSlices(strings.Compare)); diff != "" {

@@ -39,6 +39,7 @@ func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
 	errs.Merge(&found)
 	l.remark(t.Remarks())
 	d.patterns = t.PatternSize()
+	d.rollouts = d.readRollouts(t, errs)
 	return t
 }
 
