@@ -33,6 +33,8 @@ func (g gatewayState) Down(provider, _ string) (bool, bool) {
 	return n > 0, ok
 }
 
+func (g gatewayState) Rollout(string) (int, int64, bool) { n, ok := g["rollout"]; return n, 1, ok }
+
 // asked is a request, of which a trace keeps a part.
 type asked struct {
 	context string
@@ -233,6 +235,10 @@ func (e planEditor) row(asks bool, value func() string) string {
 	answer := "value: " + value()
 	switch e.IntN(5) {
 	case 0:
+		if fresh, control := value(), value(); fresh != control && e.IntN(2) == 0 {
+			answer = fmt.Sprintf("split: { by: %s, salt: %s, guard: { new: %s, control: %s, steps: [1%%], every: 1h, stop: [ { metric: error, ratio: 2 } ] } }", e.pick("id", "seats"), e.pick("x", "y"), fresh, control)
+			break
+		}
 		answer = fmt.Sprintf("split: { by: %s, salt: %s, of: [ { value: %s, share: %s }, { value: %s, share: 20%% } ] }", e.pick("id", "id", "seats", "who"), e.pick("x", "y"), value(), e.pick("20%", "50%", "80%"), value())
 	case 1:
 		answer = fmt.Sprintf("ramp: { by: id, from: 10%%, to: 90%%, start: 2026-01-01, end: 2026-01-0%d }, value: %s", 4+e.IntN(4), value())
@@ -326,6 +332,9 @@ func (e planEditor) asked() asked {
 	}
 	if e.IntN(3) > 0 {
 		a.gateway["health.a"] = e.IntN(2)
+	}
+	if e.IntN(3) > 0 {
+		a.gateway["rollout"] = []int{0, 1000, 50_000, 100_000}[e.IntN(4)]
 	}
 	members := []string{
 		e.pick("", `"plan":"free"`, `"plan":"pro"`, `"plan":"team"`, `"plan":"odd"`), e.pick("", `"locale":"nl"`, `"locale":"nl-BE"`, `"locale":"de"`, `"locale":"en"`),

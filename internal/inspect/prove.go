@@ -77,12 +77,20 @@ type TracedSplit struct {
 	// Arms are the shares of all arms; nil: there is one, or an earlier version wrote the
 	// trace.
 	Arms map[string]float64 `json:"arms,omitempty"`
+	// Rollout is the number of the row that gave a guarded split its share, 0 where it was not
+	// known. Compared is false where the guard compares the unit with nothing, and otherwise
+	// absent.
+	Rollout  int64 `json:"rollout,omitempty"`
+	Compared *bool `json:"compared,omitempty"`
 	// Consulted is false where the unit did not come to the split, and otherwise absent.
 	Consulted *bool `json:"consulted,omitempty"`
 }
 
 // WasConsulted reports whether the unit came to the split. Only then is it an exposure.
 func (s *TracedSplit) WasConsulted() bool { return s.Consulted == nil || *s.Consulted }
+
+// WasCompared reports whether the unit is one that experiments compare.
+func (s *TracedSplit) WasCompared() bool { return s.Compared == nil || *s.Compared }
 
 // Decided is the outcome of a decision: a row and an arm.
 type Decided struct {
@@ -401,6 +409,12 @@ func (p *prover) checkSplits() {
 		}
 		if c.Arm != want.Arm || c.Share != want.Part() {
 			p.differ("%s: bucket %d has arm %q and share %v, and recorded are %q and %v", name, *c.Bucket, want.Arm, want.Part(), c.Arm, c.Share)
+		}
+		if c.WasCompared() == want.Uncompared {
+			p.differ("%s: that bucket %d is compared is %t, and recorded is %t", name, *c.Bucket, !want.Uncompared, c.WasCompared())
+		}
+		if c.Rollout != 0 && table.Divide(row, p.t.Time).Guard == nil {
+			p.differ("%s is no rollout, and row %d of one is recorded", name, c.Rollout)
 		}
 		if arms := p.replay.Arms(table, row); (c.Arms != nil || !c.WasConsulted()) && !maps.Equal(arms, c.Arms) {
 			p.differ("%s: the shares of its arms are %v, and recorded are %v", name, arms, c.Arms)

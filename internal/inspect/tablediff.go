@@ -42,6 +42,7 @@ const (
 type tableDiff struct {
 	old, new side
 	units    []string // fields by which splits divide callers
+	rollouts []string // fields with the shares of guarded splits
 	now      time.Time
 	noFields []byte // a context in which every field is missing
 

@@ -25,6 +25,11 @@ func (d *tableDiff) prepare(before, after *definition.Snapshot) {
 		}
 		probes = append(probes, r.moments()...)
 	}
+	for _, name := range append(before.Model.GatewayNames(), after.Model.GatewayNames()...) {
+		if f, _ := rules.ParseGatewayField(name); f.Rollout != "" && (slices.Contains(d.old.table.Fields(), name) || slices.Contains(d.new.table.Fields(), name)) {
+			d.rollouts = append(d.rollouts, name)
+		}
+	}
 	if before.Model == after.Model {
 		if moments := jointTable(after.Model, probes); moments != nil {
 			d.finders[0] = rules.NewFinder(d.now, pairBudget, d.old.table, d.new.table, moments)
@@ -217,6 +222,12 @@ func (d *tableDiff) divide(values map[string]string, at time.Time) {
 			all[name] = unit
 		}
 		d.try(all, at)
+		if len(d.rollouts) > 0 { // without a share, all have the control's answer
+			for _, name := range d.rollouts {
+				all[name] = strconv.Itoa(rules.Buckets)
+			}
+			d.try(all, at)
+		}
 	}
 }
 

@@ -33,8 +33,10 @@ type ColumnView struct {
 type RowView struct {
 	Row string `json:"row"`
 	Place
-	Cells   []CellView  `json:"cells,omitempty"` // one for each column
-	By      string      `json:"by,omitempty"`    // the field whose units the row divides
+	Cells []CellView `json:"cells,omitempty"` // one for each column
+	By    string     `json:"by,omitempty"`    // the field whose units the row divides
+	// Guarded says that a rollout has the share of each answer.
+	Guarded bool        `json:"guarded,omitempty"`
 	Answers []RowAnswer `json:"answers"`
 }
 
@@ -45,7 +47,8 @@ type CellView struct {
 }
 
 // RowAnswer is an answer of a row: a value, or the key of a variant. Share is how many of
-// the row's units get it, as a part of 1. The rest is left to the rows below.
+// the row's units get it, as a part of 1. The rest is left to the rows below. Of a guarded
+// split it is as if its rollout had not begun: the control has all.
 type RowAnswer struct {
 	Value json.RawMessage `json:"value"`
 	Arm   string          `json:"arm,omitempty"`
@@ -138,7 +141,7 @@ func tableView(d *definition.Definition, first int, now time.Time) *TableView {
 			r.Cells = append(r.Cells, cell)
 		}
 		division := t.Divide(index, now)
-		r.By = division.By
+		r.By, r.Guarded = division.By, division.Guard != nil
 		for _, value := range answersOf(cells) {
 			outcome, ok := outcomes[value]
 			if !ok {
@@ -147,9 +150,12 @@ func tableView(d *definition.Definition, first int, now time.Time) *TableView {
 			decision := rules.Decision{Row: index, Outcome: outcome, Reason: rules.Match}
 			a := RowAnswer{Value: d.Answer(decision), Arm: t.Arm(decision), Place: placeOf(value)}
 			for _, part := range division.Parts {
-				if part.Outcome == outcome {
+				if part.Outcome == outcome && !r.Guarded {
 					a.Share += float64(part.To-part.From) / rules.Buckets
 				}
+			}
+			if r.Guarded && value == division.Guard.Get("control") {
+				a.Share = 1
 			}
 			r.Answers = append(r.Answers, a)
 		}
@@ -175,6 +181,9 @@ func answersOf(cells []sourceCell) (values []*document.Node) {
 				for _, part := range of.Items {
 					values = append(values, part.Get("value"))
 				}
+			}
+			if guard := c.value.Get("guard"); guard != nil {
+				values = append(values, guard.Get("new"), guard.Get("control"))
 			}
 		}
 	}

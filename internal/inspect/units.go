@@ -94,8 +94,8 @@ func MovedUnits(before, after *definition.Snapshot, now time.Time) []Finding {
 }
 
 // unitChanges returns the changes for the units of each row of a definition's table
-// that has a split in either version. It leaves out rows that only one version has, and
-// units that the data models read differently.
+// that has a split in either version. It leaves out rows that only one version has, units
+// that the data models read differently, and guarded splits.
 func unitChanges(oldDef, newDef *definition.Definition, models changedModel, now time.Time) []UnitChange {
 	old, next := oldDef.Table(), newDef.Table()
 	if old == nil || next == nil {
@@ -105,6 +105,9 @@ func unitChanges(oldDef, newDef *definition.Definition, models changedModel, now
 	for _, pair := range sameRows(old, next, oldDef, newDef) {
 		a, b := old.Divide(pair[0], now), next.Divide(pair[1], now)
 		by := cmp.Or(b.By, a.By)
+		if a.Guard != nil || b.Guard != nil {
+			continue // the share of a rollout says which units move
+		}
 		if by == "" || models.all || models.fields[a.By] || models.fields[b.By] {
 			continue
 		}
