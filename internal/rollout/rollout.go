@@ -175,6 +175,8 @@ type Fleet interface {
 	Sums(ctx context.Context, p *experiment.Plan, rollout string, since time.Time) (d *experiment.Data, ok bool, err error)
 	// Forget deletes the units of a rollout that were put before since.
 	Forget(ctx context.Context, rollout string, since time.Time) error
+	// Close ends the connections. It is called once, after the other methods have returned.
+	Close() error
 }
 
 // CountedUnit is a unit as a gateway has counted it.
