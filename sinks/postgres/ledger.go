@@ -153,14 +153,8 @@ func (l *Ledger) Exchange(ctx context.Context, id limit.ExchangeID, claims []lim
 
 // prepare connects, makes the tables and cleans up, as far as each is due.
 func (l *Ledger) prepare(ctx context.Context) error {
-	before := l.sink.conn
-	if err := l.sink.connect(ctx); err != nil {
+	if err := l.sink.open(ctx); err != nil {
 		return err
-	}
-	if l.sink.conn != before {
-		if err := l.sink.makeSchema(ctx); err != nil {
-			return err
-		}
 	}
 	if now := time.Now(); now.After(l.cleanAt) {
 		tag, err := l.sink.conn.Exec(ctx, l.sql[3], cleaned)

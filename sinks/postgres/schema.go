@@ -5,6 +5,7 @@ import (
 	_ "embed" // for schema
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -20,13 +21,29 @@ var schema string
 //go:embed units.sql
 var unitsSchema string
 
-// errNoUnits says that a build without these made the tables.
-var errNoUnits = errors.New("the tables lack reports on units and exposures")
+//go:embed rollouts.sql
+var rolloutsSchema string
+
+// additions are what tables lack that an earlier build made, each with a column by which one
+// knows that it is there.
+var additions = []struct{ column, schema string }{
+	{"metrics.unit", unitsSchema},
+	{"rollout_units.unit", rolloutsSchema},
+}
+
+// open connects unless there is a connection that works, and then makes the schema.
+func (s *Sink) open(ctx context.Context) error {
+	before := s.conn
+	if err := s.connect(ctx); err != nil || s.conn == before {
+		return err
+	}
+	return s.makeSchema(ctx)
+}
 
 // makeSchema makes the tables, or what they lack, unless they are there. It locks nothing if
 // they are.
 func (s *Sink) makeSchema(ctx context.Context) error {
-	if made, err := s.checkFormat(ctx); made || err != nil && !errors.Is(err, errNoUnits) {
+	if made, lacks, err := s.checkFormat(ctx); made && lacks == "" || err != nil {
 		return err
 	}
 	tx, err := s.begin(ctx, begin)
@@ -39,15 +56,15 @@ func (s *Sink) makeSchema(ctx context.Context) error {
 		return err
 	}
 	quoted := pgx.Identifier{s.schema}.Sanitize()
-	made, err := s.checkFormat(ctx)
+	made, lacks, err := s.checkFormat(ctx)
 	switch {
-	case errors.Is(err, errNoUnits):
-		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL search_path = %s; %s", quoted, unitsSchema)); err != nil {
-			return fmt.Errorf("adding reports on units and exposures to schema %q: %w", s.schema, err)
+	case err != nil || made && lacks == "":
+		return err
+	case made:
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL search_path = %s; %s", quoted, lacks)); err != nil {
+			return fmt.Errorf("adding what the tables of schema %q lack: %w", s.schema, err)
 		}
 		return tx.Commit(ctx)
-	case made || err != nil:
-		return err
 	}
 	var exists bool // an administrator may have made it
 	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", s.schema).Scan(&exists); err != nil {
@@ -58,42 +75,40 @@ func (s *Sink) makeSchema(ctx context.Context) error {
 			return err
 		}
 	}
-	tables := fmt.Sprintf("SET LOCAL search_path = %s; %s %s INSERT INTO schema_version VALUES (%d)", quoted, schema, unitsSchema, format)
+	tables := fmt.Sprintf("SET LOCAL search_path = %s; %s %s INSERT INTO schema_version VALUES (%d)", quoted, schema, lacks, format)
 	if _, err := tx.Exec(ctx, tables); err != nil {
 		return fmt.Errorf("making the tables of schema %q: %w", s.schema, err)
 	}
 	return tx.Commit(ctx)
 }
 
-// checkFormat reports whether the tables are there, and refuses tables of another
-// format.
-func (s *Sink) checkFormat(ctx context.Context) (made bool, err error) {
+// checkFormat reports whether the tables are there, returns the statements that add what they
+// lack, and refuses tables of another format.
+func (s *Sink) checkFormat(ctx context.Context) (made bool, lacks string, err error) {
 	// Not to_regclass, which may answer from a cache of before a lock was
 	// waited for.
-	err = s.conn.QueryRow(ctx, `
-SELECT EXISTS (
-	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-	WHERE n.nspname = $1 AND c.relname = 'schema_version')`, s.schema).Scan(&made)
-	if err != nil || !made {
-		return false, err
+	rows, _ := s.conn.Query(ctx, `
+SELECT c.relname || '.' || a.attname
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+WHERE n.nspname = $1 AND (c.relname, a.attname) IN (('schema_version', 'version'), ('metrics', 'unit'), ('rollout_units', 'unit'))`, s.schema)
+	columns, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return false, "", err
+	}
+	for _, a := range additions {
+		if !slices.Contains(columns, a.column) {
+			lacks += a.schema
+		}
+	}
+	if !slices.Contains(columns, "schema_version.version") {
+		return false, lacks, nil
 	}
 	var number int
 	err = s.conn.QueryRow(ctx, "SELECT version FROM "+pgx.Identifier{s.schema, "schema_version"}.Sanitize()).Scan(&number)
 	if err == nil && number != format {
 		err = fmt.Errorf("schema %q has format %d, and this version of Cadenza writes format %d: name another schema, or run the version that made it", s.schema, number, format)
 	}
-	if err != nil {
-		return true, err
-	}
-	var units bool
-	err = s.conn.QueryRow(ctx, `
-SELECT EXISTS (
-	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
-	WHERE n.nspname = $1 AND c.relname = 'metrics' AND a.attname = 'unit')`, s.schema).Scan(&units)
-	if err == nil && !units {
-		return false, errNoUnits
-	}
-	return true, err
+	return true, lacks, err
 }
 
 // explain adds to an error of missing rights the statements that grant them.
