@@ -192,8 +192,7 @@ func (b *Binding) ask(f *field, slot int32) {
 			b.setNumber(f, slot, float64(percent))
 		}
 	case self.Rollout != "":
-		if share, row, ok := b.gateway.Rollout(self.Rollout); ok {
-			b.setNumber(f, slot, float64(share))
+		if share, row, ok := b.gateway.Rollout(self.Rollout); ok && b.setNumber(f, slot, float64(share)) == "" {
 			b.rollouts = append(b.rollouts, rolloutRow{slot, row})
 		}
 	default:

@@ -144,6 +144,23 @@ func TestGuardWithoutUnit(t *testing.T) {
 	}
 }
 
+// A guard takes no memory, whatever the gateway says.
+func TestGuardDoesNotAllocate(t *testing.T) {
+	m := model(t, "fields: { id: string, plan: string }", guardField)
+	tab := table(t, m, guardTable)
+	context, b := parseJSON(t, `{"plan":"pro","id":"u1"}`), new(Binding)
+	b.SetGateway(&fakeGateway{rollouts: map[string]int{guardName: 100_000}})
+	var key []byte
+	if n := testing.AllocsPerRun(100, func() {
+		if err := m.Bind(b, context, noon); err != nil || tab.Evaluate(b).Outcome != 0 {
+			t.Fatal(err)
+		}
+		key = tab.AppendKey(key[:0], b)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // Splits that a unit did not come to have what a guard says of it.
 func TestGuardUnconsulted(t *testing.T) {
 	m := model(t, "fields: { id: string, plan: string }", guardField)

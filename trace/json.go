@@ -23,7 +23,7 @@ import (
 //	attempts [{provider, model, status, code, error, latency_ms, started_ms,
 //	  wait_ms, first_token_ms, prompt_tokens, completion_tokens, estimated,
 //	  the members of UsageDetails, cost_usd, list_cost_usd, free, hedge}],
-//	splits [{experiment, bucket, consulted, arm, share, arms, unit}],
+//	splits [{experiment, bucket, consulted, arm, share, arms, rollout, compared, unit}],
 //	read {definition: version},
 //	inputs {field: value}, metadata, seal, context, variables, messages,
 //	response (text), tool_calls

@@ -60,7 +60,13 @@ rules:
 }
 
 func TestRollouts(t *testing.T) {
-	s := mustLoad(t, workspace(t, guarded))
+	// A test gives a share, as a question does.
+	const tests = `
+tests:
+  - { context: { customer_id: a }, value: green, rule: colours }
+  - { context: { customer_id: a, rollout.remoteconfigs/button/colours: 100000 }, value: blue, rule: colours }
+`
+	s := mustLoad(t, workspace(t, with(guarded, "remoteconfigs/button.yaml", guarded["remoteconfigs/button.yaml"]+tests)))
 	want := []rollout.Plan{
 		{
 			On: "prompts/reply", Rule: "wording", Salt: "s", Unit: "customer_id", New: "brief", Control: "warm",
@@ -112,7 +118,7 @@ func TestRollouts(t *testing.T) {
 func TestEditions(t *testing.T) {
 	edition := func(t *testing.T, file, old, now string) string {
 		t.Helper()
-		files := with(guarded)
+		files := with(guarded, "remoteconfigs/plain.yaml", "type: number\ndefault: 0\nrules: [ { id: r, split: { by: plan, guard: { new: 5, control: 1, steps: [1%], every: 1h, stop: [ { value: x, as: mean, ratio: 2 } ] } } } ]\n")
 		if !strings.Contains(files[file], old) {
 			t.Fatalf("%s has no %s", file, old)
 		}
@@ -141,6 +147,9 @@ func TestEditions(t *testing.T) {
 		{"remoteconfigs/button", "by: customer_id", "by: customer_id\n      salt: colours", false},
 		{"remoteconfigs/button", "control: green", "control: teal", false},
 		{"remoteconfigs/button", "default: grey", "default: black", false},
+		{"remoteconfigs/plain", "control: 1", "control: 2", false},
+		{"remoteconfigs/plain", "new: 5", "new: 6", true},
+		{"remoteconfigs/plain", "new: 5", "new: 5.0", false},
 		{"remoteconfigs/button", "plan: pro", "plan: free", false},
 		{"remoteconfigs/button", "- id: colours", "- id: colours\n    when: { plan: free }", false},
 		{"remoteconfigs/button", "type: string", "type: string\ndescription: x\nlog: content", false},
