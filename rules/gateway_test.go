@@ -16,6 +16,7 @@ type fakeGateway struct {
 	budgets  map[string]int
 	down     map[string]bool // by PROVIDER and PROVIDER/MODEL
 	rollouts map[string]int  // their shares
+	row      int64           // beyond 7, the number of the row that gave the shares
 	asked    int
 }
 
@@ -34,7 +35,7 @@ func (g *fakeGateway) Rollout(name string) (int, int64, bool) {
 	}
 	g.asked++
 	share, ok := g.rollouts[name]
-	return share, 7, ok
+	return share, 7 + g.row, ok
 }
 
 func (g *fakeGateway) Down(provider, model string) (bool, bool) {

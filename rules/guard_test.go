@@ -105,15 +105,23 @@ func TestGuard(t *testing.T) {
 			if again := tab.Evaluate(b); again != d || string(tab.AppendKey(nil, b)) != key || gateway.asked != 1 {
 				t.Errorf("%d, %s: %v, then %v, asked %d times", tt.share, unit, d, again, gateway.asked)
 			}
-			// The next request's is not, and is another exposure where another row says so.
+			// The next request's is not.
 			other := bind(t, m, `{"plan":"pro","id":"`+units[unit]+`"}`)
 			other.SetGateway(gateway)
 			if string(tab.AppendKey(nil, other)) == key && tt.share != 50_000 || !tab.Cacheable(other) {
 				t.Errorf("%d: the key is the same for another share", tt.share)
 			}
-			next, _ := tab.AppendExposure(nil, tab.Evaluate(other), other)
-			if !hasUnit || tt.share < 0 && string(next) == string(exposure) {
-				t.Errorf("%d: exposures %q and %q, with a unit: %v", tt.share, exposure, next, hasUnit)
+			// An exposure is of a unit, an answer and a row.
+			for row, same := range map[int64]bool{0: true, 1: tt.share < 0} {
+				gateway.row, gateway.rollouts = row, nil
+				if tt.share >= 0 {
+					gateway.rollouts = map[string]int{guardName: tt.share}
+				}
+				other := bind(t, m, `{"plan":"pro","id":"`+units[unit]+`"}`)
+				other.SetGateway(gateway)
+				if next, _ := tab.AppendExposure(nil, tab.Evaluate(other), other); (string(next) == string(exposure)) != same || !hasUnit {
+					t.Errorf("%d, row %d: exposures %q and %q, with a unit: %v", tt.share, row, exposure, next, hasUnit)
+				}
 			}
 		}
 	}

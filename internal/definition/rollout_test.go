@@ -179,7 +179,7 @@ func TestRolloutIsTakenOver(t *testing.T) {
 	first := s.Snapshot()
 	write(t, dir+"/endpoints/other.yaml", "prompt: reply\n")
 	must(t, s.Reload())
-	if got := s.Snapshot(); !slices.EqualFunc(got.Rollouts, first.Rollouts, func(a, b rollout.Plan) bool { return a.Edition == b.Edition && a.Name() == b.Name() }) || got.RemoteConfigs["button"] != first.RemoteConfigs["button"] {
+	if got := s.Snapshot(); len(got.Rollouts) != 2 || !slices.EqualFunc(got.Rollouts, first.Rollouts, func(a, b rollout.Plan) bool { return a.Edition == b.Edition && a.Name() == b.Name() }) || got.RemoteConfigs["button"] != first.RemoteConfigs["button"] {
 		t.Errorf("%+v", got.Rollouts)
 	}
 }
