@@ -187,6 +187,7 @@ func TestAsked(t *testing.T) {
 		{finished, Resume, "the rollout is finished: there is nothing to resume"},
 		{overtaken, Resume, "4 resume 5000"},
 		{overtaken, Back, "4 back 0"},
+		{overtaken, Finish, "4 finish 100000"},
 		{nil, Resume, "the rollout has not started: there is nothing to resume"},
 		{rowsOf("other start 1000"), Back, "the rollout has not started: there is nothing to take back"},
 		{running, Step, "a rollout can't be asked to step"},

@@ -14,7 +14,8 @@ import (
 func TestVisible(t *testing.T) {
 	rate, requests := Stop{Measure: experiment.Error, As: experiment.Rate, Ratio: 1.2}, Stop{Measure: experiment.Error, As: experiment.Ratio, Ratio: 1.2}
 	resolved, cost := Stop{Value: "resolved", As: experiment.Rate, Ratio: 0.9}, Stop{Measure: experiment.Cost, As: experiment.Total, Ratio: 1.2}
-	more, p := Stop{Measure: experiment.Error, As: experiment.Rate, Ratio: 2}, ramp()
+	more, half, p := rate, resolved, ramp()
+	more.Ratio, half.Ratio = 2, 0.6
 	for _, c := range []struct {
 		step  int
 		stop  Stop
@@ -35,11 +36,14 @@ func TestVisible(t *testing.T) {
 		{1_000, requests, time.Hour, 0, Usual{1000, 0.02, 0}, "the 1 % step sees 3 times the control's error in 54 minutes, not 2 times"},
 		{50_000, resolved, time.Hour, 0, Usual{1000, 0.6, 0}, "the 50 % step sees 0.667 times the control's resolved in 1 minute"},
 		{1_000, resolved, time.Hour, 0, Usual{1000, 0.2, 0}, "the 1 % step sees 0.5 times the control's resolved in 29 minutes, not 0.667 times"},
+		{50_000, half, time.Hour, 0, Usual{1000, 0.3, 0}, "the 50 % step sees 0.5 times the control's resolved in 6 minutes"},
 		{25_000, cost, time.Hour, 0, Usual{1000, 2, 12}, "the 25 % step sees 1.5 times the control's cost in 5 minutes"},
 		{1_000, cost, time.Hour, 0, Usual{1000, 2, 12}, "the 1 % step sees 2 times the control's cost in 36 minutes, not 1.5 times"},
 		{1_000, rate, time.Hour, 0, Usual{0, 0.02, 0}, "it is not known which harm in error the 1 % step sees"},
 		{1_000, rate, time.Hour, 0, Usual{1000, 0, 0}, "it is not known which harm in error the 1 % step sees"},
 		{1_000, cost, time.Hour, 0, Usual{1000, 0, 0}, "it is not known which harm in cost the 1 % step sees"},
+		{1_000, cost, time.Hour, 0, Usual{1000, 0, 12}, "it is not known which harm in cost the 1 % step sees"},
+		{1_000, cost, time.Hour, 0, Usual{1000, 2, 0}, "it is not known which harm in cost the 1 % step sees"},
 		{Whole, rate, time.Hour, 0, Usual{1000, 0.02, 0}, "it is not known which harm in error the 100 % step sees"},
 	} {
 		p.Stops, p.Every, p.Need = []Stop{c.stop}, c.every, c.need

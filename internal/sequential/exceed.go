@@ -87,7 +87,10 @@ func exceeds(strata []Pair, tolerated, alpha float64, ratio bool) (part float64,
 		c, a := is(most), is(arm)
 		part = min(part, (a.value-c.value)/(f*math.Sqrt(c.variance+a.variance)))
 	}
-	return part, !math.IsNaN(part) && !math.IsInf(part, 0)
+	if math.IsNaN(part) || math.IsInf(part, 0) { // numbers that are too large to be squared
+		return 0, false
+	}
+	return part, true
 }
 
 // bound returns how many standard errors an interval reaches to its only side.
