@@ -66,7 +66,8 @@ func (s *Sink) erase(ctx context.Context, tx pgx.Tx, e trace.Erasure) error {
 	return err
 }
 
-// eraseUnit deletes what a unit chooses. It reads all traces.
+// eraseUnit deletes what a unit chooses, and the unit from rollouts unless they saw it for
+// the first time later. It reads all traces.
 func (s *Sink) eraseUnit(ctx context.Context, tx pgx.Tx, e trace.Erasure, workspace string, until time.Time) error {
 	field, err := json.Marshal(e.UnitField)
 	if err != nil {
@@ -76,6 +77,9 @@ func (s *Sink) eraseUnit(ctx context.Context, tx pgx.Tx, e trace.Erasure, worksp
 	if e.UnitValue != "" {
 		inputs = append(inputs, string(cleanJSON(fmt.Appendf(nil, `{%s:%s}`, field, e.UnitValue))))
 	}
-	_, err = tx.Exec(ctx, s.sql.eraseUnit, workspace, cleanText(e.UnitField), until, e.Unit, fmt.Sprintf(`[{"unit":%q}]`, e.Unit), inputs)
+	if _, err := tx.Exec(ctx, s.sql.eraseUnit, workspace, cleanText(e.UnitField), until, e.Unit, fmt.Sprintf(`[{"unit":%q}]`, e.Unit), inputs); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, s.sql.eraseRolloutUnit, workspace, until, e.Unit)
 	return err
 }

@@ -18,7 +18,7 @@ type statements struct {
 	eraseMetadata               string
 	eraseDecision               string
 	eraseReported               string
-	eraseUnit                   string
+	eraseUnit, eraseRolloutUnit string
 }
 
 func newStatements(schema string) statements {
@@ -69,6 +69,7 @@ WITH held AS (
 	UNION
 	SELECT NULL, decision_id FROM held WHERE decision_id IS NOT NULL
 )` + eraseNamed),
+		eraseRolloutUnit: in("DELETE FROM cadenza.rollout_units WHERE workspace = $1 AND first <= $2 AND unit = $3"),
 		eraseReported: in(`
 WITH named AS (
 	SELECT id AS trace_id, NULL::uuid AS decision_id FROM unnest($2::uuid[]) AS id
