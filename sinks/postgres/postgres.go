@@ -23,6 +23,11 @@
 // uses the one that accepts writes, unless the string has target_session_attrs. Through
 // PgBouncer it works in every mode but statement pooling; default_query_exec_mode=exec may
 // be needed there.
+//
+// By the same database gateways share limits and guarded rollouts, each on connections of its
+// own. The rows of rollouts stay, as what explains the answers of the past; the units that
+// they compared go when the next count begins, and by erasures. Where a pooler loses
+// notifications, gateways learn of a row some seconds later.
 package postgres
 
 import (
