@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	if path := os.Getenv(rolloutChild); path != "" {
+		fmt.Fprintln(os.Stderr, addUntilKilled(path))
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -53,9 +53,11 @@ func (r *Reader) verify(ctx context.Context, check string) (err error) {
 
 // replace sets the damaged file aside, unless another process did, and makes a new
 // one. The new one keeps the trace key of the old one if that can be read: the ids
-// that callers hold stay valid.
+// that callers hold stay valid. It keeps the rows of rollouts that can be read too: who has
+// the new answer keeps it.
 func replace(ctx context.Context, config Config, path string, damaged os.FileInfo, damage error) (*Store, error) {
 	key, keyErr := salvageTraceKey(ctx, path)
+	rollouts := salvageRollouts(ctx, path)
 	aside, err := setAside(path, damaged)
 	if err != nil {
 		return nil, errors.Join(damage, fmt.Errorf("setting the damaged file aside: %w", err))
@@ -77,6 +79,9 @@ func replace(ctx context.Context, config Config, path string, damaged os.FileInf
 		if err := keepTraceKey(ctx, store.conn, key); err != nil {
 			return nil, errors.Join(err, store.close())
 		}
+	}
+	if err := keepRollouts(ctx, store.conn, rollouts); err != nil {
+		return nil, errors.Join(err, store.close())
 	}
 	return store, nil
 }

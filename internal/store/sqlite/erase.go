@@ -94,7 +94,7 @@ func erase(ctx context.Context, path string, selector trace.Selector, dry bool) 
 		return trace.Erased{}, err
 	}
 	if !dry {
-		if _, err := conn.ExecContext(ctx, textsSchema+experimentsSchema); err != nil {
+		if _, err := conn.ExecContext(ctx, textsSchema+experimentsSchema+rolloutsSchema); err != nil {
 			return trace.Erased{}, err
 		}
 	}

@@ -31,6 +31,9 @@ var unitsSchema string
 //go:embed experiments.sql
 var experimentsSchema string
 
+//go:embed rollouts.sql
+var rolloutsSchema string
+
 // errNoStore says that a file has no schema of ours.
 var errNoStore = errors.New("not a trace store, or not one yet")
 

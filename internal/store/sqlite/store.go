@@ -223,7 +223,7 @@ func prepareFile(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 	}
-	if _, err = conn.ExecContext(ctx, consoleSchema+textsSchema+experimentsSchema); err != nil {
+	if _, err = conn.ExecContext(ctx, consoleSchema+textsSchema+experimentsSchema+rolloutsSchema); err != nil {
 		return err
 	}
 	return addUnits(ctx, conn)
