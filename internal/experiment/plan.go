@@ -36,6 +36,9 @@ type Plan struct {
 	// Rollout reports that it is of a rollout's guards, and of no definition: no past of its
 	// units is read, lists leave it out, and its numbers are deleted once it is gone.
 	Rollout bool `json:"rollout,omitempty"`
+	// Shared reports that a fleet shares the numbers of its units: the store keeps which of
+	// them it has yet to be given.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // PassedOn is a control that is no arm: the units that the split leaves to the rows below.

@@ -89,7 +89,10 @@ type Revision struct {
 type Experiments struct {
 	Workspace string
 	Time      time.Time
-	Plans     []experiment.Plan
+	Plans     []experiment.Plan // those of rollouts, too
+	// Rollouts are the names of all rollouts that the definitions have, also of those that
+	// take no more steps. Nil: they are not known.
+	Rollouts []string
 }
 
 // Durable reports whether the batch must be on stable storage before it counts
