@@ -56,7 +56,7 @@ func (e *erasure) forgetUnit(ctx context.Context) error {
 		return nil
 	}
 	return e.transact(ctx, func(tx *sql.Tx) error {
-		all, err := readTracked(ctx, tx, e.selector.Workspace, "")
+		all, err := readTracked(ctx, tx, e.selector.Workspace, "", ofBoth)
 		if err != nil {
 			return err
 		}
@@ -79,8 +79,12 @@ func (e *erasure) forgetUnit(ctx context.Context) error {
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM experiment_units WHERE unit = ? AND experiment IN (SELECT id FROM experiments WHERE workspace = ?)",
-			e.selector.Unit, e.selector.Workspace)
-		return err
+		for _, table := range []string{"experiment_units", "experiment_outbox"} {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE unit = ? AND experiment IN (SELECT id FROM experiments WHERE workspace = ?)",
+				e.selector.Unit, e.selector.Workspace); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }

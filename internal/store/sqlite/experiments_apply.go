@@ -232,6 +232,11 @@ func (k *experimentKeeper) write(ctx context.Context, x *tracked, all []*changed
 				left = left[count:]
 			}
 		}
+		if x.plan().Shared {
+			if err := x.toShare(ctx, tx, all); err != nil {
+				return err
+			}
+		}
 		return added.write(ctx, tx, x)
 	})
 	x.writes++

@@ -134,7 +134,7 @@ func BenchmarkCountExperiment(b *testing.B) {
 	if err := k.look(b.Context(), p.Start, func() {}); err != nil {
 		b.Fatal(err)
 	}
-	all, err := readTracked(b.Context(), k.db, "", "")
+	all, err := readTracked(b.Context(), k.db, "", "", ofBoth)
 	if err != nil {
 		b.Fatal(err)
 	}

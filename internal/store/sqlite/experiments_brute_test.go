@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
+	"github.com/cadenza-gateway/cadenza/internal/rollout"
 	"github.com/cadenza-gateway/cadenza/internal/sequential"
 )
 
@@ -33,6 +34,7 @@ type rawSplit struct {
 	Share      float64
 	Arms       map[string]float64
 	Consulted  *bool
+	Compared   *bool
 }
 
 type rawReport struct {
@@ -111,12 +113,12 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 	}
 	isAnswer := func(r *rawTrace) bool {
 		split := splitOf(r)
-		return split != nil && r.at >= ms(p.Start) && split.Consulted == nil && (split.Arm != "" || p.Control == experiment.PassedOn)
+		return split != nil && r.at >= ms(p.Start) && split.Consulted == nil && split.Compared == nil && (split.Arm != "" || p.Control == experiment.PassedOn)
 	}
 	answeredBefore := slices.ContainsFunc(traces, func(r rawTrace) bool {
 		split := splitOf(&r)
-		return split != nil && split.Consulted == nil && r.at >= pastFrom && r.at < ms(p.Start)
-	})
+		return split != nil && split.Consulted == nil && split.Compared == nil && r.at >= pastFrom && r.at < ms(p.Start)
+	}) || p.Rollout
 	// The last readout, and its answers.
 	data := experiment.Data{Anew: []time.Time{p.Start}}
 	var answers string
@@ -320,7 +322,19 @@ func wantBrute(t testing.TB, s *Store, workspace, name string) experiment.Data {
 		t.Fatal(len(all), err)
 	}
 	got := all[0]
-	want := brute(t, s, &got.Plans[len(got.Plans)-1].Plan, got.Thresholds)
+	p := got.Plans[len(got.Plans)-1].Plan
+	if p.Rollout { // it ends with the row that gives the answer to none, or to all
+		rows, err := StoredRollouts(t.Context(), s.path, workspace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if row.Rollout == p.On+"/"+p.Rule && row.Time.After(p.Start) && row.Time.Before(p.End) && row.Share%rollout.Whole == 0 {
+				p.End = row.Time
+			}
+		}
+	}
+	want := brute(t, s, &p, got.Thresholds)
 	if diff := diffOfData(want, got); diff != "" {
 		t.Errorf("the store says otherwise than its rows: %s", diff)
 	}

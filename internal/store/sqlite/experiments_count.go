@@ -28,7 +28,7 @@ const (
 	// scannedRows is how many rows one query reads.
 	scannedRows = 16384
 
-	// readoutsEvery is how often verdicts and days are kept.
+	// readoutsEvery is how often verdicts and days are kept, and old rows of rollouts deleted.
 	readoutsEvery = time.Minute
 )
 
@@ -46,20 +46,25 @@ const (
 // stats_decided.go says. A report on a unit that was not exposed yet needs no memory either:
 // the unit's exposure finds it by the index.
 
-// keepExperiments counts for experiments in the background, on connections of its own.
-func (s *Store) keepExperiments(ctx context.Context) {
-	s.keep(ctx, statsEvery, "experiments are not counted", func() (func() error, func(), error) {
-		exist, err := queryInt(ctx, s.Reader.db, "SELECT EXISTS (SELECT 1 FROM experiments)")
+// rolloutsLook is how often rollouts are counted: harm takes them back within 5 s.
+const rolloutsLook = time.Second
+
+// keepExperiments counts in the background, on connections of its own, for experiments or for
+// rollouts: the first count of an experiment may take minutes, for which no rollout waits.
+func (s *Store) keepExperiments(ctx context.Context, every time.Duration, of which, failing string) {
+	s.keep(ctx, every, failing, func() (func() error, func(), error) {
+		exist, err := queryInt(ctx, s.Reader.db, "SELECT EXISTS (SELECT 1 FROM experiments WHERE "+string(of)+") OR ? AND EXISTS (SELECT 1 FROM rollout_rows)", of == ofRollouts)
 		if err != nil || exist == 0 {
 			return nil, func() {}, err
 		}
-		k, err := openExperimentKeeper(s.path)
+		k, err := openExperimentKeeper(s.path, of)
 		return func() error { return k.look(ctx, time.Now(), func() { s.written.Store(true) }) }, k.close, err
 	})
 }
 
 // experimentKeeper counts for experiments.
 type experimentKeeper struct {
+	which  which
 	db     *sql.DB // of three connections: of rows, what is looked up beside them, and writes
 	turn   *sync.Mutex
 	events eventReader
@@ -75,12 +80,12 @@ type experimentKeeper struct {
 	stepEvents, stepUnits int // less in tests
 }
 
-func openExperimentKeeper(path string) (*experimentKeeper, error) {
+func openExperimentKeeper(path string, of which) (*experimentKeeper, error) {
 	db, err := openDatabase(secondWriterDSN(path, "busy_timeout(250)", "secure_delete(FAST)"), 3)
 	if err != nil {
 		return nil, err
 	}
-	k := &experimentKeeper{db: db, turn: turnOf(path), arms: map[string]string{}, wrote: func() {}, stepEvents: stepEvents, stepUnits: stepUnits, events: eventReader{
+	k := &experimentKeeper{which: of, db: db, turn: turnOf(path), arms: map[string]string{}, wrote: func() {}, stepEvents: stepEvents, stepUnits: stepUnits, events: eventReader{
 		db: db, shares: map[string]*shares{}, arms: map[string]string{}, answers: map[[6]string]string{},
 	}}
 	for place, count := range rowsAtOnce {
@@ -121,6 +126,9 @@ func (k *experimentKeeper) look(ctx context.Context, now time.Time, wrote func()
 		return nil
 	}
 	k.readAt = now.Add(readoutsEvery)
+	if k.which == ofRollouts {
+		return k.deleteRollouts(ctx, now)
+	}
 	return k.keepReadouts(ctx, now)
 }
 
@@ -140,7 +148,7 @@ func (k *experimentKeeper) transact(ctx context.Context, work func(*sql.Tx) erro
 
 // step does the next step, and reports whether there may be another.
 func (k *experimentKeeper) step(ctx context.Context, now time.Time) (more bool, err error) {
-	all, err := readTracked(ctx, k.db, "", "")
+	all, err := readTracked(ctx, k.db, "", "", k.which)
 	if err != nil {
 		return false, err
 	}
@@ -364,6 +372,7 @@ func (k *experimentKeeper) renew(ctx context.Context, x *tracked, r *renewed) er
 		}
 		_, err := tx.ExecContext(ctx, `
 INSERT OR REPLACE INTO experiment_readouts (experiment, since_ms, answers) VALUES (?1, ?2, ?3);
+DELETE FROM experiment_outbox WHERE experiment = ?1;
 DELETE FROM experiment_strata WHERE experiment = ?1;
 DELETE FROM experiment_arms WHERE experiment = ?1;
 DELETE FROM experiment_sums WHERE experiment = ?1`, x.id, r.time, r.answers)

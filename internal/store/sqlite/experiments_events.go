@@ -130,7 +130,7 @@ func (e *eventReader) each(ctx context.Context, r *traceRow, f func(x *tracked, 
 // eventOf returns what a split of a trace means to its experiment, without numbers.
 func (e *eventReader) eventOf(x *tracked, at int64, split *fastjson.Value) event {
 	ev := event{at: at, unit: string(split.GetStringBytes("unit"))}
-	if consulted := split.Get("consulted"); consulted != nil && consulted.Type() == fastjson.TypeFalse || at < x.past {
+	if at < x.past || !compares(split) {
 		return ev
 	}
 	if at < x.start {
@@ -155,6 +155,16 @@ func (e *eventReader) eventOf(x *tracked, at int64, split *fastjson.Value) event
 	}
 	ev.shares = e.sharesOf(x, split, ev.arm, passedOn)
 	return ev
+}
+
+// compares reports whether a trace came to the split, and to arms that are compared.
+func compares(split *fastjson.Value) bool {
+	for _, name := range []string{"consulted", "compared"} {
+		if v := split.Get(name); v != nil && v.Type() == fastjson.TypeFalse {
+			return false
+		}
+	}
+	return true
 }
 
 // sharesOf returns the shares that a split had.
@@ -354,9 +364,9 @@ func (e *eventReader) armOf(x *tracked, splits string) (arm string, ok bool) {
 		return "", false
 	}
 	for _, split := range list.GetArray() {
-		of, consulted := split.Get("experiment"), split.Get("consulted")
+		of := split.Get("experiment")
 		if string(of.GetStringBytes("definition")) != x.plan().On || string(of.GetStringBytes("rule")) != x.plan().Rule ||
-			consulted != nil && consulted.Type() == fastjson.TypeFalse {
+			!compares(split) {
 			continue
 		}
 		if arm = string(split.GetStringBytes("arm")); arm == "" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
+	"github.com/cadenza-gateway/cadenza/internal/rollout"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -16,7 +17,7 @@ import (
 func (k *experimentKeeper) prepare(ctx context.Context, x *tracked, now time.Time) (ready, more bool, err error) {
 	p := x.plan()
 	switch began := p.Start.Add(-experiment.Past); {
-	case !now.Before(x.expires()):
+	case !now.Before(x.expires()), p.Rollout && x.gone > 0:
 		more, err := k.forget(ctx, x, true)
 		return false, more, err
 	case x.gone > 0 || now.Before(began):
@@ -26,7 +27,10 @@ func (k *experimentKeeper) prepare(ctx context.Context, x *tracked, now time.Tim
 	if err != nil {
 		return false, false, err
 	}
-	end := p.End.UnixMilli()
+	end, err := x.ends(ctx, k.db)
+	if err != nil {
+		return false, false, err
+	}
 	switch {
 	case x.what == "":
 		return false, true, k.setUp(ctx, x, string(what), end, now)
@@ -41,6 +45,18 @@ func (k *experimentKeeper) prepare(ctx context.Context, x *tracked, now time.Tim
 		return false, true, k.findThresholds(ctx, x)
 	}
 	return true, false, nil
+}
+
+// ends returns when units are counted no more. Those of a rollout are compared until all get
+// the new answer, or none: the row that moves a unit is no other arm.
+func (x *tracked) ends(ctx context.Context, db queryer) (int64, error) {
+	p := x.plan()
+	if !p.Rollout {
+		return p.End.UnixMilli(), nil
+	}
+	return queryInt(ctx, db, `
+SELECT min(?1, coalesce((SELECT min(time_ms) FROM rollout_rows WHERE workspace = ?2 AND rollout = ?3 AND time_ms > ?4 AND share IN (0, ?5)), ?1))`,
+		p.End.UnixMilli(), x.workspace, p.On+"/"+p.Rule, x.start, rollout.Whole)
 }
 
 // setUp begins to count what a plan says, from the first row on that may matter. Where some of
@@ -61,12 +77,8 @@ func (k *experimentKeeper) setUp(ctx context.Context, x *tracked, what string, e
 		numbers = append(numbers, n)
 	}
 	x.numbers = numbers
-	since := p.Start
-	if x.has(metric.hasPast) {
-		since = since.Add(-experiment.Past)
-	}
 	// The id of a trace begins with its time, as does that of a report with when it came.
-	first := trace.FirstID(since)
+	first := trace.FirstID(x.begins())
 	traces, err := queryInt(ctx, k.db, "SELECT coalesce((SELECT min(seq) - 1 FROM traces WHERE id >= ?), (SELECT max(seq) FROM traces), 0)", first[:])
 	if err != nil {
 		return err
@@ -126,6 +138,7 @@ func (k *experimentKeeper) forget(ctx context.Context, x *tracked, expired bool)
 				return err
 			}
 			_, err := tx.ExecContext(ctx, `
+DELETE FROM experiment_outbox WHERE experiment = ?1;
 DELETE FROM experiment_units WHERE experiment = ?1 AND unit IN (SELECT unit FROM experiment_units WHERE experiment = ?1 ORDER BY unit LIMIT ?2)`, x.id, k.stepUnits)
 			return err
 		}
@@ -245,7 +258,7 @@ func (k *experimentKeeper) findThresholds(ctx context.Context, x *tracked) error
 
 // keepReadouts keeps the verdicts and the days of the experiments whose numbers are kept.
 func (k *experimentKeeper) keepReadouts(ctx context.Context, now time.Time) error {
-	all, err := readTracked(ctx, k.db, "", "")
+	all, err := readTracked(ctx, k.db, "", "", ofDefinitions)
 	if err != nil {
 		return err
 	}

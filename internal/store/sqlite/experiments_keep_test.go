@@ -311,7 +311,7 @@ func TestVerdictsAndDaysAreKept(t *testing.T) {
 	mustLook(t, k, p.Start)
 	keep := func(verdicts []experiment.Verdict, days ...experiment.Day) {
 		t.Helper()
-		all, err := readTracked(t.Context(), k.db, "", "")
+		all, err := readTracked(t.Context(), k.db, "", "", ofBoth)
 		if err != nil {
 			t.Fatal(err)
 		}

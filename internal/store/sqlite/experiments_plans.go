@@ -23,6 +23,10 @@ WHERE workspace = ?1 AND name = ?2 AND ?4 IS NOT (SELECT plan FROM experiment_pl
 
 	loseExperimentsSQL = `
 UPDATE experiments SET gone_ms = ?2 WHERE workspace = ?1 AND gone_ms IS NULL AND name NOT IN (SELECT value FROM json_each(?3))`
+
+	loseRolloutsSQL = `
+UPDATE rollout_rows SET gone_ms = CASE WHEN rollout NOT IN (SELECT value FROM json_each(?3)) THEN ?2 END
+WHERE workspace = ?1 AND (gone_ms IS NULL) = (rollout NOT IN (SELECT value FROM json_each(?3)))`
 )
 
 // keepPlans keeps the plans of a workspace that differ from the last ones of their names.
@@ -47,7 +51,13 @@ func keepPlans(writer *native, e *recorder.Experiments) error {
 	if err != nil {
 		return err
 	}
-	return writer.execute(loseExperimentsSQL, workspace, at, textValue(string(list)))
+	if err := writer.execute(loseExperimentsSQL, workspace, at, textValue(string(list))); err != nil || e.Rollouts == nil {
+		return err
+	}
+	if list, err = json.Marshal(e.Rollouts); err != nil {
+		return err
+	}
+	return writer.execute(loseRolloutsSQL, workspace, at, textValue(string(list)))
 }
 
 // metric is what is counted of a metric. Metrics that differ in other members have the same
@@ -86,10 +96,11 @@ type counts struct {
 	On, Rule, Unit, Control string
 	Attribution             time.Duration
 	Start                   int64
+	Shared                  bool `json:",omitempty"` // another count begins with all units to be given
 }
 
 func countsOf(p *experiment.Plan) counts {
-	return counts{p.On, p.Rule, p.Unit, p.Control, p.Attribution, p.Start.UnixMilli()}
+	return counts{p.On, p.Rule, p.Unit, p.Control, p.Attribution, p.Start.UnixMilli(), p.Shared}
 }
 
 // tracked is an experiment as the store has it.
@@ -135,8 +146,18 @@ func (x *tracked) placeOf(m *experiment.Metric) int {
 // has reports whether a number of the kind is counted.
 func (x *tracked) has(kind func(metric) bool) bool { return slices.ContainsFunc(x.numbers, kind) }
 
+// which chooses the plans of experiments, those of rollouts, or both.
+type which string
+
+// Names of rollouts' plans begin so, and no others.
+const (
+	ofDefinitions which = "name NOT GLOB 'rollout *'"
+	ofRollouts    which = "name GLOB 'rollout *'"
+	ofBoth        which = "1"
+)
+
 // readTracked reads the experiments of a workspace, or of all, without their strata.
-func readTracked(ctx context.Context, db querier, workspace, name string) ([]*tracked, error) {
+func readTracked(ctx context.Context, db querier, workspace, name string, of which) ([]*tracked, error) {
 	all, err := collect(ctx, db, func(scan func(...any) error) (*tracked, error) {
 		x := new(tracked)
 		return x, scan(&x.id, &x.workspace, &x.name, &x.gone, &x.readout, &x.answers, &x.since, &x.what, &x.end, &x.traces, &x.metrics,
@@ -144,7 +165,7 @@ func readTracked(ctx context.Context, db querier, workspace, name string) ([]*tr
 	}, `
 SELECT id, workspace, name, coalesce(gone_ms, 0), readout, answers, since_ms, what, end_ms, traces, metrics,
 	from_metrics, to_traces, to_metrics, step, writes, counted_ms, unitless, answered_before
-FROM experiments WHERE ?1 IN ('', workspace) AND ?2 IN ('', name) ORDER BY workspace, name`, workspace, name)
+FROM experiments WHERE ?1 IN ('', workspace) AND ?2 IN ('', name) AND `+string(of)+" ORDER BY workspace, name", workspace, name)
 	if err != nil {
 		return nil, err
 	}
@@ -183,11 +204,17 @@ func (x *tracked) read(ctx context.Context, db querier) (err error) {
 		}
 		return n, json.Unmarshal(what, &n)
 	}, "SELECT what, coalesce(over_us, -1) FROM experiment_metrics WHERE experiment = ? ORDER BY metric", x.id)
-	x.past = x.start
-	if x.has(metric.hasPast) {
-		x.past = p.Start.Add(-experiment.Past).UnixMilli()
-	}
+	x.past = x.begins().UnixMilli()
 	return err
+}
+
+// begins returns from when on rows matter.
+func (x *tracked) begins() time.Time {
+	p := x.plan()
+	if !p.Rollout && x.has(metric.hasPast) {
+		return p.Start.Add(-experiment.Past)
+	}
+	return p.Start
 }
 
 // readStrata reads the strata of the readout.

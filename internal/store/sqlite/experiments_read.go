@@ -10,7 +10,7 @@ import (
 )
 
 // Experiments returns what is known of a workspace's experiment, or of all if name is empty,
-// by their names. Those whose definitions are gone are among them until 30 days after their
+// by their names. All are those of definitions: a rollout's is found by its name alone. Those whose definitions are gone are among them until 30 days after their
 // end. It reads sums, and no units.
 func (r *Reader) Experiments(ctx context.Context, workspace, name string) (all []experiment.Data, err error) {
 	tx, err := beginRead(ctx, r.db)
@@ -21,7 +21,11 @@ func (r *Reader) Experiments(ctx context.Context, workspace, name string) (all [
 	if there, err := queryInt(ctx, tx, "SELECT count(*) FROM sqlite_schema WHERE name = 'experiments'"); err != nil || there == 0 {
 		return nil, err // no gateway has opened the file since there are experiments
 	}
-	found, err := readTracked(ctx, tx, workspace, name)
+	of := ofBoth
+	if name == "" {
+		of = ofDefinitions
+	}
+	found, err := readTracked(ctx, tx, workspace, name, of)
 	if err != nil {
 		return nil, err
 	}

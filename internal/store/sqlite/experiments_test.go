@@ -105,6 +105,8 @@ func (w *world) answer(unit string) *trace.Record {
 		outcome = `"consulted":false,"arms":{"blue":0.5,"green":0.5}`
 	case 1:
 		outcome = `"share":1` // passed on
+	case 2:
+		outcome = `"compared":false,` + outcome
 	}
 	if w.IntN(15) > 0 {
 		outcome += fmt.Sprintf(`,"unit":%q`, unit)
@@ -191,7 +193,7 @@ func mustCountExperiments(t testing.TB, s *Store) *experimentKeeper {
 	if s.stop(); true {
 		s.background.Wait()
 	}
-	k, err := openExperimentKeeper(s.path)
+	k, err := openExperimentKeeper(s.path, ofBoth)
 	if err != nil {
 		t.Fatal(err)
 	}

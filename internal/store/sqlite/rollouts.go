@@ -237,3 +237,18 @@ func keepRollouts(ctx context.Context, conn *sql.Conn, rows [][]any) error {
 	}
 	return nil
 }
+
+// deleteRollouts deletes the rows of rollouts that have been gone for long.
+func (k *experimentKeeper) deleteRollouts(ctx context.Context, now time.Time) error {
+	const old = `rollout_rows AS r WHERE NOT EXISTS (
+	SELECT 1 FROM rollout_rows WHERE workspace = r.workspace AND rollout = r.rollout AND coalesce(gone_ms > ?1, 1))`
+	before := now.Add(-rolloutsKept).UnixMilli()
+	exist, err := queryInt(ctx, k.db, "SELECT EXISTS (SELECT 1 FROM "+old+")", before)
+	if err != nil || exist == 0 {
+		return err // without a lock
+	}
+	return k.transact(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM "+old, before)
+		return err
+	})
+}

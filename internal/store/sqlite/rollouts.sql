@@ -17,3 +17,12 @@ CREATE TABLE IF NOT EXISTS rollout_rows (
 	gone_ms   INTEGER,                         -- since when no definition has the rollout; NULL: one does
 	PRIMARY KEY (workspace, rollout, number)
 ) WITHOUT ROWID;
+
+-- The units of experiments that a fleet has yet to be given as they are now. A unit that is
+-- written again comes last.
+CREATE TABLE IF NOT EXISTS experiment_outbox (
+	seq        INTEGER PRIMARY KEY AUTOINCREMENT,
+	experiment INTEGER NOT NULL,
+	unit       TEXT    NOT NULL,
+	UNIQUE (experiment, unit)
+);

@@ -191,7 +191,8 @@ func (s *Store) start() error {
 	s.shared.add(s)
 	s.background.Go(func() { s.checkUntil(ctx) })
 	s.background.Go(func() { s.keepStats(ctx) })
-	s.background.Go(func() { s.keepExperiments(ctx) })
+	s.background.Go(func() { s.keepExperiments(ctx, statsEvery, ofDefinitions, "experiments are not counted") })
+	s.background.Go(func() { s.keepExperiments(ctx, rolloutsLook, ofRollouts, "rollouts are not counted") })
 	s.background.Go(func() {
 		defer func() { _ = checkpoints.Close() }()
 		s.checkpointUntil(ctx, checkpoints)
