@@ -44,6 +44,10 @@ const (
 	LimitsUnsaved = "limits_unsaved"
 	// LimitsUnshared: the database that limits are shared by is away.
 	LimitsUnshared = "limits_unshared"
+	// RolloutStopped: a guard stopped a rollout, which waits for a person.
+	RolloutStopped = "rollout_stopped"
+	// RolloutUnshared: the rows of rollouts can't be shared with other gateways.
+	RolloutUnshared = "rollout_unshared"
 	// SinkFailing: a sink refuses its deliveries.
 	SinkFailing = "sink_failing"
 	// ProviderUnavailable: definitions name a provider that can't be called.
@@ -55,15 +59,15 @@ const (
 
 // conditionCodes lists all codes.
 var conditionCodes = []string{
-	DefinitionsInvalid, DefinitionsRestored, DefinitionsAwaited, DefinitionsStale, DefinitionsUnsaved, SourceFailing, KeysInvalid, SecretStale, StoreDown, LimitsUnsaved, LimitsUnshared, SinkFailing, ProviderUnavailable, TargetDown,
+	DefinitionsInvalid, DefinitionsRestored, DefinitionsAwaited, DefinitionsStale, DefinitionsUnsaved, SourceFailing, KeysInvalid, SecretStale, StoreDown, LimitsUnsaved, LimitsUnshared, RolloutStopped, RolloutUnshared, SinkFailing, ProviderUnavailable, TargetDown,
 }
 
 // Condition is a reason why a workspace is degraded: it answers, but not in every way
 // that it is configured for.
 type Condition struct {
 	Code string `json:"code"`
-	// Subject is the name of the affected provider or sink, a target as PROVIDER/MODEL, or
-	// "definitions", "keys", "store" or "limits".
+	// Subject is the name of the affected provider, sink or rollout, a target as
+	// PROVIDER/MODEL, or "definitions", "keys", "store", "limits" or "rollouts".
 	Subject string    `json:"subject"`
 	Since   time.Time `json:"since"`
 	// Message is for the operator alone: it may have paths and errors of others.
@@ -107,6 +111,7 @@ func (w *Workspace) Conditions() []Condition {
 			list = append(list, Condition{LimitsUnshared, "limits", since, err.Error()})
 		}
 	}
+	list = append(list, w.rollouts.conditions()...)
 	for i := range w.Sinks {
 		if drain := w.Sinks[i].drain; drain != nil {
 			if stats := drain.Stats(); !stats.DownSince.IsZero() {

@@ -16,11 +16,13 @@ const (
 	EventTargetRestored     = "cadenza.target_restored"
 	EventLimitReached       = "cadenza.limit_reached"
 	EventBudget80           = "cadenza.budget_80"
+	EventRolloutStep        = "cadenza.rollout_step"
+	EventRolloutStopped     = "cadenza.rollout_stopped"
 )
 
 // Events are the names of all events.
 var Events = []string{
-	EventDefinitionsChanged, EventDefinitionsInvalid, EventTargetEjected, EventTargetRestored, EventLimitReached, EventBudget80,
+	EventDefinitionsChanged, EventDefinitionsInvalid, EventTargetEjected, EventTargetRestored, EventLimitReached, EventBudget80, EventRolloutStep, EventRolloutStopped,
 }
 
 // emit emits an event of a workspace.

@@ -59,25 +59,26 @@ type flagStream struct {
 // from the context.
 type flagState struct {
 	revision string    // of all definitions
-	flags    string    // a hash of the remote configurations and the data model
+	rows     string    // those that rollouts of remote configurations are answered by
+	flags    string    // a hash of the remote configurations, the data model and rows
 	until    time.Time // when time alone changes an answer; zero: never
-	id       string    // of all three: gateways with the same definitions have the same
+	id       string    // of all these: gateways with the same definitions have the same
 }
 
 func newFlagEvents() *flagEvents { return &flagEvents{edited: make(chan struct{}, 1)} }
 
-// now returns the state of a snapshot at an instant.
-func (f *flagEvents) now(snapshot *definition.Snapshot, now time.Time) *flagState {
+// now returns the state of a snapshot at an instant, by the rows of its rollouts.
+func (f *flagEvents) now(snapshot *definition.Snapshot, rows string, now time.Time) *flagState {
 	last := f.state.Load()
-	same := last != nil && last.revision == snapshot.Revision
+	same := last != nil && last.revision == snapshot.Revision && last.rows == rows
 	if same && (last.until.IsZero() || now.Before(last.until)) {
 		return last
 	}
-	next := &flagState{revision: snapshot.Revision}
+	next := &flagState{revision: snapshot.Revision, rows: rows}
 	if same {
 		next.flags = last.flags
 	} else {
-		next.flags = hashFlags(snapshot)
+		next.flags = hashFlags(snapshot, rows)
 	}
 	for _, config := range snapshot.RemoteConfigs {
 		if config.Table() == nil {
@@ -97,7 +98,7 @@ func (f *flagEvents) now(snapshot *definition.Snapshot, now time.Time) *flagStat
 
 // hashFlags returns a hash of all that the answers of remote configurations depend on, so
 // that an edit of a prompt is no change.
-func hashFlags(snapshot *definition.Snapshot) string {
+func hashFlags(snapshot *definition.Snapshot, rows string) string {
 	h := sha256.New()
 	_, _ = h.Write([]byte(snapshot.Context()))
 	for _, d := range snapshot.Definitions {
@@ -109,10 +110,11 @@ func hashFlags(snapshot *definition.Snapshot) string {
 		}
 		_, _ = h.Write([]byte("\x01"))
 	}
+	_, _ = h.Write([]byte(rows))
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// changed is called after an edit.
+// changed is called after an edit, and when a rollout moved.
 func (f *flagEvents) changed() {
 	select {
 	case f.edited <- struct{}{}:
@@ -128,7 +130,7 @@ func (f *flagEvents) join(w *Workspace, s *flagStream, now time.Time) *flagState
 	if f.ended || len(f.streams) >= w.MaxFlagStreams {
 		return nil
 	}
-	state := f.now(w.Source.Snapshot(), now)
+	state := f.now(w.Source.Snapshot(), w.rollouts.answers.Load().flags, now)
 	s.index, s.told, s.sent = len(f.streams), state.id, now
 	f.streams = append(f.streams, s)
 	if !f.running {
@@ -215,7 +217,7 @@ func (f *flagEvents) turn(w *Workspace, now time.Time, check bool) (wait time.Du
 		f.running = false
 		return 0, false
 	}
-	state := f.now(w.Source.Snapshot(), now)
+	state := f.now(w.Source.Snapshot(), w.rollouts.answers.Load().flags, now)
 	wait = flagEventCheck
 	if !state.until.IsZero() {
 		wait = min(wait, state.until.Sub(now))

@@ -55,7 +55,7 @@ func testFlags(t *testing.T, files map[string]string, test func(t *testing.T, h 
 		h.gateway.metrics = newMetrics()
 		h.gateway.metrics.names.running = map[string][]*Workspace{"a": {h.w}}
 		h.flagEvents = newFlagEvents()
-		h.w.Memory.flags = h.flagEvents
+		h.w.Memory.flags, h.w.rollouts = h.flagEvents, newRollouts(rolloutStore{}, new(rolloutRows), nil)
 		defer source.Subscribe(func(*definition.Snapshot, error) { h.changed() }, nil)()
 		defer h.end()
 		test(t, h)

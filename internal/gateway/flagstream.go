@@ -73,7 +73,7 @@ func (in *incoming) appendEventStreams(dst []byte) []byte {
 	dst = append(dst, `"eventStreams":[{"type":"sse","endpoint":{"requestUri":"`...)
 	dst = append(dst, in.pathBefore(wire.FlagsPath)...)
 	dst = append(append(dst, FlagEventsPath+"?token="...), token...)
-	dst = append(append(dst, "&since="...), in.workspace.Memory.flags.now(in.snapshot.Whole(), in.began).id...)
+	dst = append(append(dst, "&since="...), in.workspace.Memory.flags.now(in.snapshot.Whole(), in.workspace.rollouts.answers.Load().flags, in.began).id...)
 	return append(dst, `"},"inactivityDelaySec":120}]`...)
 }
 

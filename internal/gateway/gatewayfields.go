@@ -59,3 +59,9 @@ func (e *evaluation) Down(provider, model string) (down, ok bool) {
 	}
 	return ok, ok
 }
+
+// Rollout returns how many of the 100,000 buckets a rollout's new answer has, and the number
+// of the row that says so.
+func (e *evaluation) Rollout(name string) (share int, row int64, ok bool) {
+	return e.workspace.rollouts.answer(e.snapshot, name)
+}

@@ -61,7 +61,7 @@ func (s *Store) servedLast(ctx context.Context, workspace, directory string) (*r
 }
 
 // recordServed stores the content of each served definition, so that a trace leads to
-// exactly the definition that answered, the files of the set, and its experiments.
+// exactly the definition that answered, the files of the set, and what to count.
 func (w *Workspace) recordServed(snapshot *definition.Snapshot) {
 	if snapshot.Awaited {
 		return
@@ -74,7 +74,23 @@ func (w *Workspace) recordServed(snapshot *definition.Snapshot) {
 	}
 	w.Store.Recorder.Versions(versions)
 	w.recordFiles(snapshot)
-	w.Store.Recorder.Experiments(&recorder.Experiments{Workspace: w.Name, Time: w.servedSince(snapshot), Plans: snapshot.Experiments})
+	w.recordCounted()
+}
+
+// recordCounted tells the store which experiments to count, also those of the guards of
+// rollouts, which begin anew by rows.
+func (w *Workspace) recordCounted() {
+	w.telling.Lock() // the last call has the last word
+	defer w.telling.Unlock()
+	snapshot := w.Source.Snapshot()
+	if snapshot.Awaited {
+		return
+	}
+	plans, since := w.rollouts.counted()
+	if at := w.servedSince(snapshot); at.After(since) {
+		since = at
+	}
+	w.Store.Recorder.Experiments(&recorder.Experiments{Workspace: w.Name, Time: since, Plans: append(plans, snapshot.Experiments...)})
 }
 
 // servedSince returns from when on a set is served: from before the start if it was restored.

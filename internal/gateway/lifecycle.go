@@ -36,6 +36,7 @@ func (w *Workspace) start() {
 	if err != nil {
 		w.serves(snapshot)
 	}
+	w.background.Go(func() { w.rollouts.run(ctx) })
 	w.startKeys(ctx)
 	if len(w.CallLimits) > 0 {
 		w.background.Go(func() { w.followPeaks(ctx) })
@@ -113,6 +114,7 @@ func (w *Workspace) serves(snapshot *definition.Snapshot) {
 	w.checkLimited(snapshot)
 	w.callTargets(snapshot)
 	w.unavailable()
+	w.rollouts.follow(snapshot)
 	w.recordServed(snapshot)
 	w.Memory.flags.changed()
 }

@@ -19,7 +19,7 @@ const (
 // Memory is the state that a workspace keeps over reloads, in memory only: the
 // health of its targets, the decisions of costly tables, answers of models, its
 // keys, since when it is degraded, which answers stand for others, the streams that tell of
-// its flags, and the bytes that its large requests and answers hold.
+// its flags, the rows of its rollouts, and the bytes that its large requests and answers hold.
 type Memory struct {
 	*leases
 	keys          atomic.Pointer[lastKeys]  // nil: none yet
@@ -33,6 +33,7 @@ type Memory struct {
 	largeAnswers  room
 	flags         *flagEvents
 	exposures     *exposure.Memory
+	rollouts      rolloutRows
 
 	mu          sync.Mutex
 	unavailable map[string]time.Time // since when, by the provider

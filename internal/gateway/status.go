@@ -18,6 +18,8 @@ type Status struct {
 	Keys     []KeyState  `json:"keys"`
 	// Limits are the limits of callers, in the order of the configuration.
 	Limits []LimitStatus `json:"limits"`
+	// Rollouts are those of the served definitions, by name.
+	Rollouts []RolloutStatus `json:"rollouts,omitempty"`
 	// KeysFile is the path of the keys file; empty: no file is configured.
 	KeysFile string `json:"keys_file,omitempty"`
 }
@@ -66,8 +68,8 @@ const expiresSoon = 30 * 24 * time.Hour
 func (w *Workspace) Status() Status {
 	s := Status{
 		Degraded: append([]Condition{}, w.Conditions()...), Targets: w.Targets(), Store: w.storeStatus(),
-		Limits: w.LimitStatus(maxFullest),
-		Sinks:  []SinkState{}, Keys: w.gateway.keys.states(w, time.Now()), KeysFile: w.KeysFile,
+		Limits: w.LimitStatus(maxFullest), Rollouts: w.rollouts.statuses(),
+		Sinks: []SinkState{}, Keys: w.gateway.keys.states(w, time.Now()), KeysFile: w.KeysFile,
 	}
 	for i := range w.Sinks {
 		var stats sinks.Stats

@@ -112,6 +112,8 @@ type Workspace struct {
 	keyOfIDs    []byte // the configured trace key
 	ids         atomic.Pointer[authorities]
 	called      atomic.Pointer[callTargets]
+	rollouts    *rollouts
+	telling     sync.Mutex // the store what to count
 
 	// start sets these, and end uses them.
 	background  sync.WaitGroup
@@ -151,6 +153,7 @@ func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
 	}
 	w.callLimits = newCallLimits(w.CallLimits)
 	w.refusals = newRefusals(&w.InFlight)
+	w.rollouts = w.newRollouts()
 	if w.TraceKey != "" {
 		value, err := w.TraceKey.Resolve()
 		if err != nil {
