@@ -131,6 +131,8 @@ func TestConsoleRoles(t *testing.T) {
 		"keys":         {{"GET", "", "", "viewer", 0}, {"POST", "", `{"name":"another"}`, "admin", 0}},
 		"experiments":  {{"GET", "", "", "viewer", 0}},
 		"experiments/": {{"GET", "", "", "viewer", 404}},
+		"rollouts":     {{"GET", "", "", "viewer", 0}},
+		"rollouts/":    {{"GET", "", "", "viewer", 404}, {"POST", "", `{"do":"hold"}`, "editor", 404}},
 		"keys/":        {{"DELETE", "", "", "admin", 0}},
 	}
 	sessions := make(map[string]http.Header)

@@ -27,6 +27,7 @@ const (
 	AuditEdit      = "edit"
 	AuditPlay      = "play"
 	AuditLabel     = "label"
+	AuditRollout   = "rollout"
 	AuditErase     = "erase"
 	AuditExport    = "export"
 	AuditMakeKey   = "make_key"

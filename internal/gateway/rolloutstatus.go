@@ -83,7 +83,7 @@ func (r *rollouts) conditions() (list []Condition) {
 	for i := range all {
 		// A person who holds a rollout knows it.
 		if standing, ok := rollout.Stand(all[i].Rows, all[i].Plan.Edition); ok && stopped(&standing.Row) {
-			list = append(list, Condition{RolloutStopped, all[i].Name, standing.Row.Time, "at " + shareText(all[i].Share) + ": " + evidenceText(&standing.Row)})
+			list = append(list, Condition{RolloutStopped, all[i].Name, standing.Row.Time, "at " + ShareText(all[i].Share) + ": " + evidenceText(&standing.Row)})
 		}
 	}
 	r.mu.Lock()
@@ -103,8 +103,8 @@ func stopped(row *rollout.Row) bool {
 	return (row.Kind == rollout.Hold || row.Kind == rollout.Back) && row.Evidence != nil
 }
 
-// shareText returns buckets in percent.
-func shareText(buckets int) string { return fmt.Sprintf("%g %%", float64(buckets)*100/rollout.Whole) }
+// ShareText returns buckets in percent.
+func ShareText(buckets int) string { return fmt.Sprintf("%g %%", float64(buckets)*100/rollout.Whole) }
 
 // evidenceText returns why a row was made, in words.
 func evidenceText(row *rollout.Row) string {
@@ -122,7 +122,7 @@ func evidenceText(row *rollout.Row) string {
 // rolloutMoved tells of a row that is new to the process.
 func (w *Workspace) rolloutMoved(row *rollout.Row) {
 	fields := []zap.Field{
-		zap.String("rollout", row.Rollout), zap.Int64("row", row.Number), zap.String("kind", string(row.Kind)), zap.String("share", shareText(row.Share)), zap.String("by", row.By),
+		zap.String("rollout", row.Rollout), zap.Int64("row", row.Number), zap.String("kind", string(row.Kind)), zap.String("share", ShareText(row.Share)), zap.String("by", row.By),
 	}
 	if why := evidenceText(row); why != "" {
 		fields = append(fields, zap.String("why", why))
