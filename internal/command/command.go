@@ -32,15 +32,16 @@ func init() {
 Tools for a workspace: a directory with context.yaml and the folders prompts,
 endpoints and remoteconfigs. They use the same engine as the gateway, and need
 neither a running gateway nor a Caddyfile. status, limits, traces, stats,
-experiment, refused, audit, costs, export, import-reports, erase, revisions,
-checkout, pull, prove and plan ask a running gateway by its admin API.
+experiment, rollout, refused, audit, costs, export, import-reports, erase,
+revisions, checkout, pull, prove and plan ask a running gateway by its admin
+API.
 
 A command that fails says why on the standard error and exits with status 1.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			own = cmd
 			cmd.AddCommand(
 				checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand(), bundleCommand(),
-				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), experimentCommand(), refusedCommand(), auditCommand(), costsCommand(), exportCommand(), importReportsCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), pullCommand(), proveCommand(), planCommand(),
+				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), experimentCommand(), rolloutCommand(), refusedCommand(), auditCommand(), costsCommand(), exportCommand(), importReportsCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), pullCommand(), proveCommand(), planCommand(),
 			)
 			finish(cmd)
 			cmd.SetHelpTemplate(cmd.HelpTemplate() + helpFooter)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -45,7 +46,8 @@ waits for:
   no_data     there are no numbers
 
 Once it is better, worse or no_effect, that stays, with its date. Below are the
-intervals by day, what does not count, and what was edited since the start.
+intervals by day, what does not count, and what was edited since the start. Of a
+guarded split there are also the rows of its rollout.
 
 The exit status is 2 for a mismatch, and 1 where the gateway can't be asked.
 It is asked by its admin API, as with caddy reload.`,
@@ -55,7 +57,14 @@ It is asked by its admin API, as with caddy reload.`,
 				_, err := show(cmd, &client, "/cadenza/experiments", nil, asJSON, writeExperiments)
 				return err
 			}
-			answer, err := show(cmd, &client, "/cadenza/experiments/"+url.PathEscape(args[0]), nil, asJSON, writeExperiment)
+			answer, err := show(cmd, &client, "/cadenza/experiments/"+url.PathEscape(args[0]), nil, asJSON, func(b *bytes.Buffer, st styles, e *experiment.Readout) {
+				writeExperiment(b, st, e)
+				var guarded gateway.Rollout // most splits have no guard, and a gateway before this version has none
+				if client.get("/cadenza/rollouts/"+url.PathEscape(e.On+"/"+e.Rule), nil, &guarded) == nil {
+					r := experimentReport{report: report{b: b, st: st}}
+					r.rolloutRows("rollout", guarded.Rows)
+				}
+			})
 			if err == nil && answer.State == experiment.Mismatch {
 				return exitSilently(cmd, exitMismatch)
 			}

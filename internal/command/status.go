@@ -104,6 +104,11 @@ func (r *report) workspace(name string, w *adminapi.WorkspaceStatus) {
 	r.sinks(w.Sinks)
 	r.keys(w.Keys, w.KeysFile)
 	r.limits(w.Limits)
+	label := "rollouts"
+	for _, one := range w.Rollouts {
+		r.line("  ", label, fmt.Sprintf("%s: %s at %s; %s", one.Name, rolloutState(&gateway.Rollout{RolloutStatus: one}), gateway.ShareText(one.Share), one.Says))
+		label = ""
+	}
 }
 
 func (r *report) definitions(d *adminapi.DefinitionsStatus) {

@@ -26,7 +26,7 @@ import (
 // gatewayCommand runs one of the commands that ask a running gateway.
 func gatewayCommand(ctx context.Context, out, errors io.Writer, arguments ...string) error {
 	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true}
-	cmd.AddCommand(tracesCommand(), statsCommand(), experimentCommand(), refusedCommand(), auditCommand(), costsCommand(), exportCommand(), importReportsCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), checkCommand(), evalCommand(), diffCommand(), proveCommand(), planCommand())
+	cmd.AddCommand(tracesCommand(), statsCommand(), experimentCommand(), rolloutCommand(), refusedCommand(), auditCommand(), costsCommand(), exportCommand(), importReportsCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), checkCommand(), evalCommand(), diffCommand(), proveCommand(), planCommand())
 	cmd.SetOut(out)
 	cmd.SetErr(errors)
 	cmd.SetArgs(arguments)
