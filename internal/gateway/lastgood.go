@@ -90,7 +90,11 @@ func (w *Workspace) recordCounted() {
 	if at := w.servedSince(snapshot); at.After(since) {
 		since = at
 	}
-	w.Store.Recorder.Experiments(&recorder.Experiments{Workspace: w.Name, Time: since, Plans: append(plans, snapshot.Experiments...)})
+	served := &recorder.Experiments{Workspace: w.Name, Time: since, Plans: append(plans, snapshot.Experiments...), Rollouts: []string{}}
+	for i := range snapshot.Rollouts {
+		served.Rollouts = append(served.Rollouts, snapshot.Rollouts[i].Name())
+	}
+	w.Store.Recorder.Experiments(served)
 }
 
 // servedSince returns from when on a set is served: from before the start if it was restored.

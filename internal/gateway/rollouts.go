@@ -217,7 +217,9 @@ func (r *rollouts) counted() (plans []experiment.Plan, since time.Time) {
 	for i := range all {
 		standing, ok := rollout.Stand(r.rows.of(all[i].Name()), all[i].Edition)
 		if ok && measured(&standing) {
-			plans = append(plans, all[i].Experiment(standing.Since))
+			e := all[i].Experiment(standing.Since)
+			e.Shared = r.fleet != nil
+			plans = append(plans, e)
 			if standing.Since.After(since) {
 				since = standing.Since
 			}

@@ -11,14 +11,33 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
+// rolloutPlan begins the names of what the store counts for rollouts.
+const rolloutPlan = "rollout "
+
+// maxShipped is how many units a fleet is given at a time.
+const maxShipped = 5000
+
 // newRollouts makes the rollouts of the workspace from its store and sinks.
 func (w *Workspace) newRollouts() *rollouts {
-	store := rolloutStore{disk: sqlite.NewRollouts(w.Store.Path, w.Name), fleet: w.rolloutFleet(), numbers: w.rolloutNumbers}
+	disk := sqlite.NewRollouts(w.Store.Path, w.Name)
+	store := rolloutStore{disk: disk, fleet: w.rolloutFleet(), numbers: w.rolloutNumbers}
 	store.stored = func(ctx context.Context) ([]rollout.Row, error) {
 		return sqlite.StoredRollouts(ctx, w.Store.Path, w.Name)
 	}
 	store.ship = func(ctx context.Context, name string, since time.Time, put func(string, []rollout.CountedUnit) error) error {
-		return sqlite.ShipRollout(ctx, w.Store.Path, w.Name, name, since, put)
+		for {
+			found, err := disk.Unshared(ctx, rolloutPlan+name, maxShipped)
+			// As long as the store has yet to count from since on, it has nothing to give.
+			if err != nil || len(found.Units) == 0 || !found.Since.Equal(since) {
+				return err
+			}
+			if err := put(found.Node, found.Units); err != nil {
+				return err
+			}
+			if err := disk.Share(ctx, found); err != nil {
+				return err
+			}
+		}
 	}
 	r := newRollouts(store, &w.Memory.rollouts, w.Logger)
 	r.alone = w.Bundle != nil && store.fleet == nil
@@ -60,7 +79,7 @@ func (w *Workspace) rolloutNumbers(ctx context.Context, name string) (_ *experim
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	found, err := reader.Experiments(ctx, w.Name, "rollout "+name)
+	found, err := reader.Experiments(ctx, w.Name, rolloutPlan+name)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
