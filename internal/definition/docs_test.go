@@ -14,11 +14,14 @@ import (
 
 const manual = "../../docs/definitions.md"
 
-// TestManualLoads loads the definitions the manual shows. Their first line is
-// the file's name.
+// TestManualLoads loads the definitions that the manual shows, and those of the page of
+// rollouts. Their first line is the file's name.
 func TestManualLoads(t *testing.T) {
 	text, err := os.ReadFile(manual)
 	must(t, err)
+	rollouts, err := os.ReadFile("../../docs/rollouts.md")
+	must(t, err)
+	text = append(text, rollouts...)
 	files := map[string]string{}
 	for _, m := range regexp.MustCompile("(?s)```yaml\n# (\\S+)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		files[m[1]] = m[2]

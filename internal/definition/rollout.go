@@ -194,6 +194,12 @@ func (p *readRollout) readStop(n *document.Node, errs *document.Errors) {
 		errs.Add(n, "a stop needs a metric, one of %s, or the value of reports that it watches", strings.Join(words(experiment.Measures), ", "))
 	}
 	switch {
+	case over == nil && (s.Measure == experiment.Latency || s.Measure == experiment.FirstToken):
+		// The threshold of an experiment is found in the week before. A rollout begins before
+		// anybody was compared.
+		if !misspelt {
+			errs.Add(n, "over is missing: from when on an answer is late, such as 2s")
+		}
 	case over == nil:
 	case s.Measure == experiment.Latency || s.Measure == experiment.FirstToken:
 		s.Over, _ = over.ReadDuration(errs, "over", time.Millisecond, time.Hour)

@@ -210,6 +210,7 @@ func TestGuardMistakes(t *testing.T) {
 		{"metric: error", "metric: error, as: rate", "14:38: as is for a value of reports: the gateway's metrics are judged by all answers, and of those that happen or do not also by unit"},
 		{"metric: error", "metric: error, over: 1s", "14:40: over is the threshold of the metrics latency and first_token alone"},
 		{"metric: error", "metric: latency, over: 1ns", `14:42: over must be a duration from 1ms to 1h such as 500ms, 30s or 1m30s, this is "1ns"`},
+		{"metric: error", "metric: latency", "14:17: over is missing: from when on an answer is late, such as 2s"},
 		{"metric: error", "value: resolved", "14:17: as is missing: what is made of the numbers of a unit, one of rate, mean, total"},
 		{"metric: error", "value: resolved, as: ratio", `14:40: as must be one of rate, mean, total, this is "ratio"`},
 		{"metric: error", "value: a b, as: rate", `14:26: "a b" can't be the name of a value of reports: 1 to 256 letters, digits and . _ : / -`},
