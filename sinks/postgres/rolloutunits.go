@@ -14,26 +14,21 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/rollout"
 )
 
-// One statement puts or deletes at most unitsAtOnce units: what is done stays so where the
-// caller's time ends.
+// One statement puts or deletes at most unitsAtOnce units: other calls come in between, and
+// what is done stays so where the caller's time ends.
 const unitsAtOnce = 5_000
 
 // Put implements [rollout.Fleet].
 func (f *fleet) Put(ctx context.Context, node, name string, since time.Time, units []rollout.CountedUnit) error {
-	if len(units) == 0 {
-		return nil
-	}
-	return f.call(ctx, func(conn *pgx.Conn) error {
-		for part := range slices.Chunk(units, unitsAtOnce) {
-			if err := f.put(ctx, conn, node, name, since, part); err != nil {
-				return err
-			}
+	for part := range slices.Chunk(units, unitsAtOnce) {
+		if err := f.put(ctx, node, name, since, part); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
-func (f *fleet) put(ctx context.Context, conn *pgx.Conn, node, name string, since time.Time, units []rollout.CountedUnit) error {
+func (f *fleet) put(ctx context.Context, node, name string, since time.Time, units []rollout.CountedUnit) error {
 	width := len(units[0].Numbers)
 	hashes, arms := make([]string, len(units)), make([]string, len(units))
 	firsts, moved := make([]time.Time, len(units)), make([]bool, len(units))
@@ -48,8 +43,10 @@ func (f *fleet) put(ctx context.Context, conn *pgx.Conn, node, name string, sinc
 			numbers = append(numbers, clampNumber(x))
 		}
 	}
-	_, err := conn.Exec(ctx, f.sql.put, f.workspace, cleanText(name), clampTime(since), cleanText(node), hashes, arms, firsts, moved, numbers, width)
-	return err
+	return f.call(ctx, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, f.sql.put, f.workspace, cleanText(name), clampTime(since), cleanText(node), hashes, arms, firsts, moved, numbers, width)
+		return err
+	})
 }
 
 // clampNumber bounds a number, so that the products and sums of a unit's numbers are none
@@ -66,14 +63,17 @@ func clampNumber(x float64) float64 {
 
 // Forget implements [rollout.Fleet].
 func (f *fleet) Forget(ctx context.Context, name string, since time.Time) error {
-	return f.call(ctx, func(conn *pgx.Conn) error {
-		for {
+	for {
+		var deleted int64
+		err := f.call(ctx, func(conn *pgx.Conn) error {
 			tag, err := conn.Exec(ctx, f.sql.forget, f.workspace, cleanText(name), clampTime(since), unitsAtOnce)
-			if err != nil || tag.RowsAffected() < unitsAtOnce {
-				return err
-			}
+			deleted = tag.RowsAffected()
+			return err
+		})
+		if err != nil || deleted < unitsAtOnce {
+			return err
 		}
-	})
+	}
 }
 
 // beginSums begins a transaction that reads very many units, as the table has them: their
@@ -157,7 +157,7 @@ func (f *fleet) Sums(ctx context.Context, p *experiment.Plan, name string, since
 		stratum.Shares[arm] = 1 / float64(len(p.Arms))
 		stratum.Arms[arm] = &experiment.Arm{Decided: sums, Served: sums}
 	}
-	err = f.call(ctx, func(conn *pgx.Conn) error {
+	err = f.call(ctx, func(*pgx.Conn) error {
 		tx, err := f.sink.begin(ctx, beginSums)
 		if err != nil {
 			return err
