@@ -372,9 +372,8 @@ func (r *rollouts) evidence(ctx context.Context, p *rollout.Plan, since time.Tim
 		if err != nil {
 			return nil, err
 		}
-		// The numbers of a start before would be taken for those of this one.
-		if d == nil || len(d.Plans) == 0 || !d.Plans[len(d.Plans)-1].Plan.Start.Equal(since) {
-			return nil, errUncounted
+		if d == nil || len(d.Plans) == 0 || !d.Plans[len(d.Plans)-1].Plan.Start.Equal(since) || len(d.Strata) > 0 && d.Strata[0].Begin.Before(since) {
+			return nil, errUncounted // the numbers are those of a start before
 		}
 		return p.Weigh(d), nil
 	}

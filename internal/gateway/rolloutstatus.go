@@ -83,7 +83,7 @@ func (r *rollouts) conditions() (list []Condition) {
 	for i := range all {
 		// A person who holds a rollout knows it.
 		if standing, ok := rollout.Stand(all[i].Rows, all[i].Plan.Edition); ok && stopped(&standing.Row) {
-			list = append(list, Condition{RolloutStopped, all[i].Name, standing.Row.Time, "at " + ShareText(all[i].Share) + ": " + evidenceText(&standing.Row)})
+			list = append(list, Condition{RolloutStopped, all[i].Name, standing.Row.Time, "at " + ShareText(all[i].Share) + ": " + standing.Row.Why})
 		}
 	}
 	r.mu.Lock()
@@ -106,26 +106,13 @@ func stopped(row *rollout.Row) bool {
 // ShareText returns buckets in percent.
 func ShareText(buckets int) string { return fmt.Sprintf("%g %%", float64(buckets)*100/rollout.Whole) }
 
-// evidenceText returns why a row was made, in words.
-func evidenceText(row *rollout.Row) string {
-	texts := []string{row.Why}
-	if row.Evidence != nil {
-		for _, g := range row.Evidence.Guards {
-			if g.Harm {
-				texts = append(texts, g.Name+": "+g.Says)
-			}
-		}
-	}
-	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
-}
-
 // rolloutMoved tells of a row that is new to the process.
 func (w *Workspace) rolloutMoved(row *rollout.Row) {
 	fields := []zap.Field{
 		zap.String("rollout", row.Rollout), zap.Int64("row", row.Number), zap.String("kind", string(row.Kind)), zap.String("share", ShareText(row.Share)), zap.String("by", row.By),
 	}
-	if why := evidenceText(row); why != "" {
-		fields = append(fields, zap.String("why", why))
+	if row.Why != "" {
+		fields = append(fields, zap.String("why", row.Why))
 	}
 	name := EventRolloutStep
 	if row.Kind == rollout.Hold || row.Kind == rollout.Back {
@@ -137,7 +124,7 @@ func (w *Workspace) rolloutMoved(row *rollout.Row) {
 		w.Logger.Info("a rollout moved", fields...)
 	}
 	w.emit(name, map[string]any{
-		"rollout": row.Rollout, "row": row.Number, "kind": string(row.Kind), "share": float64(row.Share) / rollout.Whole, "by": row.By, "why": evidenceText(row), "time": timestamp(row.Time),
+		"rollout": row.Rollout, "row": row.Number, "kind": string(row.Kind), "share": float64(row.Share) / rollout.Whole, "by": row.By, "why": row.Why, "time": timestamp(row.Time),
 	})
 }
 
