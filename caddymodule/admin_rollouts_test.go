@@ -64,12 +64,14 @@ func TestRollouts(t *testing.T) {
 		}
 		return answer["button"].Value, answer["button"].TraceID
 	}
-	var last string
+	var first string
 	for unit := range 400 {
 		value, id := ask(unit)
 		if arms[value]++; value == "green" {
 			g.post("/v1/metrics", fmt.Sprintf(`{"trace_id":%q,"values":{"broken":1}}`, id)).ok(t)
-			last = id
+			if first == "" {
+				first = id
+			}
 		}
 	}
 	if arms["green"] < 150 || arms["blue"] < 150 {
@@ -85,7 +87,7 @@ func TestRollouts(t *testing.T) {
 	eventually(t, "the log says so", g.said(`"msg":"a guard stopped a rollout"`))
 	var record *trace.Record
 	eventually(t, "its trace is stored", func() (stored bool) {
-		record, stored = g.trace("data/cadenza.db", last)
+		record, stored = g.trace("data/cadenza.db", first)
 		return stored
 	})
 	if splits := string(record.Splits); !strings.Contains(splits, `"rollout":1`) {

@@ -99,7 +99,9 @@ func TestExperimentCommand(t *testing.T) {
 		{Name: "buttons", State: experiment.Better, Says: answer.Says, End: answer.End, Owner: answer.Owner}, {Name: "prompts", State: experiment.NoData, Says: "Nothing is known.", End: answer.End},
 	}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = r.URL.String()
+		if !strings.HasPrefix(r.URL.Path, "/cadenza/rollouts/") { // whether the split has a guard
+			asked = r.URL.String()
+		}
 		switch r.URL.Path {
 		case "/cadenza/experiments":
 			_ = json.NewEncoder(w).Encode(list)
