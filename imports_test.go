@@ -27,16 +27,16 @@ var mayImport = map[string][]string{
 	"caddymodule":                  {"internal/adminapi", "internal/bundle", "internal/bundle/download", "internal/bundle/serve", "internal/command", "internal/configpath", "internal/definition", "internal/document", "internal/gateway", "internal/inflight", "internal/limit", "internal/price", "internal/redact", "internal/visible", "providers", "secret", "sinks"},
 	"cmd/caddy":                    {"."},
 	"cmd/cadenza-reconcile":        {"internal/visible"},
-	"console":                      {"internal/adminapi", "internal/edit", "internal/experiment", "internal/gateway", "internal/inspect", "internal/invoke", "internal/store/sqlite", "trace"},
+	"console":                      {"internal/adminapi", "internal/edit", "internal/experiment", "internal/gateway", "internal/inspect", "internal/invoke", "internal/rollout", "internal/store/sqlite", "trace"},
 	"examples/simulate":            {},
-	"internal/adminapi":            {"internal/bundle/download", "internal/definition", "internal/document", "internal/edit", "internal/experiment", "internal/gateway", "internal/inspect", "internal/jsontext", "internal/kind", "internal/store/sqlite", "internal/wire", "providers", "providers/upstream", "rules", "trace"},
+	"internal/adminapi":            {"internal/bundle/download", "internal/definition", "internal/document", "internal/edit", "internal/experiment", "internal/gateway", "internal/inspect", "internal/jsontext", "internal/kind", "internal/rollout", "internal/store/sqlite", "internal/wire", "providers", "providers/upstream", "rules", "trace"},
 	"internal/buffers":             {},
 	"internal/bundle":              {"trace"},
 	"internal/bundle/download":     {"internal/bundle", "internal/private", "internal/regular", "providers/upstream"},
 	"internal/bundle/serve":        {"internal/bundle", "internal/definition", "internal/regular", "internal/wire", "secret"},
-	"internal/command":             {"internal/adminapi", "internal/bundle", "internal/definition", "internal/document", "internal/document/format", "internal/experiment", "internal/gateway", "internal/inspect", "internal/kind", "internal/limit", "internal/price", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
+	"internal/command":             {"internal/adminapi", "internal/bundle", "internal/definition", "internal/document", "internal/document/format", "internal/experiment", "internal/gateway", "internal/inspect", "internal/kind", "internal/limit", "internal/price", "internal/private", "internal/regular", "internal/rollout", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
 	"internal/configpath":          {},
-	"internal/definition":          {"internal/document", "internal/experiment", "internal/invoke", "internal/jsontext", "internal/kind", "internal/prompt", "internal/regular", "providers", "providers/canned/script", "rules", "trace"},
+	"internal/definition":          {"internal/document", "internal/experiment", "internal/invoke", "internal/jsontext", "internal/kind", "internal/prompt", "internal/regular", "internal/rollout", "providers", "providers/canned/script", "rules", "trace"},
 	"internal/dialect":             {"internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/chat":        {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/dialecttest": {"internal/dialect", "internal/dialect/openai", "internal/wire", "providers"},
@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 	"internal/document":            {},
 	"internal/document/format":     {"internal/document", "internal/visible"},
 	"internal/edit":                {"internal/document", "internal/document/format", "internal/inspect", "internal/kind", "internal/regular"},
-	"internal/gateway":             {"cache", "internal/buffers", "internal/bundle/download", "internal/definition", "internal/dialect", "internal/dialect/chat", "internal/dialect/embeddings", "internal/dialect/messages", "internal/dialect/native", "internal/dialect/openai", "internal/dialect/responses", "internal/document", "internal/experiment", "internal/exposure", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/kind", "internal/limit", "internal/price", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
+	"internal/gateway":             {"cache", "internal/buffers", "internal/bundle/download", "internal/definition", "internal/dialect", "internal/dialect/chat", "internal/dialect/embeddings", "internal/dialect/messages", "internal/dialect/native", "internal/dialect/openai", "internal/dialect/responses", "internal/document", "internal/experiment", "internal/exposure", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/kind", "internal/limit", "internal/price", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/rollout", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
 	"internal/experiment":          {"internal/document", "internal/sequential"},
 	"internal/exposure":            {"trace"},
 	"internal/freeport":            {},
@@ -72,9 +72,10 @@ var mayImport = map[string][]string{
 	"internal/recorder/calls":      {"internal/buffers", "internal/journal", "trace"},
 	"internal/redact":              {},
 	"internal/regular":             {},
+	"internal/rollout":             {"internal/experiment", "internal/sequential"},
 	"internal/sequential":          {},
 	"internal/store/histogram":     {},
-	"internal/store/sqlite":        {"internal/buffers", "internal/experiment", "internal/exposure", "internal/jsontext", "internal/kind", "internal/private", "internal/recorder", "internal/sequential", "internal/store/histogram", "trace"},
+	"internal/store/sqlite":        {"internal/buffers", "internal/experiment", "internal/exposure", "internal/jsontext", "internal/kind", "internal/private", "internal/recorder", "internal/rollout", "internal/sequential", "internal/store/histogram", "trace"},
 	"internal/visible":             {},
 	"internal/wire":                {"internal/buffers", "internal/jsontext", "trace"},
 	"providers":                    {"internal/buffers", "internal/jsontext"},
@@ -92,15 +93,15 @@ var mayImport = map[string][]string{
 	"secret":                       {"internal/redact", "internal/regular"},
 	"sinks":                        {"internal/store/sqlite", "trace"},
 	"sinks/jsonlines":              {"internal/configpath", "internal/document", "internal/jsontext", "internal/private", "sinks", "trace"},
-	"sinks/postgres":               {"internal/document", "internal/jsontext", "internal/limit", "secret", "sinks", "trace"},
+	"sinks/postgres":               {"internal/document", "internal/experiment", "internal/jsontext", "internal/limit", "internal/rollout", "secret", "sinks", "trace"},
 	"trace":                        {"internal/buffers", "internal/jsontext"},
 }
 
 // maxProduct and maxTests are ceilings of lines of the whole (docs/adr/0012): of the code
 // that a command or the Bedrock provider imports, and of all tests.
 const (
-	maxProduct = 131_000
-	maxTests   = 146_000
+	maxProduct = 135_500
+	maxTests   = 150_500
 )
 
 // maxLines is the ceiling of lines of each package, tests left out. A change that needs
@@ -120,7 +121,7 @@ var maxLines = map[string]int{
 	"internal/bundle/serve":        300,
 	"internal/command":             7200,
 	"internal/configpath":          40,
-	"internal/definition":          9500,
+	"internal/definition":          9700,
 	"internal/dialect":             650,
 	"internal/dialect/chat":        440,
 	"internal/dialect/dialecttest": 330,
@@ -132,7 +133,7 @@ var maxLines = map[string]int{
 	"internal/document":            2060,
 	"internal/document/format":     300,
 	"internal/edit":                1200,
-	"internal/gateway":             14280,
+	"internal/gateway":             15300,
 	"internal/experiment":          1500,
 	"internal/exposure":            140,
 	"internal/freeport":            80,
@@ -156,9 +157,10 @@ var maxLines = map[string]int{
 	"internal/recorder/calls":      760,
 	"internal/redact":              1480,
 	"internal/regular":             130,
-	"internal/sequential":          600,
+	"internal/rollout":             800,
+	"internal/sequential":          700,
 	"internal/store/histogram":     480,
-	"internal/store/sqlite":        12850,
+	"internal/store/sqlite":        13350,
 	"internal/visible":             160,
 	"internal/wire":                3150,
 	"providers":                    1430,
@@ -172,11 +174,11 @@ var maxLines = map[string]int{
 	"providers/openai":             3300,
 	"providers/providertest":       3690,
 	"providers/upstream":           4190,
-	"rules":                        11840,
+	"rules":                        12200,
 	"secret":                       380,
 	"sinks":                        700,
 	"sinks/jsonlines":              480,
-	"sinks/postgres":               1540,
+	"sinks/postgres":               1960,
 	"trace":                        2170,
 }
 
