@@ -99,6 +99,7 @@ type rollouts struct {
 
 // rolloutLook is what was found when a rollout was looked at last.
 type rolloutLook struct {
+	rows     int // that there were
 	evidence *rollout.Evidence
 	says     string
 }
@@ -330,7 +331,7 @@ func (r *rollouts) step(ctx context.Context, p *rollout.Plan) {
 		if evidence == nil && known && measured(&standing) {
 			evidence = r.looks[p.Name()].evidence // the last one, to show
 		}
-		r.looks[p.Name()] = rolloutLook{evidence, says}
+		r.looks[p.Name()] = rolloutLook{len(rows), evidence, says}
 		r.mu.Unlock()
 	}
 	if row == nil {
@@ -338,7 +339,7 @@ func (r *rollouts) step(ctx context.Context, p *rollout.Plan) {
 	}
 	if _, err := r.add(ctx, row); err != nil && ctx.Err() == nil {
 		r.mu.Lock()
-		r.looks[p.Name()] = rolloutLook{row.Evidence, "a row is due and can't be added: " + err.Error()}
+		r.looks[p.Name()] = rolloutLook{len(rows), row.Evidence, "a row is due and can't be added: " + err.Error()}
 		r.mu.Unlock()
 	}
 }

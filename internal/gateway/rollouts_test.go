@@ -285,6 +285,9 @@ func TestRolloutStopsAtHarm(t *testing.T) {
 			if row.Share != max(want, 1000) || len(r.conditions()) != 0 {
 				t.Error(row, r.conditions())
 			}
+			if all := r.all(); !strings.Contains(all[0].Says, "its numbers are not known yet") || all[0].Evidence != nil {
+				t.Errorf("what was said before is shown after a resume: %q, %+v", all[0].Says, all[0].Evidence)
+			}
 			if plans, since := r.counted(); len(plans) != 1 || !since.Equal(row.Time) || !since.After(begun) || !plans[0].Start.Equal(since) {
 				t.Errorf("%v %+v", since, plans)
 			}

@@ -49,14 +49,19 @@ func (r *rollouts) all() []Rollout {
 	defer r.mu.Unlock()
 	var list []Rollout
 	for _, p := range r.snapshot.Rollouts {
-		one := Rollout{RolloutStatus: RolloutStatus{Name: p.Name(), Says: r.looks[p.Name()].says}, Plan: p, Evidence: r.looks[p.Name()].evidence, Rows: []rollout.Row{}}
+		look, rows := r.looks[p.Name()], r.rows.of(p.Name())
+		if look.rows != len(rows) { // what was said then may be over
+			look.evidence = nil
+			_, look.says = p.Next(rows, nil, nil, time.Now())
+		}
+		one := Rollout{RolloutStatus: RolloutStatus{Name: p.Name(), Says: look.says}, Plan: p, Evidence: look.evidence, Rows: []rollout.Row{}}
 		switch {
 		case r.alone:
 			one.Says = aloneSays
 		case r.away != nil:
 			one.Says = "no step is taken while its rows are out of reach: " + r.away.Error()
 		}
-		if rows := r.rows.of(p.Name()); !r.alone && len(rows) > 0 {
+		if !r.alone && len(rows) > 0 {
 			one.Rows = rows
 			if standing, ok := rollout.Stand(rows, p.Edition); ok {
 				row := &standing.Row
