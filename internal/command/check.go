@@ -114,6 +114,9 @@ remarks say how many its metrics need, and how long that takes.`,
 			if err := c.checkExperiments(asked); err != nil {
 				return err
 			}
+			if err := c.checkRollouts(asked); err != nil {
+				return err
+			}
 			if file != "" {
 				c.only(file)
 			}

@@ -227,7 +227,10 @@ func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark
 	if err := c.checkModels(known.Providers, prices, asked); err != nil {
 		return nil, err
 	}
-	return c, c.checkExperiments(asked)
+	if err := c.checkExperiments(asked); err != nil {
+		return nil, err
+	}
+	return c, c.checkRollouts(asked)
 }
 
 // prices returns the prices that the workspace counts with.

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/experiment"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/kind"
+	"github.com/cadenza-gateway/cadenza/internal/rollout"
 )
 
 // checkExperiments remarks on how many units the metrics of each experiment need, and how
@@ -21,25 +23,78 @@ func (c *check) checkExperiments(asked *gatewayClient) error {
 	}
 	for i := range c.snapshot.Experiments {
 		p := &c.snapshot.Experiments[i]
-		folder, key, _ := strings.Cut(p.On, "/")
-		on := kind.InFolder(folder)
-		if on == nil || !time.Now().Before(p.End) {
+		if !time.Now().Before(p.End) {
 			continue
 		}
-		file := "experiments/" + p.Name
-		for _, f := range c.snapshot.Files {
-			if strings.TrimSuffix(f.Path, path.Ext(f.Path)) == file {
-				file = f.Path
-			}
-		}
-		var stats adminapi.Stats
-		if err := asked.get("/cadenza/stats", url.Values{"kind": {on.String()}, "key": {key}, "by": {"arm"}, "units": {"true"}, "since": {fmt.Sprintf("%dd", adminapi.TrafficDays)}}, &stats); err != nil {
+		t, err := traffic(asked, p)
+		if err != nil {
 			return err
 		}
-		_, says := p.Sizes(adminapi.Traffic(p, stats.Rows, stats.Oldest))
+		_, says := p.Sizes(t)
 		for _, message := range says {
-			c.Remarks = append(c.Remarks, inspect.Finding{File: filepath.Join(c.place.Dir, file), Message: message, Rule: "experiment-size"})
+			c.remark("experiments/"+p.Name, message, "experiment-size")
 		}
 	}
 	return nil
+}
+
+// checkRollouts remarks on which harm the steps of each rollout see, by what the gateway that
+// is asked recorded of their splits.
+func (c *check) checkRollouts(asked *gatewayClient) error {
+	if c.snapshot == nil || asked == nil {
+		return nil
+	}
+	for i := range c.snapshot.Rollouts {
+		p := &c.snapshot.Rollouts[i]
+		t, err := traffic(asked, &experiment.Plan{On: p.On, Control: p.Control})
+		if err != nil {
+			return err
+		}
+		if t.Units[p.Control] == 0 {
+			c.remark(p.On, fmt.Sprintf("%s: which harm its steps see is not known, as no units with %s were recorded in the last %d days", p.Rule, p.Control, adminapi.TrafficDays), "rollout-harm")
+			continue
+		}
+		for j := range p.Stops {
+			c.remark(p.On, p.Rule+": "+visibleHarm(p, &p.Stops[j], t), "rollout-harm")
+		}
+	}
+	return nil
+}
+
+// visibleHarm says which harm the steps of a rollout see of a guard.
+func visibleHarm(p *rollout.Plan, s *rollout.Stop, t *experiment.Traffic) string {
+	usual := s.Usual(t, p.Control)
+	var says []string
+	for _, step := range p.Steps {
+		if step > rollout.Half {
+			continue // it compares nobody
+		}
+		v := p.Visible(step, s, usual)
+		if v.Times == 0 && v.Not == 0 {
+			return fmt.Sprintf("which harm in %s its steps see is not known: what is recorded of %s does not say how it varies", s.Name(), p.Control)
+		}
+		says = append(says, v.Says(s))
+	}
+	return strings.Join(says, "; ")
+}
+
+// traffic asks a gateway for what it recorded of the units of an experiment's split.
+func traffic(asked *gatewayClient, p *experiment.Plan) (*experiment.Traffic, error) {
+	folder, key, _ := strings.Cut(p.On, "/")
+	var stats adminapi.Stats
+	if err := asked.get("/cadenza/stats", url.Values{"kind": {kind.InFolder(folder).String()}, "key": {key}, "by": {"arm"}, "units": {"true"}, "since": {fmt.Sprintf("%dd", adminapi.TrafficDays)}}, &stats); err != nil {
+		return nil, err
+	}
+	return adminapi.Traffic(p, stats.Rows, stats.Oldest), nil
+}
+
+// remark adds a remark on the file of a definition, such as remoteconfigs/button.
+func (c *check) remark(name, message, rule string) {
+	file := name
+	for _, f := range c.snapshot.Files {
+		if strings.TrimSuffix(f.Path, path.Ext(f.Path)) == name {
+			file = f.Path
+		}
+	}
+	c.Remarks = append(c.Remarks, inspect.Finding{File: filepath.Join(c.place.Dir, file), Message: message, Rule: rule})
 }

@@ -5,12 +5,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
+	"github.com/cadenza-gateway/cadenza/internal/rollout"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -46,6 +48,63 @@ func TestCheckExperiments(t *testing.T) {
 		t.Error("no error where the gateway does not answer")
 	}
 	if err := c.checkExperiments(nil); err != nil || (&check{}).checkExperiments(client) != nil {
+		t.Error("it asks where nobody is to be asked, or of definitions with mistakes")
+	}
+}
+
+// TestCheckRollouts holds what check remarks on the harm that the steps of rollouts see.
+func TestCheckRollouts(t *testing.T) {
+	asked, rows := "", ""
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked += r.URL.String() + "\n"
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"rows":[%s]}`, rows)
+	}))
+	defer server.Close()
+	plan := rollout.Plan{
+		On: "prompts/shop/reply", Rule: "brief", New: "brief", Control: "usual", Unit: "customer_id",
+		Steps: []int{1_000, 25_000, rollout.Whole}, Every: 10 * time.Minute, Need: 200,
+		Stops: []rollout.Stop{
+			{Measure: experiment.Error, As: experiment.Ratio, Ratio: 1.2},
+			{Measure: experiment.Cost, As: experiment.Ratio, Ratio: 1.2},
+			{Value: "resolved", As: experiment.Rate, Ratio: 0.9},
+		},
+	}
+	c := &check{place: definition.Place{Dir: "defs"}, snapshot: &definition.Snapshot{Rollouts: []rollout.Plan{plan}, Files: []trace.File{{Path: "prompts/reply.yaml"}, {Path: "prompts/shop/reply.json"}}}}
+	client := &gatewayClient{address: server.Listener.Addr().String(), workspace: "shop"}
+	for _, test := range []struct {
+		rows string
+		want []string
+	}{
+		// 1,000 units a minute in 14 days, of the control and of another arm.
+		{`{"arm":"usual","units":20000000,"traces":20000000,"errors":400000,"values":{"resolved":{"count":20000000,"mean":0.6,"deviation":0.49}}},{"arm":"old","units":160000}`, []string{
+			"brief: the 1 % step sees 10 times the control's error in 7 minutes, not 5 times; the 25 % step sees 3 times the control's error in 3 minutes, not 2 times",
+			"brief: which harm in cost its steps see is not known: what is recorded of usual does not say how it varies",
+			"brief: the 1 % step sees 0.5 times the control's resolved in 13 minutes, not 0.667 times; the 25 % step sees 0.667 times the control's resolved in 2 minutes",
+		}},
+		{`{"arm":"old","units":160000,"traces":160000}`, []string{"brief: which harm its steps see is not known, as no units with usual were recorded in the last 14 days"}},
+	} {
+		rows, asked, c.Remarks = test.rows, "", nil
+		if err := c.checkRollouts(client); err != nil || asked != "/cadenza/stats?by=arm&key=shop%2Freply&kind=prompt&since=14d&units=true&workspace=shop\n" {
+			t.Errorf("%v, asked %s", err, asked)
+		}
+		var got []string
+		for _, r := range c.Remarks {
+			got = append(got, r.Message)
+			if r.File != filepath.Join("defs", "prompts", "shop", "reply.json") || r.Rule != "rollout-harm" {
+				t.Errorf("%+v", r)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+		}
+	}
+	status = http.StatusNotFound
+	if err := c.checkRollouts(client); err == nil {
+		t.Error("no error where the gateway does not answer")
+	}
+	if err := c.checkRollouts(nil); err != nil || (&check{}).checkRollouts(client) != nil {
 		t.Error("it asks where nobody is to be asked, or of definitions with mistakes")
 	}
 }
