@@ -2,9 +2,11 @@ package command
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,9 +48,25 @@ func (c *check) checkRollouts(asked *gatewayClient) error {
 	}
 	for i := range c.snapshot.Rollouts {
 		p := &c.snapshot.Rollouts[i]
-		t, err := traffic(asked, &experiment.Plan{On: p.On, Control: p.Control})
+		of := &experiment.Plan{On: p.On, Control: p.Control}
+		t, err := traffic(asked, of)
 		if err != nil {
 			return err
+		}
+		// The traces of a prompt that an endpoint sends are the endpoint's. Who came to both
+		// can't be told, so the busiest counts.
+		for _, key := range slices.Sorted(maps.Keys(c.snapshot.Endpoints)) {
+			if e := c.snapshot.Endpoints[key]; e.Prompt == nil || kind.Prompt.Folder+"/"+e.Prompt.Key != p.On {
+				continue
+			}
+			of.On = kind.Endpoint.Folder + "/" + key
+			sent, err := traffic(asked, of)
+			if err != nil {
+				return err
+			}
+			if sent.Units[p.Control] > t.Units[p.Control] {
+				t = sent
+			}
 		}
 		if t.Units[p.Control] == 0 {
 			c.remark(p.On, fmt.Sprintf("%s: which harm its steps see is not known, as no units with %s were recorded in the last %d days", p.Rule, p.Control, adminapi.TrafficDays), "rollout-harm")

@@ -54,12 +54,14 @@ func TestCheckExperiments(t *testing.T) {
 
 // TestCheckRollouts holds what check remarks on the harm that the steps of rollouts see.
 func TestCheckRollouts(t *testing.T) {
-	asked, rows := "", ""
+	asked, rows := "", make(map[string]string)
 	status := http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked += r.URL.String() + "\n"
+		q := r.URL.Query()
+		of := q.Get("kind") + " " + q.Get("key")
+		asked += of + ", " + q.Get("by") + ", " + q.Get("units") + ", " + q.Get("since") + "\n"
 		w.WriteHeader(status)
-		fmt.Fprintf(w, `{"rows":[%s]}`, rows)
+		fmt.Fprintf(w, `{"rows":[%s]}`, rows[of])
 	}))
 	defer server.Close()
 	plan := rollout.Plan{
@@ -71,22 +73,35 @@ func TestCheckRollouts(t *testing.T) {
 			{Value: "resolved", As: experiment.Rate, Ratio: 0.9},
 		},
 	}
-	c := &check{place: definition.Place{Dir: "defs"}, snapshot: &definition.Snapshot{Rollouts: []rollout.Plan{plan}, Files: []trace.File{{Path: "prompts/reply.yaml"}, {Path: "prompts/shop/reply.json"}}}}
+	sends := func(prompt string) *definition.Endpoint {
+		return &definition.Endpoint{Prompt: &definition.Prompt{Definition: definition.Definition{Key: prompt}}}
+	}
+	c := &check{place: definition.Place{Dir: "defs"}, snapshot: &definition.Snapshot{
+		Rollouts: []rollout.Plan{plan}, Files: []trace.File{{Path: "prompts/reply.yaml"}, {Path: "prompts/shop/reply.json"}},
+		Endpoints: map[string]*definition.Endpoint{"ask": sends("shop/reply"), "other": sends("reply"), "vectors": {}},
+	}}
 	client := &gatewayClient{address: server.Listener.Addr().String(), workspace: "shop"}
-	for _, test := range []struct {
-		rows string
-		want []string
-	}{
+	const (
 		// 1,000 units a minute in 14 days, of the control and of another arm.
-		{`{"arm":"usual","units":20000000,"traces":20000000,"errors":400000,"values":{"resolved":{"count":20000000,"mean":0.6,"deviation":0.49}}},{"arm":"old","units":160000}`, []string{
-			"brief: the 1 % step sees 10 times the control's error in 7 minutes, not 5 times; the 25 % step sees 3 times the control's error in 3 minutes, not 2 times",
-			"brief: which harm in cost its steps see is not known: what is recorded of usual does not say how it varies",
-			"brief: the 1 % step sees 0.5 times the control's resolved in 13 minutes, not 0.667 times; the 25 % step sees 0.667 times the control's resolved in 2 minutes",
-		}},
-		{`{"arm":"old","units":160000,"traces":160000}`, []string{"brief: which harm its steps see is not known, as no units with usual were recorded in the last 14 days"}},
+		busy = `{"arm":"usual","units":20000000,"traces":20000000,"errors":400000,"values":{"resolved":{"count":20000000,"mean":0.6,"deviation":0.49}}},{"arm":"old","units":160000}`
+		idle = `{"arm":"usual","units":10,"traces":10}`
+	)
+	harm := []string{
+		"brief: the 1 % step sees 10 times the control's error in 7 minutes, not 5 times; the 25 % step sees 3 times the control's error in 3 minutes, not 2 times",
+		"brief: which harm in cost its steps see is not known: what is recorded of usual does not say how it varies",
+		"brief: the 1 % step sees 0.5 times the control's resolved in 13 minutes, not 0.667 times; the 25 % step sees 0.667 times the control's resolved in 2 minutes",
+	}
+	for _, test := range []struct {
+		prompt, endpoint string
+		want             []string
+	}{
+		{busy, "", harm},
+		{idle, busy, harm},
+		{busy, idle, harm},
+		{`{"arm":"old","units":160000,"traces":160000}`, "", []string{"brief: which harm its steps see is not known, as no units with usual were recorded in the last 14 days"}},
 	} {
-		rows, asked, c.Remarks = test.rows, "", nil
-		if err := c.checkRollouts(client); err != nil || asked != "/cadenza/stats?by=arm&key=shop%2Freply&kind=prompt&since=14d&units=true&workspace=shop\n" {
+		rows["prompt shop/reply"], rows["endpoint ask"], asked, c.Remarks = test.prompt, test.endpoint, "", nil
+		if err := c.checkRollouts(client); err != nil || asked != "prompt shop/reply, arm, true, 14d\nendpoint ask, arm, true, 14d\n" {
 			t.Errorf("%v, asked %s", err, asked)
 		}
 		var got []string
