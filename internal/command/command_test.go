@@ -542,7 +542,7 @@ func TestToolsManual(t *testing.T) {
 	must(t, err)
 	parent := &cobra.Command{Use: "cadenza"}
 	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 24 {
+	if len(parent.Commands()) != 25 {
 		t.Errorf("%d commands", len(parent.Commands()))
 	}
 	for _, cmd := range parent.Commands() {
