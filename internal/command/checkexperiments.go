@@ -34,7 +34,7 @@ func (c *check) checkExperiments(asked *gatewayClient) error {
 		}
 		_, says := p.Sizes(t)
 		for _, message := range says {
-			c.remark("experiments/"+p.Name, message, "experiment-size")
+			c.remark("experiments/"+p.Name, inspect.Finding{Message: message, Rule: "experiment-size"})
 		}
 	}
 	return nil
@@ -69,11 +69,12 @@ func (c *check) checkRollouts(asked *gatewayClient) error {
 			}
 		}
 		if t.Units[p.Control] == 0 {
-			c.remark(p.On, fmt.Sprintf("%s: which harm its steps see is not known, as no units with %s were recorded in the last %d days", p.Rule, p.Control, adminapi.TrafficDays), "rollout-harm")
+			says := fmt.Sprintf("which harm its steps see is not known, as no units with %s were recorded in the last %d days", p.Control, adminapi.TrafficDays)
+			c.remark(p.On, inspect.Finding{Message: p.Rule + ": " + says, Rule: "rollout-harm"})
 			continue
 		}
 		for j := range p.Stops {
-			c.remark(p.On, p.Rule+": "+visibleHarm(p, &p.Stops[j], t), "rollout-harm")
+			c.remark(p.On, inspect.Finding{Message: p.Rule + ": " + visibleHarm(p, &p.Stops[j], t), Rule: "rollout-harm"})
 		}
 	}
 	return nil
@@ -107,12 +108,12 @@ func traffic(asked *gatewayClient, p *experiment.Plan) (*experiment.Traffic, err
 }
 
 // remark adds a remark on the file of a definition, such as remoteconfigs/button.
-func (c *check) remark(name, message, rule string) {
-	file := name
-	for _, f := range c.snapshot.Files {
-		if strings.TrimSuffix(f.Path, path.Ext(f.Path)) == name {
-			file = f.Path
+func (c *check) remark(name string, f inspect.Finding) {
+	f.File = filepath.Join(c.place.Dir, name)
+	for _, file := range c.snapshot.Files {
+		if strings.TrimSuffix(file.Path, path.Ext(file.Path)) == name {
+			f.File = filepath.Join(c.place.Dir, file.Path)
 		}
 	}
-	c.Remarks = append(c.Remarks, inspect.Finding{File: filepath.Join(c.place.Dir, file), Message: message, Rule: rule})
+	c.Remarks = append(c.Remarks, f)
 }
