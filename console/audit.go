@@ -23,7 +23,7 @@ var (
 		{"action", "action", "", "look"},
 	}
 	auditActions = []string{
-		adminapi.AuditSignIn, adminapi.AuditRefused, adminapi.AuditSignOut, adminapi.AuditLook, adminapi.AuditEdit, adminapi.AuditPlay, adminapi.AuditLabel, adminapi.AuditExport, adminapi.AuditErase,
+		adminapi.AuditSignIn, adminapi.AuditRefused, adminapi.AuditSignOut, adminapi.AuditLook, adminapi.AuditEdit, adminapi.AuditPlay, adminapi.AuditLabel, adminapi.AuditRollout, adminapi.AuditExport, adminapi.AuditErase,
 		adminapi.AuditMakeKey, adminapi.AuditRevokeKey,
 	}
 )

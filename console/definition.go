@@ -16,6 +16,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/edit"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/rollout"
 )
 
 // definitionPage is one definition.
@@ -86,7 +87,8 @@ type gridRow struct {
 	Number int // 0: the default
 	Below  []finding
 	figures
-	With string // the rows that answer the same, and so share the figures
+	With    string                 // the rows that answer the same, and so share the figures
+	Rollout *gateway.RolloutStatus // of a guarded split
 }
 
 // Rest returns how many of the units that a row divides are left to the rows below.
@@ -99,6 +101,15 @@ func (r *gridRow) Rest() string {
 		return ""
 	}
 	return share(rest)
+}
+
+// follow gives the new answer and the control of a guarded split the shares that its rollout
+// has.
+func (r *gridRow) follow(s *gateway.RolloutStatus) {
+	if r.Rollout = s; s != nil && len(r.Answers) == 2 {
+		of := float64(s.Share) / rollout.Whole
+		r.Answers[0].Share, r.Answers[1].Share = of, 1-of
+	}
 }
 
 // finding is something found about the definition, with the address of a page that shows
@@ -114,14 +125,16 @@ func (f finding) Trouble() string {
 	return map[string]string{"error": "bad", "warning": "warn"}[f.Level]
 }
 
-// definitionLink returns the address of a definition's page. Servers clean paths, so a key
-// that cleaning would change goes as one segment, with its kind.
-func definitionLink(kind, key string) string {
-	name := kind + "/" + key
+// definitionLink returns the address of a definition's page.
+func definitionLink(kind, key string) string { return pageLink("definitions/", kind+"/"+key) }
+
+// pageLink returns the address of one of the pages below a path. Servers clean paths, so a
+// name that cleaning would change goes as one segment.
+func pageLink(below, name string) string {
 	if path.Clean(name) != name {
 		name = url.PathEscape(name)
 	}
-	return prefix + "definitions/" + name
+	return prefix + below + name
 }
 
 // tryLink returns the address that tries a context, or "" where the form has no field for
@@ -199,7 +212,11 @@ func buildDefinition(v *visit) (any, error) {
 	}
 	if t := p.Table; t != nil {
 		for i, r := range t.Rows {
-			p.Grid = append(p.Grid, gridRow{RowView: r, Number: t.First + i + 1, Below: p.found[r.Row]})
+			row := gridRow{RowView: r, Number: t.First + i + 1, Below: p.found[r.Row]}
+			if r.Guarded {
+				row.follow(v.rolloutOf(p.Kind+"s/"+p.Key, r.Row))
+			}
+			p.Grid = append(p.Grid, row)
 		}
 		p.Grid = append(p.Grid, gridRow{RowView: t.Default})
 		p.Traffic.addTo(p)

@@ -1,10 +1,14 @@
 package console
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/experiment"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/rollout"
 )
@@ -19,29 +23,67 @@ func buildRollouts(v *visit) (any, error) {
 type rolloutPage struct {
 	gateway.Rollout
 	Editor  bool
-	Problem string
+	Problem string // why what was asked is not done
 }
 
 func buildRollout(v *visit) (any, error) {
 	v.title, v.command = "Rollout "+v.id, "caddy cadenza rollout "+shellWord(v.id)
 	p := &rolloutPage{Editor: v.visitor.Role.Covers(gateway.RoleEditor)}
 	if v.form != nil {
-		var err error
-		body := map[string]string{"do": v.form.Get("do")}
-		if p.Problem, err = refused(v.send(http.MethodPost, "rollouts/"+v.id, nil, body, new(struct{}))); err != nil {
+		err := v.send(http.MethodPost, "rollouts/"+v.id, nil, map[string]string{"do": v.form.Get("do")}, new(struct{}))
+		switch refusal, ok := errors.AsType[*adminapi.AskError](err); {
+		case ok && refusal.Status != http.StatusForbidden: // a database that is away, too
+			p.Problem = refusal.Message
+		case err != nil:
 			return nil, err
-		}
-		if p.Problem == "" {
-			v.to = prefix + "rollouts/" + v.id
+		default:
+			v.to = rolloutLink(v.id)
 		}
 	}
 	return p, v.ask("rollouts/"+v.id, nil, &p.Rollout)
+}
+
+// rolloutLink returns the address of a rollout's page.
+func rolloutLink(name string) string { return pageLink("rollouts/", name) }
+
+// rolloutOf returns how the rollout of a definition's row stands, or nil if it has none.
+func (v *visit) rolloutOf(on, row string) *gateway.RolloutStatus {
+	all := v.workspace().Rollouts
+	if i := slices.IndexFunc(all, func(r gateway.RolloutStatus) bool { return r.Name == on+"/"+row }); i >= 0 {
+		return &all[i]
+	}
+	return nil
 }
 
 // Latest returns the rows, the latest first.
 func (p *rolloutPage) Latest() []rollout.Row {
 	rows := slices.Clone(p.Rows)
 	slices.Reverse(rows)
+	return rows
+}
+
+// Every returns how long a step lasts at least.
+func (p *rolloutPage) Every() string {
+	epoch := time.UnixMilli(0)
+	return ago(epoch.Add(p.Plan.Every), epoch)
+}
+
+// guardRow is what a guard sees, with the metric of its numbers.
+type guardRow struct {
+	rollout.Guard
+	metricView
+}
+
+// Guards returns what the guards see.
+func (p *rolloutPage) Guards() (rows []guardRow) {
+	metrics := p.Plan.Experiment(time.Time{}).Metrics
+	for _, g := range p.Evidence.Guards {
+		row := guardRow{Guard: g}
+		if i := slices.IndexFunc(metrics, func(m experiment.Metric) bool { return m.Name == g.Name }); i >= 0 {
+			row.Metric = metrics[i]
+		}
+		rows = append(rows, row)
+	}
 	return rows
 }
 
@@ -52,28 +94,62 @@ type way struct {
 }
 
 // Ways returns what an editor may do now.
-func (p *rolloutPage) Ways() []way {
-	hold := way{rollout.Hold, "Hold", "It stays at its step until somebody resumes it."}
-	back := way{rollout.Back, "Take back", "All units are answered as the control."}
-	finish := way{rollout.Finish, "Finish", "All units get the new answer."}
-	switch p.State {
-	case rollout.Running:
-		return []way{hold, back, finish}
-	case rollout.Held:
-		return []way{{rollout.Resume, "Resume", "It goes on from its step. What the guards know begins anew."}, back, finish}
-	case rollout.Returned:
-		return []way{{rollout.Resume, "Resume", "It begins again at its first step. What the guards know begins anew."}, finish}
+func (p *rolloutPage) Ways() (ways []way) {
+	switch {
+	case p.State == rollout.Held, p.State == rollout.Running && p.Overtaken:
+		ways = append(ways, way{rollout.Resume, "Resume", "It goes on from its step. What the guards know begins anew."})
+	case p.State == rollout.Returned:
+		ways = append(ways, way{rollout.Resume, "Resume", "It begins again at its first step. What the guards know begins anew."})
 	}
-	return []way{back}
+	if p.State == rollout.Running {
+		ways = append(ways, way{rollout.Hold, "Hold", "It stays at its step until somebody resumes it."})
+	}
+	if p.State != rollout.Returned {
+		ways = append(ways, way{rollout.Back, "Take back", "All units are answered as the control."})
+	}
+	if p.State != rollout.Finished {
+		ways = append(ways, way{rollout.Finish, "Finish", "All units get the new answer."})
+	}
+	return ways
 }
 
-// rolloutShape returns how a state looks: bad where a rollout was stopped.
-func rolloutShape(r gateway.RolloutStatus) string {
-	switch r.State {
-	case rollout.Held, rollout.Returned:
+// stopper returns the row by which a rollout was held or taken back, or nil. A guard's has
+// evidence, a person's has none.
+func stopper(r gateway.Rollout) *rollout.Row {
+	i := slices.IndexFunc(r.Rows, func(row rollout.Row) bool { return row.Number == r.Row })
+	if i < 0 || r.State != rollout.Held && r.State != rollout.Returned {
+		return nil
+	}
+	return &r.Rows[i]
+}
+
+// rolloutShape returns the name of a rollout's shape: bad where a guard stopped it.
+func rolloutShape(r gateway.Rollout) string {
+	row := stopper(r)
+	switch {
+	case row != nil && row.Evidence != nil:
 		return "bad"
-	case rollout.Finished:
+	case r.Overtaken, r.State == rollout.Running && r.Evidence != nil && r.Evidence.Mismatch:
+		return "warn"
+	case r.State == rollout.Finished:
 		return "good"
 	}
 	return ""
+}
+
+// rolloutWord returns how a rollout stands, in words.
+func rolloutWord(r gateway.Rollout) string {
+	word := cmp.Or(string(r.State), "not begun")
+	row := stopper(r)
+	switch {
+	case row == nil:
+	case row.Evidence != nil:
+		word += " by a guard"
+	default:
+		word += " by " + row.By
+	}
+	if r.Overtaken {
+		word += ", overtaken"
+	}
+	return word
 }

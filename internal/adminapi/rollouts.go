@@ -11,7 +11,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/rollout"
 )
 
-// Rollouts is the answer of GET /cadenza/rollouts. Each has its last row alone.
+// Rollouts is the answer of GET /cadenza/rollouts. Each has the row alone by
+// which it is answered.
 type Rollouts struct {
 	Rollouts []gateway.Rollout `json:"rollouts"` // by name
 }
@@ -39,7 +40,7 @@ func serveRollouts(w http.ResponseWriter, r *http.Request) error {
 	answer := Rollouts{append([]gateway.Rollout{}, q.workspace.Rollouts()...)}
 	for i := range answer.Rollouts {
 		one := &answer.Rollouts[i]
-		one.Rows = one.Rows[max(len(one.Rows)-1, 0):]
+		one.Rows = slices.DeleteFunc(slices.Clone(one.Rows), func(row rollout.Row) bool { return row.Number != one.Row })
 	}
 	return writeJSON(w, answer)
 }
