@@ -9,6 +9,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 func buildExperiments(v *visit) (any, error) {
@@ -21,7 +22,8 @@ func buildExperiments(v *visit) (any, error) {
 type experimentPage struct {
 	experiment.Readout
 	Metrics []metricView
-	Over    bool // the experiment has ended
+	Over    bool                   // the experiment has ended
+	Rollout *gateway.RolloutStatus // of the same split
 }
 
 // metricView is what can be said of a metric, with its intervals by the day.
@@ -43,6 +45,7 @@ func buildExperiment(v *visit) (any, error) {
 	if err := v.ask("experiments/"+v.id, nil, &p.Readout); err != nil {
 		return nil, err
 	}
+	p.Rollout = v.rolloutOf(p.On, p.Rule)
 	p.fill(v.now)
 	return p, nil
 }

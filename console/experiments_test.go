@@ -7,6 +7,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/experiment"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 // found returns an interval.
@@ -61,11 +62,12 @@ func shown(t *testing.T, name string, page any) string {
 // TestExperimentPage has the sentence first, and all that a readout has.
 func TestExperimentPage(t *testing.T) {
 	p := readOut()
+	p.Rollout = &gateway.RolloutStatus{Name: "remoteconfigs/shop/button/colours"}
 	p.fill(p.End.Add(-time.Hour))
 	text := shown(t, "experiment.main", p)
 	rest := text
 	for _, want := range []string{
-		"green is better than blue.", `<a href="/console/definitions/remoteconfig/shop/button">remoteconfigs/shop/button</a>, row colours`, "by customer_id", "Green &lt;b&gt;wins",
+		"green is better than blue.", `<a href="/console/definitions/remoteconfig/shop/button">remoteconfigs/shop/button</a>, row colours`, "by customer_id", `<a href="/console/rollouts/remoteconfigs/shop/button/colours">rollout</a>`, "Green &lt;b&gt;wins",
 		"divided as the split says", `<data value="1500">1,500</data>`, "75.0 %", "75 %", `<data value="12">12</data>`,
 		"primary: rate of resolved, more is better", "smallest that matters: 2 points", `needs about <data value="14120">14,120</data> units`,
 		`<data value="0">0 %</data>`, `<data value="0.45">45 %</data>`, "better since", "2026-11-04",
@@ -109,6 +111,9 @@ func TestExperimentMismatch(t *testing.T) {
 	text := strings.TrimSpace(shown(t, "experiment.main", p))
 	if !strings.HasPrefix(text, `<div class="banner bad" role="alert">`) || strings.Count(text, p.Says) != 1 || strings.Contains(text, "divided as the split says<") {
 		t.Errorf("%s", text)
+	}
+	if strings.Contains(text, "/console/rollouts/") {
+		t.Errorf("a split without a rollout: %s", text)
 	}
 	for _, want := range []string{"it has ended", "numbers since"} {
 		if !strings.Contains(text, want) {

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -110,6 +112,13 @@ func buildTrace(v *visit) (any, error) {
 	p.Attempts = waterfalls(r)
 	p.Playable = v.visitor.Role.Covers(gateway.RoleEditor) && (r.Kind == trace.KindEndpoint || r.Kind == trace.KindPrompt) && !makesVectors(p.Definition) && len(r.Messages)+len(r.Context)+len(r.Variables) > 0
 	return p, nil
+}
+
+// Splits returns the splits that the trace's unit came to.
+func (p *tracePage) Splits() []inspect.TracedSplit {
+	var all []inspect.TracedSplit
+	_ = json.Unmarshal(p.Trace.Splits, &all) // a trace may have none
+	return slices.DeleteFunc(all, func(s inspect.TracedSplit) bool { return !s.WasConsulted() })
 }
 
 // makesVectors reports whether a definition is an endpoint that makes vectors, which the
