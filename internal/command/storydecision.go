@@ -55,7 +55,14 @@ func splitOutcome(s *inspect.TracedSplit) string {
 	if s.Arm == "" {
 		return fmt.Sprintf("bucket %d of 100000, outside of the %s %% of all arms: passed on", bucket, percent)
 	}
-	return fmt.Sprintf("bucket %d of 100000, within the %s %% of arm %s", bucket, percent, s.Arm)
+	text := fmt.Sprintf("bucket %d of 100000, within the %s %% of arm %s", bucket, percent, s.Arm)
+	if s.Rollout > 0 {
+		text += fmt.Sprintf(", by row %d of its rollout", s.Rollout)
+	}
+	if !s.WasCompared() {
+		text += ", compared with nothing"
+	}
+	return text
 }
 
 // writeBasis writes the basis of the traces of one decision: splits, inputs and
