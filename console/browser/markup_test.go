@@ -94,7 +94,7 @@ func TestMarkup(t *testing.T) {
 		g.send(401, "/v1/prompts", object{"keys": []string{"faq"}}, http.Header{"Authorization": {"Bearer " + strings.ReplaceAll(p, "\n", "")}})
 		g.send(400, "/v1/prompts", object{"keys": []string{"faq"}}, http.Header{"Authorization": {"Bearer " + keyOf("app")}, "Cadenza-Log": {strings.ReplaceAll(p, "\n", "")}})
 		escaped := url.QueryEscape(p)
-		for _, page := range []string{"traces?key=", "traces?metadata=", "traces?since=", "traces?sort=", "traces?before=", "costs?by=", "costs?since=", "refused?since=", "find?id=", "edit?file=", "edit?new=", "traces?field=", "traces?label=", "limits?subject=", "audit?by=", "revisions?from=", "erase?metadata=", "traces/", "conversations/", "definitions/prompt/", "sign-in?to=", "no/", "playground?of=endpoint%2Ffaq&variable.question="} {
+		for _, page := range []string{"traces?key=", "traces?metadata=", "traces?since=", "traces?sort=", "traces?before=", "costs?by=", "costs?since=", "refused?since=", "find?id=", "edit?file=", "edit?new=", "traces?field=", "traces?label=", "limits?subject=", "audit?by=", "revisions?from=", "erase?metadata=", "traces/", "rollouts/", "conversations/", "definitions/prompt/", "sign-in?to=", "no/", "playground?of=endpoint%2Ffaq&variable.question="} {
 			if strings.HasSuffix(page, "/") {
 				pages = append(pages, page+url.PathEscape(p))
 			} else {
