@@ -202,6 +202,9 @@ func (r *reading) sentence() string {
 		if r.now.Before(r.Start) {
 			return "It starts at " + instant(r.Start) + "."
 		}
+		if len(r.d.Strata) == 0 && r.Pending > 0 {
+			return fmt.Sprintf("Nothing is known yet: about %d traces and reports are being counted.", r.Pending)
+		}
 		text = "Nothing is known: " + c.Why + "."
 	case Collecting:
 		text = "Nothing can be said yet of " + m.Name + ": " + c.Why + "."

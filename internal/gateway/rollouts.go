@@ -373,8 +373,8 @@ func (r *rollouts) evidence(ctx context.Context, p *rollout.Plan, since time.Tim
 		if err != nil {
 			return nil, err
 		}
-		if d == nil || len(d.Plans) == 0 || !d.Plans[len(d.Plans)-1].Plan.Start.Equal(since) || len(d.Strata) > 0 && d.Strata[0].Begin.Before(since) {
-			return nil, errUncounted // the numbers are those of a start before
+		if d == nil || len(d.Plans) == 0 || !d.Plans[len(d.Plans)-1].Plan.Start.Equal(since) {
+			return nil, errUncounted // the store has yet to learn of the start
 		}
 		return p.Weigh(d), nil
 	}

@@ -77,13 +77,7 @@ func (k *experimentKeeper) setUp(ctx context.Context, x *tracked, what string, e
 		numbers = append(numbers, n)
 	}
 	x.numbers = numbers
-	// The id of a trace begins with its time, as does that of a report with when it came.
-	first := trace.FirstID(x.begins())
-	traces, err := queryInt(ctx, k.db, "SELECT coalesce((SELECT min(seq) - 1 FROM traces WHERE id >= ?), (SELECT max(seq) FROM traces), 0)", first[:])
-	if err != nil {
-		return err
-	}
-	metrics, err := queryInt(ctx, k.db, "SELECT coalesce((SELECT min(seq) - 1 FROM metrics WHERE trace_id >= ?), (SELECT max(seq) FROM metrics), 0)", first[:])
+	traces, metrics, err := x.first(ctx, k.db)
 	if err != nil {
 		return err
 	}
@@ -122,6 +116,17 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM traces WHERE seq = 1) THEN 0
 		}
 		return nil
 	})
+}
+
+// first returns the cursors before the first rows that may matter.
+func (x *tracked) first(ctx context.Context, db queryer) (traces, metrics int64, err error) {
+	// The id of a trace begins with its time, as does that of a report with when it came. The
+	// indexes have those of a late begin together, for which SQLite would pass all rows.
+	first := trace.FirstID(x.begins())
+	err = db.QueryRowContext(ctx, `
+SELECT coalesce((SELECT min(seq) - 1 FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id >= ?1), (SELECT max(seq) FROM traces), 0),
+	coalesce((SELECT min(seq) - 1 FROM metrics INDEXED BY metrics_trace_id WHERE trace_id >= ?1), (SELECT max(seq) FROM metrics), 0)`, first[:]).Scan(&traces, &metrics)
+	return traces, metrics, err
 }
 
 // forget deletes the units of an experiment, a few at a time, and then what was counted. Of

@@ -3,12 +3,14 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -495,5 +497,59 @@ func TestCountingAgainAfterRetention(t *testing.T) {
 		if begun := experiment.Read(&d, at(10)).Begun; !begun.Equal(c.begun) || len(d.Anew) != 1 || unitsOf(d) != c.units || pastUnits(d) > 0 != c.past {
 			t.Errorf("%s: begun %v, %v, %s, %d units have a past", c.what, begun, d.Anew, unitsOf(d), pastUnits(d))
 		}
+	}
+}
+
+// TestNoSumsOfAnotherPlan: from an edit of what is counted until all is counted anew, nothing
+// is shown of the plan before, and the readout says that it is being counted.
+func TestNoSumsOfAnotherPlan(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k, w := mustCountExperiments(t, s), newWorld(t, s, 9)
+	for w.now.Before(buttonStart.Add(4 * time.Hour)) {
+		w.commit(20)
+	}
+	started := buttonPlan()
+	edited, resumed := started, rolloutPlan(buttonStart.Add(time.Hour))
+	edited.Attribution = time.Hour
+	serve(t, s, w.now, started, rolloutPlan(buttonStart))
+	for _, of := range []which{ofDefinitions, ofRollouts} {
+		k.which, k.readAt = of, time.Time{}
+		mustLook(t, k, w.now)
+	}
+	serve(t, s, w.now, edited, resumed)
+	for _, c := range []struct {
+		plan experiment.Plan
+		of   which
+	}{{edited, ofDefinitions}, {resumed, ofRollouts}} {
+		k.which = c.of
+		for uncounted := 0; ; {
+			all, err := readTracked(t.Context(), s.Reader.db, "default", c.plan.Name, c.of)
+			if err != nil || len(all) != 1 {
+				t.Fatal(len(all), err)
+			}
+			d, err := all[0].data(t.Context(), s.Reader.db, w.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			readout := experiment.Read(d, w.now)
+			what, err := json.Marshal(countsOf(&c.plan))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all[0].what == string(what) {
+				if uncounted < 2 {
+					t.Errorf("%s: it was seen %d times before it was counted", c.plan.Name, uncounted)
+				}
+				break
+			}
+			if uncounted++; len(d.Strata) > 0 || len(d.Days) > 0 || d.Unitless > 0 || d.Pending == 0 || !strings.Contains(readout.Says, "are being counted") {
+				t.Fatalf("%s: %s, %d days, %d without unit, %d pending: %s", c.plan.Name, unitsOf(*d), len(d.Days), d.Unitless, d.Pending, readout.Says)
+			}
+			if _, err := k.step(t.Context(), w.now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustLook(t, k, w.now)
+		wantBrute(t, s, "default", c.plan.Name)
 	}
 }

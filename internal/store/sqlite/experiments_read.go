@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -10,8 +11,9 @@ import (
 )
 
 // Experiments returns what is known of a workspace's experiment, or of all if name is empty,
-// by their names. All are those of definitions: a rollout's is found by its name alone. Those whose definitions are gone are among them until 30 days after their
-// end. It reads sums, and no units.
+// by their names. All are those of definitions: a rollout's is found by its name alone. Those whose
+// definitions are gone are among them until 30 days after their end. Where the last plan waits
+// for being counted anew, there are no sums. It reads sums, and no units.
 func (r *Reader) Experiments(ctx context.Context, workspace, name string) (all []experiment.Data, err error) {
 	tx, err := beginRead(ctx, r.db)
 	if err != nil {
@@ -45,7 +47,22 @@ func (x *tracked) data(ctx context.Context, db querier, now time.Time) (*experim
 	if x.gone > 0 {
 		d.Gone = time.UnixMilli(x.gone).UTC()
 	}
-	if x.what == "" {
+	what, err := json.Marshal(countsOf(x.plan()))
+	if err != nil {
+		return nil, err
+	}
+	greatest, err := readGreatest(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	if x.what != string(what) { // what was counted, if anything, is of another plan
+		if d.Unitless = 0; now.Before(x.expires()) {
+			traces, metrics, err := x.first(ctx, db)
+			if err != nil {
+				return nil, err
+			}
+			d.Pending = greatest.Traces - traces + greatest.Metrics - metrics
+		}
 		return d, nil
 	}
 	places := make([]int, len(x.plan().Metrics)) // a metric that is not counted yet has none
@@ -68,7 +85,6 @@ func (x *tracked) data(ctx context.Context, db querier, now time.Time) (*experim
 		return nil, err
 	}
 	slices.SortStableFunc(d.Strata, func(a, b experiment.Stratum) int { return a.Begin.Compare(b.Begin) })
-	var err error
 	if d.Anew, err = collect(ctx, db, func(scan func(...any) error) (time.Time, error) {
 		var since int64
 		err := scan(&since)
@@ -90,10 +106,6 @@ func (x *tracked) data(ctx context.Context, db querier, now time.Time) (*experim
 		v.Day = time.UnixMilli(day * dayMillis).UTC()
 		return v, err
 	}, "SELECT day, metric, arm, units, difference, low, high FROM experiment_days WHERE experiment = ? AND since_ms = ? ORDER BY day, place", x.id, x.since); err != nil {
-		return nil, err
-	}
-	greatest, err := readGreatest(ctx, db)
-	if err != nil {
 		return nil, err
 	}
 	d.Pending = max(greatest.Traces-x.traces, 0) + max(greatest.Metrics-x.metrics, 0)
