@@ -394,7 +394,7 @@ func TestFleetRollsOut(t *testing.T) {
 		kinds = append(kinds, row.Kind)
 	}
 	if want := []rollout.Kind{rollout.Start, rollout.Hold, rollout.Back, rollout.Resume, rollout.Finish}; !slices.Equal(kinds, want) {
-		t.Errorf("the rows are %v, want %v", kinds, want)
+		t.Fatalf("the rows are %v, want %v", kinds, want)
 	}
 	if e := rows[1].Evidence; e == nil || !e.Harm() || e.Units > int64(count["green"]) || e.Control > int64(count["blue"]) {
 		t.Errorf("the hold is by %+v", e)

@@ -128,6 +128,21 @@ func BenchmarkDecidedBySplit(b *testing.B) {
 
 // BenchmarkFlag and BenchmarkRemoteConfig get the same value, and BenchmarkFlags50 gets
 // fifty of them.
+// BenchmarkGuarded is an answer by a split, and by one with a guard, while it is counted.
+func BenchmarkGuarded(b *testing.B) {
+	for name, split := range map[string]string{
+		"split": "of: [ { value: x, share: 50% } ]",
+		"guard": "guard: { new: x, control: y, steps: [50%], every: 1h, stop: [ { value: broken, as: rate, ratio: 1.2 } ] }",
+	} {
+		b.Run(name, func(b *testing.B) {
+			files := maps.Clone(workspace)
+			files["definitions/context.yaml"] += "  customer_id: { type: string }\n"
+			files["definitions/remoteconfigs/button.yaml"] = "type: string\ndefault: y\nrules: [ { id: colours, split: { by: customer_id, " + split + " } } ]\n"
+			benchmarkFiles(b, files, "/v1/remoteconfigs", `{"keys":["button"],"context":{"customer_id":"c-1"}}`)
+		})
+	}
+}
+
 func BenchmarkFlag(b *testing.B) {
 	benchmarkRoute(b, "/ofrep/v1/evaluate/flags/limits", `{"context":{"environment":"production","plan":"pro","locale":"nl"}}`)
 }
