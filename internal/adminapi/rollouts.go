@@ -75,7 +75,7 @@ func serveAskRollout(w http.ResponseWriter, r *http.Request) error {
 		for _, kind := range rolloutKinds {
 			known = append(known, string(kind))
 		}
-		return apiError(http.StatusBadRequest, "do: %s", document.Unrecognized("step", string(request.Do), known))
+		return apiError(http.StatusBadRequest, "do: %s", document.Unrecognized("move", string(request.Do), known))
 	case len(request.By) > maxBy:
 		return apiError(http.StatusBadRequest, "by may have %d bytes, it has %d", maxBy, len(request.By))
 	case request.By == "":

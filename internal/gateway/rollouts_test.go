@@ -163,11 +163,20 @@ func countedUnits(p *experiment.Plan, units, events, controlEvents int64) *exper
 // events and controlEvents say.
 type rolling struct {
 	*rollouts
-	t                            *testing.T
+	t    *testing.T
+	stop func()
+
+	mu                           sync.Mutex // of what follows
 	units, events, controlEvents int64
-	unread                       error // of numbers
+	before                       *experiment.Plan // whose numbers the store has, if it is not the plan of now
+	unread                       error            // of numbers
 	moves                        []string
-	stop                         func()
+}
+
+func (r *rolling) set(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
 }
 
 // roll runs rollouts with rows on disk and, unless it is nil, a fleet.
@@ -176,6 +185,11 @@ func roll(t *testing.T, disk, fleet *fakeRows, memory *rolloutRows, s *definitio
 	store := rolloutStore{disk: disk, stored: disk.stored}
 	store.numbers = func(context.Context, string) (*experiment.Data, error) {
 		plans, _ := r.counted()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.before != nil {
+			plans = []experiment.Plan{*r.before}
+		}
 		if r.unread != nil || len(plans) == 0 {
 			return nil, r.unread
 		}
@@ -188,13 +202,17 @@ func roll(t *testing.T, disk, fleet *fakeRows, memory *rolloutRows, s *definitio
 		store.fleet = fleet
 		fleet.sums = func(time.Time) *experiment.Data {
 			plans, _ := r.counted()
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			return countedUnits(&plans[0], r.units, r.events, r.controlEvents)
 		}
 	}
 	r.rollouts = newRollouts(store, memory, zap.NewNop())
 	r.name = "gateway here"
 	r.changed = func() {}
-	r.moved = func(row *rollout.Row) { r.moves = append(r.moves, fmt.Sprint(row.Kind, " ", row.Share/1000)) }
+	r.moved = func(row *rollout.Row) {
+		r.set(func() { r.moves = append(r.moves, fmt.Sprint(row.Kind, " ", row.Share/1000)) })
+	}
 	r.follow(s)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -228,18 +246,18 @@ func TestRolloutSteps(t *testing.T) {
 		defer r.stop()
 		after(0)
 		r.serves("at once", 1000, 1)
-		r.units = 299
+		r.set(func() { r.units = 299 })
 		after(2 * time.Hour)
 		r.serves("without enough units", 1000, 1)
-		r.units = 300
+		r.set(func() { r.units = 300 })
 		after(2 * rolloutPace)
 		r.serves("with enough units", 5000, 2)
 		after(time.Hour - 3*rolloutPace)
 		r.serves("before its time", 5000, 2)
-		r.unread = errors.New("the disk fails")
+		r.set(func() { r.unread = errors.New("the disk fails") })
 		after(4 * rolloutPace)
 		r.serves("without numbers", 5000, 2)
-		r.unread = nil
+		r.set(func() { r.unread = nil })
 		after(2 * rolloutPace)
 		r.serves("with numbers", 25_000, 3)
 		after(2 * time.Hour)
@@ -266,7 +284,7 @@ func TestRolloutStopsAtHarm(t *testing.T) {
 			if list := r.conditions(); len(list) != 0 {
 				t.Error(list)
 			}
-			r.events = 500
+			r.set(func() { r.events = 500 })
 			after(2 * rolloutPace)
 			r.serves("harm", want, 3)
 			list := r.conditions()
@@ -276,7 +294,7 @@ func TestRolloutStopsAtHarm(t *testing.T) {
 			after(5 * time.Hour)
 			r.serves("hours later", want, 3)
 			begun := disk.rows[0].Time
-			r.events = 0
+			r.set(func() { r.events = 0 })
 			row, err := r.ask(t.Context(), coloursName, rollout.Resume, "ada")
 			if err != nil || row.By != "ada" {
 				t.Fatal(row, err)
@@ -314,9 +332,7 @@ func TestRolloutIgnoresNumbersOfBefore(t *testing.T) {
 		after(0)
 		old, _ := r.counted()
 		after(time.Minute)
-		r.numbers = func(context.Context, string) (*experiment.Data, error) {
-			return countedUnits(&old[0], 1000, 500, 0), nil
-		}
+		r.set(func() { r.before, r.events = &old[0], 500 })
 		after(2 * rolloutPace)
 		r.serves("harm", 1000, 2)
 		if _, err := r.ask(t.Context(), coloursName, rollout.Resume, "ada"); err != nil {

@@ -54,11 +54,16 @@ func (p *Plan) Next(rows []Row, e *Evidence, failed error, now time.Time) (row *
 	if g := e.without(); g != nil {
 		return nil, fmt.Sprintf("%s: %s says nothing: %s", at, g.Name, g.Says)
 	}
+	step := "the step to " + percent(next)
+	needs := fmt.Sprintf("needs %d units of %s, there are %d", p.Need, p.New, e.Units)
 	if due := s.Row.Time.Add(p.Every); now.Before(due) {
-		return nil, fmt.Sprintf("the step to %s is due at %s", percent(next), instant(due))
+		if step += " is due at " + instant(due); p.Need > e.Units {
+			step += ", and " + needs
+		}
+		return nil, step
 	}
 	if e.Units < p.Need {
-		return nil, fmt.Sprintf("%s: the step to %s needs %d units of %s, there are %d", at, percent(next), p.Need, p.New, e.Units)
+		return nil, at + ": " + step + " " + needs
 	}
 	return p.due(rows, Step, next, e, fmt.Sprintf("no guard sees harm by %d units of %s and %d of %s", e.Units, p.New, e.Control, p.Control), now)
 }

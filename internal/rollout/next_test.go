@@ -62,6 +62,7 @@ func TestNext(t *testing.T) {
 		{name: "the first", want: "1 start 1000", says: "the first step is 1 %"},
 		{name: "an edit", rows: rowsOf("other start 1000", "other step 5000"), e: seen(0, 500, true), minute: 2, want: "3 start 1000"},
 		{name: "too early", rows: rowsOf("start 1000"), e: seen(0, 500, false), minute: 9, says: "the step to 5 % is due at 2026-11-01T09:10:00Z"},
+		{name: "too early, and too few", rows: rowsOf("start 1000"), e: seen(0, 299, false), minute: 9, says: "is due at 2026-11-01T09:10:00Z, and needs 300 units of new, there are 299"},
 		{name: "due", rows: rowsOf("start 1000"), e: seen(0, 300, false), minute: 10, want: "2 step 5000", says: "no guard sees harm by 300 units of new and 300 of control"},
 		{name: "by the row of the share", rows: rowsOf("start 1000", "step 5000"), e: seen(0, 300, false), minute: 10, says: "due at 2026-11-01T09:11:00Z"},
 		{name: "too few units", rows: rowsOf("start 1000"), e: seen(0, 299, false), minute: 60, says: "needs 300 units of new, there are 299"},
