@@ -60,9 +60,10 @@ func guardedShare(part int, share uint32) uint32 {
 	return share
 }
 
-// isCompared reports whether a guard compares the units of a bucket.
+// isCompared reports whether a guard compares the units of a bucket. Where all have the new
+// answer, there is nothing to compare it with.
 func isCompared(bucket, share uint32) bool {
-	return bucket < share || half <= bucket && bucket < half+share
+	return share < Buckets && (bucket < share || half <= bucket && bucket < half+share)
 }
 
 // guardedOutcomes returns the outcomes that units may have by a share.

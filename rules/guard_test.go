@@ -64,9 +64,9 @@ func TestGuard(t *testing.T) {
 			"rest": `red "arm":"control","share":0.5,"arms":{"new":0.5,"control":0.5},"rollout":7`,
 		}},
 		{100_000, map[string]string{
-			"new":     `blue "arm":"new","share":1,"arms":{"new":1,"control":0},"rollout":7`,
-			"control": `blue "arm":"new","share":1,"arms":{"new":1,"control":0},"rollout":7`,
-			"rest":    `blue "arm":"new","share":1,"arms":{"new":1,"control":0},"rollout":7`,
+			"new":     `blue "arm":"new","share":1,"arms":{"new":1,"control":0},"rollout":7,"compared":false`,
+			"control": `blue "arm":"new","share":1,"arms":{"new":1,"control":0},"rollout":7,"compared":false`,
+			"rest":    `blue "arm":"new","share":1,"arms":{"new":1,"control":0},"rollout":7,"compared":false`,
 		}},
 	} {
 		for unit, want := range tt.want {
@@ -169,7 +169,7 @@ func TestGuardDoesNotAllocate(t *testing.T) {
 func TestGuardUnconsulted(t *testing.T) {
 	m := model(t, "fields: { id: string, plan: string }", guardField)
 	tab := table(t, m, "rules: [ { id: all, value: x }, { id: colours, split: { by: id, guard: { new: blue, control: red } } } ]")
-	for share, want := range map[int]string{1000: `"consulted":false,"arms":{"new":0.01,"control":0.01},"rollout":7,"compared":false`, 100_000: `"consulted":false,"arms":{"new":1,"control":0},"rollout":7`} {
+	for share, want := range map[int]string{1000: `"consulted":false,"arms":{"new":0.01,"control":0.01},"rollout":7,"compared":false`, 100_000: `"consulted":false,"arms":{"new":1,"control":0},"rollout":7,"compared":false`} {
 		b := bind(t, m, `{"id":"u1"}`)
 		b.SetGateway(&fakeGateway{rollouts: map[string]int{guardName: share}})
 		tab.Evaluate(b)

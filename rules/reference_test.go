@@ -562,7 +562,9 @@ func (g generator) guard(text *strings.Builder, ref *refRow, by string) {
 		}
 		s.arm, s.outcome, s.share = "control", value+"-b", share
 		switch {
-		case share == 100_000, s.bucket < share:
+		case share == 100_000:
+			s.arm, s.outcome, s.note = "new", value+"-a", s.note+" uncompared"
+		case s.bucket < share:
 			s.arm, s.outcome = "new", value+"-a"
 		case s.bucket < 50_000 || s.bucket >= 50_000+share:
 			s.share, s.note = 100_000-2*share, s.note+" uncompared"

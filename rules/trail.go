@@ -150,8 +150,8 @@ func (s *split) consulted(t *Table, row int, bucket, coverage uint32) Consulted 
 	c := Consulted{Table: t, Row: row, Bucket: bucket, Field: t.model.fields[s.by].name}
 	if part := s.part(bucket, coverage); part >= 0 {
 		c.Share, c.Arm = s.covered(part, coverage), t.arm(s, s.shares[part].outcome)
-		if s.guarded && !isCompared(bucket, coverage) {
-			c.Uncompared, c.Share = true, Buckets-2*coverage
+		if c.Uncompared = s.guarded && !isCompared(bucket, coverage); c.Uncompared && coverage < Buckets {
+			c.Share = Buckets - 2*coverage
 		}
 		return c
 	}
