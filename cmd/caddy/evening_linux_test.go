@@ -244,7 +244,15 @@ func (e *evening) mishaps(database *postgrestest.Server) []mishap {
 		{
 			name: "a database that is away", condition: "sink_failing", subject: "postgres",
 			message: "traces and metrics are not delivered to a sink, and wait in the store; trying again", field: "sink", value: "postgres",
-			happen: func(*testing.T) { database.Stop() }, mend: func(*testing.T) { database.Restart() },
+			happen: func(t *testing.T) {
+				database.Stop()
+				// The sink notices when it has something to deliver. Once the disk is full, nothing is stored.
+				if status, _, text, err := post(t.Context(), &e.client, e.process.url+"/v1/prompts", `{"keys":["plain"]}`); err != nil || status != http.StatusOK {
+					t.Fatal(status, text, err)
+				}
+				e.waitFor(t, "a trace for the sink", func() bool { return slices.Contains(e.degraded(t), "sink_failing postgres") })
+			},
+			mend: func(*testing.T) { database.Restart() },
 		},
 	}
 	bad := mishap{
