@@ -355,10 +355,7 @@ func (r *rollouts) back(p *rollout.Plan, rows []rollout.Row, overtaken bool) *ro
 		delete(r.again, p.Name())
 		return nil
 	}
-	return &rollout.Row{
-		Rollout: p.Name(), Number: int64(len(rows)) + 1, Time: time.Now().UTC().Truncate(time.Millisecond), Kind: rollout.Start, Share: p.Steps[0], Edition: p.Edition,
-		Why: "the definitions are back at an earlier edition",
-	}
+	return p.Anew(rows, time.Now())
 }
 
 // errUncounted is why there is no evidence soon after a start.

@@ -162,6 +162,15 @@ func TestStand(t *testing.T) {
 	}
 }
 
+// TestAnew: the row follows on those of others, also where the clock was set back.
+func TestAnew(t *testing.T) {
+	rows := rowsOf("start 1000", "other start 1000")
+	row := ramp().Anew(rows, began)
+	if row.short() != "3 start 1000" || row.Edition != "one" || !row.Time.Equal(rows[1].Time.Add(time.Millisecond)) {
+		t.Errorf("%+v", row)
+	}
+}
+
 func TestAsked(t *testing.T) {
 	running, held, back := rowsOf("start 1000", "step 5000"), rowsOf("start 1000", "step 5000", "hold 5000"), rowsOf("start 1000", "step 5000", "back 0")
 	finished, overtaken := rowsOf("start 1000", "finish 100000"), rowsOf("start 1000", "step 5000", "other start 1000")

@@ -38,6 +38,14 @@ func Stand(rows []Row, edition string) (s Standing, ok bool) {
 	return s, ok
 }
 
+// Anew returns the row by which an edition starts again that others have overtaken. It is for
+// the gateway whose definitions came back to it: rows alone do not tell that.
+func (p *Plan) Anew(rows []Row, now time.Time) *Row {
+	row := p.row(rows, Start, p.Steps[0], now)
+	row.Why = "the definitions are back at an earlier edition"
+	return row
+}
+
 // row returns the row that follows on others. Its time is after theirs, though the clock may
 // have been set back.
 func (p *Plan) row(rows []Row, kind Kind, share int, now time.Time) *Row {
