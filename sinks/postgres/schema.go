@@ -87,10 +87,14 @@ func (s *Sink) makeSchema(ctx context.Context) error {
 func (s *Sink) checkFormat(ctx context.Context) (made bool, lacks string, err error) {
 	// Not to_regclass, which may answer from a cache of before a lock was
 	// waited for.
+	asked := []string{"schema_version.version"}
+	for _, a := range additions {
+		asked = append(asked, a.column)
+	}
 	rows, _ := s.conn.Query(ctx, `
 SELECT c.relname || '.' || a.attname
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
-WHERE n.nspname = $1 AND (c.relname, a.attname) IN (('schema_version', 'version'), ('metrics', 'unit'), ('rollout_units', 'unit'))`, s.schema)
+WHERE n.nspname = $1 AND c.relname || '.' || a.attname = ANY($2)`, s.schema, asked)
 	columns, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return false, "", err
