@@ -24,13 +24,10 @@ func Counts(control, arm int64, share float64) (e float64) {
 	if !(share > 0 && share < 1) || control < 0 || arm < 0 {
 		return 1
 	}
-	c, a := float64(control), float64(arm)
-	for _, r := range ratios {
-		for _, r := range [2]float64{r, 1 / r} {
-			e += math.Exp(a*math.Log(r)-(a+c)*math.Log(1+share*(r-1))) / (2 * float64(len(ratios)))
-		}
-	}
-	return min(e, math.MaxFloat64)
+	var more, less [len(ratios)]float64
+	weigh(&more, float64(control), float64(arm), share, 1)
+	weigh(&less, float64(arm), float64(control), 1-share, 1)
+	return min((mean(&more)+mean(&less))/2, math.MaxFloat64)
 }
 
 // Segment are units that were divided by the same shares.

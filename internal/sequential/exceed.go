@@ -23,7 +23,7 @@ func RateExceeds(strata []Events, ratio float64) (e float64) {
 			weigh(&logs, float64(s.Control), float64(s.Arm), s.Share, ratio)
 		}
 	}
-	return mean(&logs)
+	return min(mean(&logs), math.MaxFloat64)
 }
 
 // weigh adds the logarithms of the likelihood ratios of events.
@@ -41,11 +41,12 @@ func weigh(logs *[len(ratios)]float64, control, arm, share, ratio float64) {
 // many times the control's rate.
 func odds(share, times float64) float64 { return share * times / (share*times + 1 - share) }
 
+// mean returns the mean of the likelihood ratios, which may be infinite.
 func mean(logs *[len(ratios)]float64) (e float64) {
 	for _, log := range logs {
 		e += math.Exp(log)
 	}
-	return min(e/float64(len(ratios)), math.MaxFloat64)
+	return e / float64(len(ratios))
 }
 
 // MeanExceeds returns how far the mean of the arm's units is above ratio times that of the
