@@ -298,6 +298,6 @@ func TestCostsOfAFile(t *testing.T) {
 		if names, err := s.Reader.Workspaces(t.Context()); err != nil || !slices.Equal(names, []string{"default", "other"}) {
 			t.Errorf("%q, %v", names, err)
 		}
-		waitForStats(t, s)
+		countStats(t, s)
 	}
 }

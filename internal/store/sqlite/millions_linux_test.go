@@ -4,7 +4,19 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 )
+
+// threadTime returns the processor time that the caller's thread has used.
+func threadTime(t testing.TB) time.Duration {
+	t.Helper()
+	const thread = 1 // RUSAGE_THREAD
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(thread, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
 
 // dropFromCache drops a file from the page cache, as after a start of the machine.
 func dropFromCache(t testing.TB, path string) {

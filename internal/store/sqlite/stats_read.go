@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -405,7 +406,8 @@ func (t tallies) add(key slot, counted *tally) error {
 
 func rowsOf(found tallies, interval Interval) []StatsRow {
 	rows := make([]StatsRow, 0, len(found))
-	for key, t := range found {
+	for _, key := range slices.SortedFunc(maps.Keys(found), slot.compare) {
+		t := found[key]
 		version, prompt := versionsOf(key.version)
 		row := StatsRow{
 			Kind: key.kind, Key: key.key, Variant: key.variant, Arm: key.arm, Version: version, PromptVersion: prompt,
@@ -435,9 +437,19 @@ func rowsOf(found tallies, interval Interval) []StatsRow {
 		}
 		rows = append(rows, row)
 	}
-	slices.SortFunc(rows, func(a, b StatsRow) int {
-		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Key, b.Key),
-			strings.Compare(a.Variant, b.Variant), strings.Compare(a.Arm, b.Arm), strings.Compare(a.Version, b.Version), strings.Compare(a.PromptVersion, b.PromptVersion))
-	})
 	return rows
+}
+
+// compare orders slots as the rows of an answer.
+func (s slot) compare(other slot) int {
+	if s.start != other.start {
+		return cmp.Compare(s.start, other.start)
+	}
+	if s.key != other.key || s.kind != other.kind {
+		return cmp.Or(strings.Compare(s.kind, other.kind), strings.Compare(s.key, other.key))
+	}
+	version, prompt := versionsOf(s.version)
+	otherVersion, otherPrompt := versionsOf(other.version)
+	return cmp.Or(strings.Compare(s.variant, other.variant), strings.Compare(s.arm, other.arm),
+		strings.Compare(version, otherVersion), strings.Compare(prompt, otherPrompt))
 }
