@@ -46,8 +46,8 @@ func TestHighest(t *testing.T) {
 			seen := make(map[trace.ID]bool)
 			last := Place{Value: aboveAll, ID: lastID}
 			for place := (*Place)(nil); ; {
-				page, next, err := s.Highest(t.Context(), f, by, place, 90, time.Minute)
-				if err != nil || !page.Complete || len(page.Records) > 90 {
+				page, next, err := s.Highest(t.Context(), f, by, place, 290, time.Minute)
+				if err != nil || !page.Complete || len(page.Records) > 290 {
 					t.Fatalf("%s by %s: %d traces, %+v, %v", name, by.column, len(page.Records), next, err)
 				}
 				for _, r := range page.Records {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,16 +48,15 @@ func commitAged(t testing.TB, s *Store, authority *trace.Authority, workspace st
 
 func wantStored(t testing.TB, s *Store, name string, ids []trace.ID, want int) {
 	t.Helper()
-	traces, metrics := 0, 0
-	for _, id := range ids {
-		if _, err := s.Trace(t.Context(), id); err == nil {
-			traces++
-		}
-		all, err := s.MetricsFor(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		metrics += len(all)
+	list, err := json.Marshal(ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var traces, metrics int
+	if err := s.Reader.db.QueryRowContext(t.Context(), `
+WITH ids AS MATERIALIZED (SELECT unhex(replace(value, '-', '')) AS id FROM json_each(?))
+SELECT (SELECT count(*) FROM traces WHERE id IN ids), (SELECT count(*) FROM metrics WHERE trace_id IN ids)`, string(list)).Scan(&traces, &metrics); err != nil {
+		t.Fatal(err)
 	}
 	if traces != want || metrics != want {
 		t.Errorf("%s: %d of %d traces and %d metrics are stored, want %d", name, traces, len(ids), metrics, want)

@@ -187,6 +187,9 @@ func TestVersionsAreListed(t *testing.T) {
 		if number%2 == 1 {
 			want.Content = nil // it is too large
 		}
+		if bytes.Equal(want.Content, v.Content) {
+			want.Content, v.Content = nil, nil // the diff would look at each byte
+		}
 		if diff := cmp.Diff(want, v); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
