@@ -248,6 +248,7 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 		if arm == "" {
 			arm = experiment.PassedOn
 		}
+		key := fmt.Sprint(shares) // without what passes on, which the order of a sum makes 0 or 1e-17
 		if p.Control == experiment.PassedOn {
 			shares[experiment.PassedOn] = 1
 			for name, share := range shares {
@@ -256,7 +257,6 @@ func brute(t testing.TB, s *Store, p *experiment.Plan, thresholds map[int]time.D
 				}
 			}
 		}
-		key := fmt.Sprint(shares)
 		if strata[key] == nil {
 			strata[key] = &experiment.Stratum{Shares: shares, Arms: map[string]*experiment.Arm{}}
 		}
