@@ -131,9 +131,11 @@ func setDurable(run runner, current *bool, durable bool) error {
 
 // transact runs work in a transaction of run's connection. A transaction of database/sql
 // would cost a goroutine.
-func (s *Store) transact(run runner, work func() error) (err error) {
-	s.shared.turn.Lock()
-	defer s.shared.turn.Unlock()
+func (s *Store) transact(run runner, work func() error) error { return s.shared.transact(run, work) }
+
+func (s *shared) transact(run runner, work func() error) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	if err := run("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}

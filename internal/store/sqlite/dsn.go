@@ -52,18 +52,15 @@ func writerDSN(path string) dsn {
 // secondWriterDSN returns the dsn of another connection that writes to an existing file, with
 // more pragmas.
 func secondWriterDSN(path string, pragmas ...string) dsn {
-	return dsn{path: path, uri: fileURI(path, url.Values{
-		"mode": {"rw"},
-		"_pragma": append([]string{
-			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
-			"synchronous(NORMAL)",
-			fmt.Sprintf("wal_autocheckpoint(%d)", backstopPages),
-			fmt.Sprintf("journal_size_limit(%d)", walLimit),
-			"temp_store(MEMORY)",
-			"trusted_schema(OFF)",
-		}, pragmas...),
-		"_txlock": {"immediate"},
-	})}
+	pragmas = append([]string{
+		fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
+		"synchronous(NORMAL)",
+		fmt.Sprintf("wal_autocheckpoint(%d)", backstopPages),
+		fmt.Sprintf("journal_size_limit(%d)", walLimit),
+		"temp_store(MEMORY)",
+		"trusted_schema(OFF)",
+	}, pragmas...)
+	return dsn{path: path, uri: fileURI(path, url.Values{"mode": {"rw"}, "_pragma": pragmas, "_txlock": {"immediate"}}), pragmas: pragmas}
 }
 
 func readerDSN(path string) dsn {

@@ -61,7 +61,7 @@ func (e *erasure) forgetUnit(ctx context.Context) error {
 			return err
 		}
 		for _, x := range all {
-			if err := x.own(ctx, tx, ""); err != nil {
+			if err := x.own(inTx(ctx, tx), ""); err != nil {
 				return err
 			}
 			found, err := collect(ctx, tx, func(scan func(...any) error) (u unit, err error) {
@@ -75,7 +75,7 @@ func (e *erasure) forgetUnit(ctx context.Context) error {
 			for i := range found {
 				removed.add(x, &found[i], -1)
 			}
-			if err := removed.write(ctx, tx, x); err != nil {
+			if err := removed.write(inTx(ctx, tx), x); err != nil {
 				return err
 			}
 		}

@@ -1,10 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
-	"encoding/json"
-	"maps"
+	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 )
@@ -13,83 +13,110 @@ import (
 type changed struct {
 	name       string
 	before, to unit
-	there      bool
 	shares     *shares // of the first exposure, if this step found it
 }
 
-// apply adds the events to their units, and moves the cursors.
+// apply adds the events to their units, and moves the cursors. It goes through the units by
+// their names: what is read of a page of them is written before the page is forgotten.
 func (k *experimentKeeper) apply(ctx context.Context, x *tracked, p *pass, traces, metrics int64) error {
-	units, err := k.readUnits(ctx, x, p.events)
+	exist, err := queryInt(ctx, k.db, "SELECT EXISTS (SELECT 1 FROM experiment_units WHERE experiment = ?)", x.id)
 	if err != nil {
 		return err
 	}
-	for i := range p.events {
-		ev := &p.events[i]
-		if u := units[ev.unit]; !u.there || u.before.step <= x.step { // or this step has written it
-			u.apply(x, ev)
-		}
-	}
-	if metrics == x.metrics {
-		if err := k.addPending(ctx, x, units); err != nil {
+	for left := byUnit(p.events); ; {
+		var some []*changed
+		if some, left, err = k.change(x, p.events, left, exist > 0, metrics == x.metrics); err != nil {
 			return err
 		}
-	}
-	var all []*changed
-	for _, u := range units {
-		if u.to.step > x.step {
-			all = append(all, u)
-		}
-	}
-	slices.SortFunc(all, func(a, b *changed) int { return strings.Compare(a.name, b.name) })
-	for len(all) > k.stepUnits {
-		if err := k.write(ctx, x, all[:k.stepUnits], ", to_traces = ?, to_metrics = ?", traces, metrics); err != nil {
+		if len(left) == 0 {
+			err := k.write(x, some, ", traces = ?, metrics = ?, to_traces = 0, to_metrics = 0, step = step + 1, counted_ms = ?, unitless = unitless + ?, answered_before = answered_before OR ?",
+				traces, metrics, p.counted, p.unitless, p.before)
+			x.step++
 			return err
 		}
-		all = all[k.stepUnits:]
-		if err := k.pause(ctx); err != nil {
+		if err := k.write(x, some, ", to_traces = ?, to_metrics = ?", traces, metrics); err != nil {
 			return err
 		}
+		if k.wrote(); ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
-	err = k.write(ctx, x, all, ", traces = ?, metrics = ?, to_traces = 0, to_metrics = 0, step = step + 1, counted_ms = ?, unitless = unitless + ?, answered_before = answered_before OR ?",
-		traces, metrics, p.counted, p.unitless, p.before)
-	x.step++
-	return err
 }
 
-// readUnits reads the units of the events.
-func (k *experimentKeeper) readUnits(ctx context.Context, x *tracked, events []event) (map[string]*changed, error) {
-	units := make(map[string]*changed, len(events))
-	for i := range events {
-		if units[events[i].unit] == nil {
-			units[events[i].unit] = &changed{name: events[i].unit}
-		}
+// change adds events to the next units, of which it returns those that change, and what is
+// left. It reads in one transaction: beginning one costs more than reading a unit.
+func (k *experimentKeeper) change(x *tracked, events []event, left []placed, exist, ofTraces bool) (some []*changed, _ []placed, err error) {
+	if err := k.units.repeat("BEGIN"); err != nil {
+		return nil, nil, err
 	}
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(units)), scannedRows) {
-		list, err := json.Marshal(part)
-		if err != nil {
-			return nil, err
-		}
-		if err := eachRow(ctx, k.db, func(scan func(...any) error) error {
-			var u unit
-			var name string
-			if err := u.scan(scan, &name, k.arms); err != nil {
-				return err
+	defer func() { err = errors.Join(err, k.units.repeat("COMMIT")) }()
+	for len(left) > 0 && len(some) < k.stepUnits {
+		c := &changed{name: events[left[0].index].unit}
+		if exist {
+			if err := k.readUnit(x, c); err != nil {
+				return nil, nil, err
 			}
-			c := units[name]
-			c.before, c.to, c.there = u, u, true
-			c.to.numbers = slices.Clone(u.numbers)
-			return nil
-		}, "SELECT "+unitColumns+" FROM json_each(?) AS j CROSS JOIN experiment_units AS u ON u.unit = j.value WHERE u.experiment = ?", string(list), x.id); err != nil {
-			return nil, err
 		}
+		written := c.before.step > x.step // by this step, which was broken off
+		for ; len(left) > 0 && events[left[0].index].unit == c.name; left = left[1:] {
+			if !written {
+				c.apply(x, &events[left[0].index])
+			}
+		}
+		if written || c.to.step <= x.step {
+			continue
+		}
+		if ofTraces {
+			if err := k.addPending(x, c); err != nil {
+				return nil, nil, err
+			}
+		}
+		some = append(some, c)
 	}
-	return units, nil
+	return some, left, nil
+}
+
+// placed is an event by its unit, which begins with start, and by its index.
+type placed struct {
+	start uint64
+	index int
+}
+
+// byUnit returns the places of the events in the order of their units' names, and of each
+// unit in the order in which they are.
+func byUnit(events []event) []placed {
+	all := make([]placed, len(events))
+	for i := range events {
+		var start [8]byte
+		copy(start[:], events[i].unit)
+		all[i] = placed{binary.BigEndian.Uint64(start[:]), i}
+	}
+	slices.SortFunc(all, func(a, b placed) int {
+		if a.start != b.start {
+			return cmp.Compare(a.start, b.start)
+		}
+		return cmp.Or(strings.Compare(events[a.index].unit, events[b.index].unit), cmp.Compare(a.index, b.index))
+	})
+	return all
+}
+
+// readUnit reads the unit of a name, if there is one.
+func (k *experimentKeeper) readUnit(x *tracked, c *changed) error {
+	return k.units.each("SELECT "+unitColumns+" FROM experiment_units AS u WHERE u.experiment = ? AND u.unit = ?", func(row *statement) error {
+		err := c.before.read(row, k.arms)
+		c.to = c.before
+		c.to.numbers = slices.Clone(c.before.numbers)
+		return err
+	}, integerValue(x.id), textValue(c.name))
 }
 
 // columns returns the values of unitColumnNames.
-func (c *changed) columns(x *tracked) []any {
+func (c *changed) columns(x *tracked) []value {
 	u := &c.to
-	return []any{x.id, c.name, u.readout, u.arm, u.stratum, u.first, u.until, u.moved, u.fellBack, u.text(), u.step}
+	return []value{
+		integerValue(x.id), textValue(c.name), integerValue(u.readout), textValue(u.arm), integerValue(u.stratum), integerValue(u.first), integerValue(u.until),
+		boolValue(u.moved), boolValue(u.fellBack), u.text(), integerValue(u.step),
+	}
 }
 
 // apply adds an event to a unit.
@@ -155,52 +182,31 @@ func (c *changed) change(x *tracked) {
 	c.to.step = x.step + 1
 }
 
-// addPending adds the reports on units that were counted before the step found the unit's
+// addPending adds the reports on a unit that were counted before the step found the unit's
 // exposure, or an earlier one.
-func (k *experimentKeeper) addPending(ctx context.Context, x *tracked, units map[string]*changed) error {
-	if x.metrics <= x.fromMetrics || !x.has(func(n metric) bool { return n.Value != "" }) {
+func (k *experimentKeeper) addPending(x *tracked, c *changed) error {
+	if c.shares == nil || x.metrics <= x.fromMetrics || !x.has(func(n metric) bool { return n.Value != "" }) {
 		return nil
 	}
-	var names []string
-	for name, u := range units {
-		if u.shares != nil {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for part := range slices.Chunk(names, scannedRows) {
-		list, err := json.Marshal(part)
-		if err != nil {
-			return err
-		}
-		if err := eachRow(ctx, k.db, func(scan func(...any) error) error {
-			var name string
-			var m reportRow
-			ev := event{class: reported}
-			if err := scan(append([]any{&name, &ev.at}, m.targets()...)...); err != nil {
-				return err
+	exposed := c.before.readout == x.readout
+	return k.units.each(unitReportQuery, func(row *statement) error {
+		ev := event{class: reported, at: row.integer(0)}
+		if ev.at < x.start {
+			if c.before.first != 0 {
+				return nil // it counted when it came
 			}
-			u := units[name]
-			exposed := u.before.readout == x.readout
-			if ev.at < x.start {
-				if u.before.first != 0 {
-					return nil // it counted when it came
-				}
-			} else if ev.at < u.to.first || exposed && ev.at >= u.before.first {
-				return nil
-			}
-			m.measures(&k.pending, x, &ev)
-			u.apply(x, &ev)
+		} else if ev.at < c.to.first || exposed && ev.at >= c.before.first {
 			return nil
-		}, unitReportQuery, string(list), x.workspace, x.plan().Unit, x.past, x.metrics); err != nil {
-			return err
 		}
-	}
-	return nil
+		m := reportOf(row, 1)
+		m.measures(&k.pending, x, &ev)
+		c.apply(x, &ev)
+		return nil
+	}, textValue(x.workspace), textValue(x.plan().Unit), textValue(c.name), integerValue(x.past), integerValue(x.metrics))
 }
 
 // write writes units in one transaction, with what they add to the sums.
-func (k *experimentKeeper) write(ctx context.Context, x *tracked, all []*changed, set string, args ...any) error {
+func (k *experimentKeeper) write(x *tracked, all []*changed, set string, args ...any) error {
 	added, strata := newSums(), map[*stratum]bool{}
 	for _, c := range all {
 		if c.shares != nil {
@@ -211,33 +217,36 @@ func (k *experimentKeeper) write(ctx context.Context, x *tracked, all []*changed
 		added.add(x, &c.before, -1)
 		added.add(x, &c.to, 1)
 	}
-	err := k.transact(ctx, func(tx *sql.Tx) error {
-		if err := x.own(ctx, tx, set, args...); err != nil {
+	err := sharedOf(k.path).transact(k.units.repeat, func() error {
+		if err := x.own(k.units.exec, set, args...); err != nil {
 			return err
 		}
-		if err := x.writeStrata(ctx, tx, strata); err != nil {
+		if err := x.writeStrata(k.units.exec, strata); err != nil {
 			return err
 		}
 		left := all
 		for place, count := range rowsAtOnce {
-			keep := tx.StmtContext(ctx, k.keepUnits[place])
+			keep, err := k.units.prepare(keepUnitsSQL[place])
+			if err != nil {
+				return err
+			}
 			for len(left) >= count {
-				var values []any
+				var values []value
 				for _, c := range left[:count] {
 					values = append(values, c.columns(x)...)
 				}
-				if _, err := keep.ExecContext(ctx, values...); err != nil {
+				if err := keep.run(values...); err != nil {
 					return err
 				}
 				left = left[count:]
 			}
 		}
 		if x.plan().Shared {
-			if err := x.toShare(ctx, tx, all); err != nil {
+			if err := x.toShare(k.units.exec, all); err != nil {
 				return err
 			}
 		}
-		return added.write(ctx, tx, x)
+		return added.write(k.units.exec, x)
 	})
 	x.writes++
 	return err

@@ -148,19 +148,17 @@ func BenchmarkCountExperiment(b *testing.B) {
 		for i := range events {
 			events[i] = event{unit: names[w.IntN(len(names))], class: follows, at: p.Start.Add(time.Hour).UnixMilli(), numbers: []measured{{0, 1}}}
 		}
-		units, err := k.readUnits(b.Context(), x, events)
-		if err != nil {
-			b.Fatal(err)
-		}
-		var changed []*changed
-		for i := range events {
-			units[events[i].unit].apply(x, &events[i])
-		}
-		for _, u := range units {
-			changed = append(changed, u)
+		var all []*changed
+		for _, e := range byUnit(events) {
+			c := &changed{name: events[e.index].unit}
+			if err := k.readUnit(x, c); err != nil {
+				b.Fatal(err)
+			}
+			c.apply(x, &events[e.index])
+			all = append(all, c)
 		}
 		began := time.Now()
-		if err := k.write(b.Context(), x, changed, ""); err != nil {
+		if err := k.write(x, all, ""); err != nil {
 			b.Fatal(err)
 		}
 		held = max(held, time.Since(began))

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// stepEvents bounds the events of a step, and with them its memory: some 100 MB with ten
-	// metrics. More of them in one step are written faster, since units are stored in the
-	// order of their hashes.
-	stepEvents = 131072
+	// stepEvents bounds the events of a step, of which each four numbers count as one more,
+	// and with them its memory: some 60 MB, while the step before it is written. More of them
+	// in one step are written faster: each step goes over all pages of the units.
+	stepEvents = 524288
 
 	// stepUnits is how many units one transaction writes, which bounds how long the
-	// recorder's writer waits for it: some 10 ms. The writer has its turn during stepPause.
+	// recorder's writer waits for it: some 10 ms. The writer has its turn while the next ones
+	// are read, and during stepPause.
 	stepUnits = 1024
 	stepPause = 2 * time.Millisecond
 
@@ -65,7 +66,10 @@ func (s *Store) keepExperiments(ctx context.Context, every time.Duration, of whi
 // experimentKeeper counts for experiments.
 type experimentKeeper struct {
 	which  which
-	db     *sql.DB // of three connections: of rows, what is looked up beside them, and writes
+	path   string
+	db     *sql.DB // of two connections
+	rows   *native // reads rows of traces and metrics
+	units  *native // reads and writes units, beside it
 	turn   *sync.Mutex
 	events eventReader
 
@@ -75,22 +79,22 @@ type experimentKeeper struct {
 	readAt time.Time // when verdicts are kept next
 	wrote  func()
 
-	keepUnits [len(rowsAtOnce)]*sql.Stmt // by the index in rowsAtOnce
-
 	stepEvents, stepUnits int // less in tests
 }
 
 func openExperimentKeeper(path string, of which) (*experimentKeeper, error) {
-	db, err := openDatabase(secondWriterDSN(path, "busy_timeout(250)", "secure_delete(FAST)"), 3)
+	at := secondWriterDSN(path, "busy_timeout(250)", "secure_delete(FAST)")
+	db, err := openDatabase(at, 2)
 	if err != nil {
 		return nil, err
 	}
-	k := &experimentKeeper{which: of, db: db, turn: turnOf(path), arms: map[string]string{}, wrote: func() {}, stepEvents: stepEvents, stepUnits: stepUnits, events: eventReader{
+	k := &experimentKeeper{which: of, path: path, db: db, turn: turnOf(path), arms: map[string]string{}, wrote: func() {}, stepEvents: stepEvents, stepUnits: stepUnits, events: eventReader{
 		db: db, shares: map[string]*shares{}, arms: map[string]string{}, answers: map[[6]string]string{},
 	}}
-	for place, count := range rowsAtOnce {
-		if k.keepUnits[place], err = db.Prepare(insertSQL("INSERT OR REPLACE", "experiment_units", unitColumnNames, count)); err != nil {
-			return nil, errors.Join(err, db.Close())
+	for _, to := range []**native{&k.rows, &k.units} {
+		if *to, err = openNative(at); err != nil {
+			k.close()
+			return nil, err
 		}
 	}
 	return k, nil
@@ -100,10 +104,7 @@ func (k *experimentKeeper) close() {
 	if k == nil {
 		return
 	}
-	for _, stmt := range k.keepUnits {
-		_ = stmt.Close()
-	}
-	_ = k.db.Close() // a step that was broken off is done again
+	_ = errors.Join(k.rows.close(), k.units.close(), k.db.Close()) // a step that was broken off is done again
 }
 
 // look counts all rows, deletes what is kept no longer and keeps verdicts, if it is time for
@@ -232,11 +233,26 @@ type renewed struct {
 // pass is what a pass over rows found for an experiment.
 type pass struct {
 	events   []event
+	weight   int // four for each event, and one for each of its numbers
 	unitless int64
 	counted  int64
 	traces   int64 // the cursor
 	renewed  *renewed
 	before   bool // the split answered before the start
+}
+
+func (p *pass) add(ev *event) {
+	p.events = append(p.events, *ev)
+	p.weight += 4 + len(ev.numbers)
+}
+
+// full reports whether the passes have as many events as a step may have.
+func (k *experimentKeeper) full(found map[*tracked]*pass) bool {
+	total := 0
+	for _, p := range found {
+		total += p.weight
+	}
+	return total >= 4*k.stepEvents
 }
 
 func newPasses(group []*tracked) map[*tracked]*pass {
@@ -274,17 +290,16 @@ func (k *experimentKeeper) countTraces(ctx context.Context, group []*tracked, un
 	return overlap(func() (func() error, bool, error) {
 		from, found, more := last, newPasses(group), true
 		counts := func(x *tracked) bool { return found[x].renewed == nil }
-		for total := 0; last < until && (again || total < k.stepEvents) && slices.ContainsFunc(group, counts); {
+		for last < until && (again || !k.full(found)) && slices.ContainsFunc(group, counts) {
 			end, err := endOfRows(ctx, k.db, "traces", last, scannedRows)
 			if err != nil {
 				return nil, false, err
 			}
 			end = min(max(end, last+1), until)
-			read, err := k.readTraces(ctx, last, end, found, again, &newest)
-			if err != nil {
+			if err := k.readTraces(ctx, last, end, found, again, &newest); err != nil {
 				return nil, false, err
 			}
-			last, total = end, total+read
+			last = end
 		}
 		to := map[*tracked]int64{}
 		for _, x := range group {
@@ -312,14 +327,11 @@ func (k *experimentKeeper) countTraces(ctx context.Context, group []*tracked, un
 	})
 }
 
-// readTraces adds the traces of a range, and returns how many mean something.
-func (k *experimentKeeper) readTraces(ctx context.Context, after, last int64, found map[*tracked]*pass, again bool, newest *int64) (total int, err error) {
-	err = eachRow(ctx, k.db, func(scan func(...any) error) error {
-		var r traceRow
-		if err := scan(r.targets()...); err != nil {
-			return err
-		}
-		*newest = max(*newest, r.at.Int64)
+// readTraces adds the traces of a range.
+func (k *experimentKeeper) readTraces(ctx context.Context, after, last int64, found map[*tracked]*pass, again bool, newest *int64) error {
+	return k.rows.each(traceQuery, func(row *statement) error {
+		r := traceOf(row, 0)
+		*newest = max(*newest, r.at)
 		return k.events.each(ctx, &r, func(x *tracked, ev event, answers string) error {
 			p := found[x]
 			switch {
@@ -330,7 +342,7 @@ func (k *experimentKeeper) readTraces(ctx context.Context, after, last int64, fo
 				return nil
 			case ev.class == exposes && answers != "" && answers != x.answers:
 				if (x.answers == "" || ev.at > x.since) && !again {
-					p.renewed = &renewed{r.seq.Int64, ev.at, answers}
+					p.renewed = &renewed{r.seq, ev.at, answers}
 				}
 				return nil
 			case ev.class == exposes && ev.at < x.since:
@@ -342,18 +354,10 @@ func (k *experimentKeeper) readTraces(ctx context.Context, after, last int64, fo
 				return nil
 			}
 			r.measures(x, &ev)
-			p.events = append(p.events, ev)
-			total++
+			p.add(&ev)
 			return nil
 		})
-	}, traceQuery, after, last)
-	return total, err
-}
-
-// eachRow calls f for each row.
-func eachRow(ctx context.Context, db querier, f func(scan func(...any) error) error, query string, args ...any) error {
-	_, err := collect(ctx, db, func(scan func(...any) error) (struct{}, error) { return struct{}{}, f(scan) }, query, args...)
-	return err
+	}, integerValue(after), integerValue(last))
 }
 
 // renew begins a readout anew, with the trace whose arms answered with something else. The
@@ -361,13 +365,13 @@ func eachRow(ctx context.Context, db querier, f func(scan func(...any) error) er
 func (k *experimentKeeper) renew(ctx context.Context, x *tracked, r *renewed) error {
 	return k.transact(ctx, func(tx *sql.Tx) error {
 		if x.answers == "" {
-			if err := x.own(ctx, tx, ", answers = ?", r.answers); err != nil {
+			if err := x.own(inTx(ctx, tx), ", answers = ?", r.answers); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(ctx, "UPDATE experiment_readouts SET answers = ? WHERE experiment = ? AND since_ms = ?", r.answers, x.id, x.since)
 			return err
 		}
-		if err := x.own(ctx, tx, ", answers = ?, since_ms = ?, readout = readout + 1, unitless = 0", r.answers, r.time); err != nil {
+		if err := x.own(inTx(ctx, tx), ", answers = ?, since_ms = ?, readout = readout + 1, unitless = 0", r.answers, r.time); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `
@@ -386,17 +390,11 @@ func (k *experimentKeeper) addEarlier(ctx context.Context, x *tracked, p *pass, 
 	if x.metrics <= x.fromMetrics {
 		return nil
 	}
-	return eachRow(ctx, k.db, func(scan func(...any) error) error {
-		var r traceRow
-		var m reportRow
-		var decision []byte
-		var onDecision sql.NullBool
-		if err := scan(slices.Concat(r.targets(), m.targets(), []any{&decision, &onDecision})...); err != nil {
-			return err
-		}
-		if onDecision.Bool {
-			first, err := k.firstOf(ctx, x, trace.ID(decision), r.seq.Int64)
-			if err != nil || first != r.seq.Int64 {
+	return k.rows.each(earlierReports, func(row *statement) error {
+		r, m := traceOf(row, 0), reportOf(row, traceWidth)
+		if row.integer(traceWidth+reportWidth+1) > 0 { // it is on the decision
+			first, err := k.firstOf(ctx, x, trace.ID(row.view(traceWidth+reportWidth)), r.seq)
+			if err != nil || first != r.seq {
 				return err // it counted with an earlier trace of the decision
 			}
 		}
@@ -406,16 +404,16 @@ func (k *experimentKeeper) addEarlier(ctx context.Context, x *tracked, p *pass, 
 			}
 			return p
 		})
-	}, earlierReports, from, to, x.metrics)
+	}, integerValue(from), integerValue(to), integerValue(x.metrics))
 }
 
 // firstOf returns the seq of the first trace of a decision, up to a seq, that means something
 // to an experiment; 0 if none does.
 func (k *experimentKeeper) firstOf(ctx context.Context, x *tracked, decision trace.ID, until int64) (seq int64, err error) {
-	err = k.eachOfDecision(ctx, decision, until, func(r *traceRow) error {
+	err = k.eachOfDecision(decision, until, func(r *traceRow) error {
 		return k.events.each(ctx, r, func(of *tracked, ev event, _ string) error {
 			if of == x && seq == 0 && ev.class != precedes {
-				seq = r.seq.Int64
+				seq = r.seq
 			}
 			return nil
 		})
@@ -423,13 +421,15 @@ func (k *experimentKeeper) firstOf(ctx context.Context, x *tracked, decision tra
 	return seq, err
 }
 
-func (k *experimentKeeper) eachOfDecision(ctx context.Context, decision trace.ID, until int64, f func(r *traceRow) error) error {
-	all, err := collect(ctx, k.db, func(scan func(...any) error) (r traceRow, err error) { return r, scan(r.targets()...) },
-		decisionTraces, append(rangesOf(decision), until)...)
-	for i := range all {
-		err = errors.Join(err, f(&all[i]))
+func (k *experimentKeeper) eachOfDecision(decision trace.ID, until int64, f func(r *traceRow) error) error {
+	var values []value
+	for _, id := range rangesOf(decision) {
+		values = append(values, blobValue(id.([]byte)))
 	}
-	return err
+	return k.rows.each(decisionTraces, func(row *statement) error {
+		r := traceOf(row, 0)
+		return f(&r)
+	}, append(values, integerValue(until))...)
 }
 
 // addReport adds a report on a trace.
@@ -449,7 +449,7 @@ func (k *experimentKeeper) addReport(ctx context.Context, r *traceRow, m *report
 			ev.class = follows
 		}
 		if m.measures(&k.events.reports, x, &ev); len(ev.numbers) > 0 {
-			p.events = append(p.events, ev)
+			p.add(&ev)
 		}
 		return nil
 	})
@@ -462,8 +462,8 @@ func (k *experimentKeeper) countMetrics(ctx context.Context, group []*tracked, u
 	}
 	last := group[0].metrics
 	return overlap(func() (func() error, bool, error) {
-		found, total := newPasses(group), 0
-		for last < until && (again || total < k.stepEvents) {
+		found := newPasses(group)
+		for last < until && (again || !k.full(found)) {
 			end, err := endOfRows(ctx, k.db, "metrics", last, scannedRows)
 			if err != nil {
 				return nil, false, err
@@ -472,10 +472,7 @@ func (k *experimentKeeper) countMetrics(ctx context.Context, group []*tracked, u
 			if err := k.readReports(ctx, last, end, found); err != nil {
 				return nil, false, err
 			}
-			last, total = end, 0
-			for _, p := range found {
-				total += len(p.events)
-			}
+			last = end
 		}
 		to := last
 		return func() error {
@@ -491,33 +488,27 @@ func (k *experimentKeeper) countMetrics(ctx context.Context, group []*tracked, u
 
 // readReports adds the reports of a range.
 func (k *experimentKeeper) readReports(ctx context.Context, after, last int64, found map[*tracked]*pass) error {
-	return eachRow(ctx, k.db, func(scan func(...any) error) error {
-		var m reportRow
-		var r traceRow
-		var decision []byte
-		var workspace string
-		var field, name sql.NullString
-		var happened sql.NullInt64
-		if err := scan(slices.Concat(m.targets(), []any{&decision, &workspace, &field, &name, &happened}, r.targets())...); err != nil {
-			return err
-		}
+	return k.rows.each(reportQuery, func(row *statement) error {
+		m := reportOf(row, 0)
+		decision, workspace, field, name, happened := row.view(reportWidth), row.view(reportWidth+1), row.view(reportWidth+2), row.view(reportWidth+3), row.integer(reportWidth+4)
+		r := traceOf(row, reportWidth+5)
 		switch {
-		case name.Valid:
+		case name != nil:
 			for x, p := range found {
-				if x.workspace != workspace || x.plan().Unit != field.String || happened.Int64 < x.past {
+				if x.workspace != string(workspace) || x.plan().Unit != string(field) || happened < x.past {
 					continue
 				}
-				ev := event{unit: name.String, class: reported, at: happened.Int64}
+				ev := event{unit: string(name), class: reported, at: happened}
 				if m.measures(&k.events.reports, x, &ev); len(ev.numbers) > 0 {
-					p.events = append(p.events, ev)
+					p.add(&ev)
 				}
 			}
 		case decision != nil:
 			done := map[*tracked]bool{}
-			return k.eachOfDecision(ctx, trace.ID(decision), 1<<62, func(r *traceRow) error {
+			return k.eachOfDecision(trace.ID(decision), 1<<62, func(r *traceRow) error {
 				counted := map[*tracked]bool{}
 				err := k.addReport(ctx, r, &m, func(x *tracked) *pass {
-					if done[x] || r.seq.Int64 > found[x].traces {
+					if done[x] || r.seq > found[x].traces {
 						return nil
 					}
 					counted[x] = true
@@ -526,14 +517,14 @@ func (k *experimentKeeper) readReports(ctx context.Context, after, last int64, f
 				maps.Copy(done, counted)
 				return err
 			})
-		case r.seq.Valid:
+		case r.seq > 0:
 			return k.addReport(ctx, &r, &m, func(x *tracked) *pass {
-				if r.seq.Int64 > found[x].traces {
+				if r.seq > found[x].traces {
 					return nil // it counts with the trace
 				}
 				return found[x]
 			})
 		}
 		return nil
-	}, reportQuery, after, last)
+	}, integerValue(after), integerValue(last))
 }

@@ -57,19 +57,37 @@ const traceColumns = `t.seq, t.time_ms, t.splits,
 	(t.code IS NOT NULL) + 2 * (t.kind = 'endpoint')
 		+ 4 * CASE WHEN t.code IS NULL AND t.kind = 'endpoint' AND (instr(t.attempts, '},{') > 0 OR instr(t.notes, '"skipped ') > 0) THEN ` + fellBack + ` ELSE 0 END
 		+ 8 * coalesce(t.latency_us, 0),
-	CASE WHEN coalesce(t.first_token_us, t.total_tokens, t.cost) IS NOT NULL THEN json_array(t.first_token_us, t.total_tokens, t.cost) END`
+	t.first_token_us, t.total_tokens, t.cost`
+
+// traceWidth is the number of traceColumns, reportWidth that of reportColumns.
+const (
+	traceWidth  = 9
+	reportWidth = 2
+)
 
 // ofExperiments is a condition on the traces that may be of an experiment.
 const ofExperiments = "t.splits IS NOT NULL AND t.state = 'ended' AND " + ofApps
 
-// traceRow is a row of traceColumns.
+// traceRow is a row of traceColumns. Its texts last until the next row is read.
 type traceRow struct {
-	seq, at                             sql.NullInt64
-	splits, names, read, flags, numbers any
+	seq, at, flags      int64 // 0, if there is no trace
+	splits, names, read []byte
+	firstToken          float64 // in microseconds
+	streamed            bool    // firstToken is known
+	tokens, cost        float64 // 0 if they are not known
 }
 
-func (r *traceRow) targets() []any {
-	return []any{&r.seq, &r.at, &r.splits, &r.names, &r.read, &r.flags, &r.numbers}
+// traceOf returns the row of traceColumns whose first column has an index.
+func traceOf(row *statement, first int) traceRow {
+	r := traceRow{seq: row.integer(first)}
+	if r.seq == 0 {
+		return r
+	}
+	r.at, r.splits, r.names, r.read, r.flags = row.integer(first+1), row.view(first+2), row.view(first+3), row.view(first+4), row.integer(first+5)
+	r.firstToken, r.streamed = row.real(first + 6)
+	r.tokens, _ = row.real(first + 7)
+	r.cost, _ = row.real(first + 8)
+	return r
 }
 
 // splitOf names the row of a definition whose splits an experiment reads.
@@ -84,6 +102,11 @@ type eventReader struct {
 	shares  map[string]*shares
 	arms    map[string]string // one string of each arm
 	answers map[[6]string]string
+
+	names string   // of the last trace
+	parts []string // of names
+	seen  []*tracked
+	key   []byte // of shares
 }
 
 // rememberedAtOnce bounds what a reader remembers of versions and of shares.
@@ -91,31 +114,32 @@ const rememberedAtOnce = 4096
 
 // each calls f with each experiment to which a trace means something, and what.
 func (e *eventReader) each(ctx context.Context, r *traceRow, f func(x *tracked, ev event, answers string) error) error {
-	text, _ := r.splits.(string)
-	list, err := e.parser.Parse(text)
+	list, err := e.parser.ParseBytes(r.splits)
 	if err != nil {
 		return nil // another program wrote it
 	}
-	names, _ := r.names.(string)
-	part := strings.SplitN(names, nameSeparator, 6)
-	if len(part) < 6 {
+	if string(r.names) != e.names {
+		e.names = string(r.names)
+		e.parts = strings.SplitN(e.names, nameSeparator, 6)
+	}
+	if len(e.parts) < 6 {
 		return nil
 	}
-	var seen []*tracked
+	e.seen = e.seen[:0]
 	for _, split := range list.GetArray() {
 		of := split.Get("experiment")
-		for _, x := range e.of[splitOf{part[0], string(of.GetStringBytes("definition")), string(of.GetStringBytes("rule"))}] {
-			if slices.Contains(seen, x) {
+		for _, x := range e.of[splitOf{e.parts[0], string(of.GetStringBytes("definition")), string(of.GetStringBytes("rule"))}] {
+			if slices.Contains(e.seen, x) {
 				continue
 			}
-			ev := e.eventOf(x, r.at.Int64, split)
+			ev := e.eventOf(x, r.at, split)
 			if ev.class == ignored {
 				continue
 			}
-			seen = append(seen, x)
+			e.seen = append(e.seen, x)
 			answers := ""
 			if ev.class == exposes {
-				if answers, err = e.answersOf(ctx, x, r, part); err != nil {
+				if answers, err = e.answersOf(ctx, x, r, e.parts); err != nil {
 					return err
 				}
 			}
@@ -169,18 +193,18 @@ func compares(split *fastjson.Value) bool {
 
 // sharesOf returns the shares that a split had.
 func (e *eventReader) sharesOf(x *tracked, split *fastjson.Value, arm string, passedOn bool) *shares {
-	key := strconv.FormatBool(passedOn)
+	e.key = strconv.AppendBool(e.key[:0], passedOn)
 	all := split.GetObject("arms")
 	if all != nil {
-		key = string(split.Get("arms").MarshalTo([]byte(key)))
+		e.key = split.Get("arms").MarshalTo(e.key)
 	} else {
-		key += string(split.Get("share").MarshalTo([]byte(arm)))
+		e.key = split.Get("share").MarshalTo(append(e.key, arm...))
 		if arm == experiment.PassedOn && len(x.plan().Arms) > 0 {
 			arm = x.plan().Arms[0] // a split of one arm has no list
-			key += arm
+			e.key = append(e.key, arm...)
 		}
 	}
-	if s := e.shares[key]; s != nil {
+	if s := e.shares[string(e.key)]; s != nil {
 		return s
 	}
 	s, rest := &shares{exact: map[string]float64{}}, 1.0
@@ -202,7 +226,7 @@ func (e *eventReader) sharesOf(x *tracked, split *fastjson.Value, arm string, pa
 	if len(e.shares) >= rememberedAtOnce {
 		clear(e.shares)
 	}
-	e.shares[key] = s
+	e.shares[string(e.key)] = s
 	return s
 }
 
@@ -222,8 +246,7 @@ func (e *eventReader) answersOf(ctx context.Context, x *tracked, r *traceRow, pa
 	case of == kind.Prompt && part[4] == key && part[5] != "":
 		version = part[5]
 	default:
-		read, _ := r.read.(string)
-		version = fastjson.GetString([]byte(read), on)
+		version = fastjson.GetString(r.read, on)
 	}
 	if version == "" {
 		return "", nil
@@ -252,13 +275,8 @@ func (e *eventReader) answersOf(ctx context.Context, x *tracked, r *traceRow, pa
 
 // measures adds what the gateway measured of a trace to an event.
 func (r *traceRow) measures(x *tracked, ev *event) {
-	flags, _ := r.flags.(int64)
-	failed, call, latency := flags&1, flags&2 != 0, flags/8
-	ev.fellBack = flags&4 != 0
-	var more [3]*float64
-	if text, ok := r.numbers.(string); ok {
-		_ = json.Unmarshal([]byte(text), &more)
-	}
+	failed, call, latency := r.flags&1, r.flags&2 != 0, r.flags/8
+	ev.fellBack = r.flags&4 != 0
 	for place := range x.numbers {
 		n := &x.numbers[place]
 		known, value := call, 0.0
@@ -266,17 +284,15 @@ func (r *traceRow) measures(x *tracked, ev *event) {
 		case experiment.Error:
 			value = float64(failed)
 		case experiment.Fallback:
-			value = float64(flags & 4 / 4)
+			value = float64(r.flags & 4 / 4)
 		case experiment.Latency:
 			known, value = call && latency > 0 && n.over > 0, above(latency, n.over)
 		case experiment.FirstToken:
-			if known = more[0] != nil && n.over > 0; known {
-				value = above(int64(*more[0]), n.over)
-			}
+			known, value = r.streamed && n.over > 0, above(int64(r.firstToken), n.over)
 		case experiment.Tokens:
-			value = orZero(more[1])
+			value = r.tokens
 		case experiment.Cost:
-			value = orZero(more[2])
+			value = r.cost
 		default:
 			continue
 		}
@@ -293,35 +309,32 @@ func above(microseconds, threshold int64) float64 {
 	return 0
 }
 
-func orZero(x *float64) float64 {
-	if x == nil {
-		return 0
-	}
-	return *x
-}
-
-// reportRow is what a report says.
+// reportRow is what a report says. Its text lasts until the next row is read.
 type reportRow struct {
-	seq    int64
-	score  sql.NullFloat64
-	values any
+	score  float64
+	scored bool
+	values []byte
 }
 
-func (r *reportRow) targets() []any { return []any{&r.seq, &r.score, &r.values} }
+// reportOf returns the row of reportColumns whose first column has an index.
+func reportOf(row *statement, first int) (r reportRow) {
+	r.score, r.scored = row.real(first)
+	r.values = row.view(first + 1)
+	return r
+}
 
-const reportColumns = "m.seq, m.score, m.named_values"
+const reportColumns = "m.score, m.named_values"
 
 // measures adds what was reported to an event.
 func (r *reportRow) measures(parser *fastjson.Parser, x *tracked, ev *event) {
-	text, _ := r.values.(string)
 	var values *fastjson.Value
-	if text != "" {
-		values, _ = parser.Parse(text) // another program may have written it
+	if len(r.values) > 0 {
+		values, _ = parser.ParseBytes(r.values) // another program may have written it
 	}
 	for place := range x.numbers {
 		n := &x.numbers[place]
-		if n.Measure == experiment.Score && r.score.Valid {
-			ev.numbers = append(ev.numbers, measured{place, r.score.Float64})
+		if n.Measure == experiment.Score && r.scored {
+			ev.numbers = append(ev.numbers, measured{place, r.score})
 		}
 		if n.Value == "" || values == nil {
 			continue
@@ -352,10 +365,9 @@ WHERE m.seq > ? AND m.seq <= ? AND coalesce(m.score, m.named_values) IS NOT NULL
 var decisionTraces = fmt.Sprintf("SELECT %s FROM traces AS t INDEXED BY sqlite_autoindex_traces_1 WHERE t.id IN (%s) AND %s AND t.seq <= ?%d ORDER BY t.seq",
 	traceColumns, tracesOfDecision, ofExperiments, 2*len(kind.All)+2)
 
-// unitReportQuery selects the reports on units of a JSON array.
-const unitReportQuery = "SELECT j.value, m.happened_ms, " + reportColumns + `
-FROM json_each(?) AS j CROSS JOIN metrics AS m INDEXED BY metrics_unit ON m.unit = j.value
-WHERE m.workspace = ? AND m.unit_field = ? AND m.unit IS NOT NULL AND m.happened_ms >= ? AND m.seq <= ?`
+// unitReportQuery selects the reports on a unit.
+const unitReportQuery = "SELECT m.happened_ms, " + reportColumns + `
+FROM metrics AS m INDEXED BY metrics_unit WHERE m.workspace = ? AND m.unit_field = ? AND m.unit = ? AND m.happened_ms >= ? AND m.seq <= ?`
 
 // armOf returns the arm that a trace got of an experiment's split, if it came to that.
 func (e *eventReader) armOf(x *tracked, splits string) (arm string, ok bool) {

@@ -39,7 +39,7 @@ func (k *experimentKeeper) prepare(ctx context.Context, x *tracked, now time.Tim
 		_, err := k.forget(ctx, x, false)
 		return false, true, err
 	case end != x.end:
-		return false, true, k.transact(ctx, func(tx *sql.Tx) error { return x.own(ctx, tx, ", end_ms = ?", end) })
+		return false, true, k.transact(ctx, func(tx *sql.Tx) error { return x.own(inTx(ctx, tx), ", end_ms = ?", end) })
 	}
 	if !now.Before(p.Start) && x.has(func(n metric) bool { return n.over < 0 }) {
 		return false, true, k.findThresholds(ctx, x)
@@ -94,7 +94,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM traces WHERE seq = 1) THEN 0
 	}
 	lost := begin > p.Start.UnixMilli()
 	return k.transact(ctx, func(tx *sql.Tx) error {
-		if err := x.own(ctx, tx, `, what = ?, end_ms = ?, since_ms = ?, readout = readout + 1, answers = '', traces = ?, metrics = ?, from_metrics = ?,
+		if err := x.own(inTx(ctx, tx), `, what = ?, end_ms = ?, since_ms = ?, readout = readout + 1, answers = '', traces = ?, metrics = ?, from_metrics = ?,
 			to_traces = 0, to_metrics = 0, counted_ms = 0, unitless = 0, answered_before = answered_before OR ?`, what, end, begin, traces, metrics, metrics, lost); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (k *experimentKeeper) forget(ctx context.Context, x *tracked, expired bool)
 	}
 	return true, k.transact(ctx, func(tx *sql.Tx) error {
 		if exist > 0 {
-			if err := x.own(ctx, tx, ""); err != nil {
+			if err := x.own(inTx(ctx, tx), ""); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(ctx, `
@@ -152,7 +152,7 @@ DELETE FROM experiment_units WHERE experiment = ?1 AND unit IN (SELECT unit FROM
 		_ = json.Unmarshal([]byte(x.what), &counted)
 		p := x.plan()
 		same := !expired && counted.On == p.On && counted.Rule == p.Rule && counted.Start == p.Start.UnixMilli()
-		if err := x.own(ctx, tx, ", what = '', traces = 0, metrics = 0, to_traces = 0, to_metrics = 0, answered_before = answered_before AND ?", same); err != nil {
+		if err := x.own(inTx(ctx, tx), ", what = '', traces = 0, metrics = 0, to_traces = 0, to_metrics = 0, answered_before = answered_before AND ?", same); err != nil {
 			return err
 		}
 		tables := []string{"experiment_strata", "experiment_arms", "experiment_sums", "experiment_readouts", "experiment_metrics"}
@@ -242,7 +242,7 @@ func (k *experimentKeeper) findThresholds(ctx context.Context, x *tracked) error
 		at = read[len(read)-1]
 	}
 	return k.transact(ctx, func(tx *sql.Tx) error {
-		if err := x.own(ctx, tx, ""); err != nil {
+		if err := x.own(inTx(ctx, tx), ""); err != nil {
 			return err
 		}
 		for i, n := range x.numbers {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -40,19 +41,39 @@ const unitColumns = "u.unit, u.readout, u.arm, u.stratum, u.first_ms, u.until_ms
 
 var unitColumnNames = append([]string{"experiment"}, strings.Split(strings.ReplaceAll(unitColumns, "u.", ""), ", ")...)
 
+// keepUnitsSQL are statements that keep units, by the index in rowsAtOnce.
+var keepUnitsSQL = func() (all [len(rowsAtOnce)]string) {
+	for place, count := range rowsAtOnce {
+		all[place] = insertSQL("INSERT OR REPLACE", "experiment_units", unitColumnNames, count)
+	}
+	return all
+}()
+
 func (u *unit) scan(scan func(...any) error, name *string, arms map[string]string) error {
-	var numbers sql.RawBytes
-	if err := scan(name, &u.readout, &u.arm, &u.stratum, &u.first, &u.until, &u.moved, &u.fellBack, &numbers, &u.step); err != nil {
+	var arm, numbers sql.RawBytes
+	if err := scan(name, &u.readout, &arm, &u.stratum, &u.first, &u.until, &u.moved, &u.fellBack, &numbers, &u.step); err != nil {
 		return err
 	}
-	if arm, known := arms[u.arm]; known {
-		u.arm = arm
-	} else {
+	return u.parse(arm, numbers, arms)
+}
+
+// read reads a row of unitColumns of the unit.
+func (u *unit) read(row *statement, arms map[string]string) error {
+	u.readout, u.stratum, u.first, u.until = row.integer(1), row.integer(3), row.integer(4), row.integer(5)
+	u.moved, u.fellBack, u.step = row.integer(6) > 0, row.integer(7) > 0, row.integer(9)
+	return u.parse(row.view(2), row.view(8), arms)
+}
+
+// parse sets the arm, with one string for all units of it, and the numbers.
+func (u *unit) parse(arm, numbers []byte, arms map[string]string) error {
+	known := false
+	if u.arm, known = arms[string(arm)]; !known {
+		u.arm = string(arm)
 		arms[u.arm] = u.arm
 	}
-	u.numbers = make([]float64, 0, 1+strings.Count(string(numbers), ","))
-	for part := range strings.SplitSeq(strings.Trim(string(numbers), "[]"), ",") {
-		x, err := strconv.ParseFloat(part, 64)
+	u.numbers = make([]float64, 0, 1+bytes.Count(numbers, []byte(",")))
+	for part := range bytes.SplitSeq(bytes.Trim(numbers, "[]"), []byte(",")) {
+		x, err := strconv.ParseFloat(string(part), 64)
 		if err != nil {
 			return err
 		}
@@ -62,7 +83,7 @@ func (u *unit) scan(scan func(...any) error, name *string, arms map[string]strin
 }
 
 // text returns the numbers as they are stored.
-func (u *unit) text() string {
+func (u *unit) text() value {
 	text := []byte{'['}
 	for i, x := range u.numbers {
 		if i > 0 {
@@ -70,7 +91,7 @@ func (u *unit) text() string {
 		}
 		text = strconv.AppendFloat(text, x, 'g', -1, 64)
 	}
-	return string(append(text, ']'))
+	return content(append(text, ']'))
 }
 
 // ends returns when what the unit does counts no more.
@@ -193,12 +214,12 @@ func (s *sum) columns() []any {
 }
 
 // write adds the sums to those that are stored.
-func (s *sums) write(ctx context.Context, tx *sql.Tx, x *tracked) error {
+func (s *sums) write(exec execs, x *tracked) error {
 	for of, n := range s.arms {
 		if *n == [3]int64{} {
 			continue
 		}
-		if _, err := tx.ExecContext(ctx, addArmSQL, x.id, x.readout, of.stratum, of.arm, n[0], n[1], n[2]); err != nil {
+		if _, err := exec(addArmSQL, x.id, x.readout, of.stratum, of.arm, n[0], n[1], n[2]); err != nil {
 			return err
 		}
 	}
@@ -206,7 +227,7 @@ func (s *sums) write(ctx context.Context, tx *sql.Tx, x *tracked) error {
 		if *n == (sum{}) {
 			continue
 		}
-		if _, err := tx.ExecContext(ctx, addSumSQL, append([]any{x.id, x.readout, of.stratum, of.arm, of.metric, of.fellBack}, n.columns()...)...); err != nil {
+		if _, err := exec(addSumSQL, append([]any{x.id, x.readout, of.stratum, of.arm, of.metric, of.fellBack}, n.columns()...)...); err != nil {
 			return err
 		}
 	}
@@ -217,13 +238,23 @@ func (s *sums) write(ctx context.Context, tx *sql.Tx, x *tracked) error {
 // before must be read again.
 var errOvertaken = errors.New("another process counts the same experiment")
 
-// own begins a transaction on an experiment, with what it sets beside.
-func (x *tracked) own(ctx context.Context, tx *sql.Tx, set string, args ...any) error {
-	result, err := tx.ExecContext(ctx, "UPDATE experiments SET writes = writes + 1"+set+" WHERE id = ? AND writes = ?", append(args, x.id, x.writes)...)
-	if err != nil {
-		return err
+// execs runs a statement of a transaction, and returns how many rows that changed.
+type execs func(text string, args ...any) (int64, error)
+
+// inTx returns what runs statements of a transaction of database/sql.
+func inTx(ctx context.Context, tx *sql.Tx) execs {
+	return func(text string, args ...any) (int64, error) {
+		result, err := tx.ExecContext(ctx, text, args...)
+		if err != nil {
+			return 0, err
+		}
+		return result.RowsAffected()
 	}
-	rows, err := result.RowsAffected()
+}
+
+// own begins a transaction on an experiment, with what it sets beside.
+func (x *tracked) own(exec execs, set string, args ...any) error {
+	rows, err := exec("UPDATE experiments SET writes = writes + 1"+set+" WHERE id = ? AND writes = ?", append(args, x.id, x.writes)...)
 	if err == nil && rows == 0 {
 		err = errOvertaken
 	}
@@ -231,13 +262,13 @@ func (x *tracked) own(ctx context.Context, tx *sql.Tx, set string, args ...any) 
 }
 
 // writeStrata stores the strata that have more units.
-func (x *tracked) writeStrata(ctx context.Context, tx *sql.Tx, changed map[*stratum]bool) error {
+func (x *tracked) writeStrata(exec execs, changed map[*stratum]bool) error {
 	for s := range changed {
 		shares, err := json.Marshal(s.shares)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO experiment_strata (experiment, readout, stratum, about, begin_ms, units, shares) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		if _, err := exec("INSERT OR REPLACE INTO experiment_strata (experiment, readout, stratum, about, begin_ms, units, shares) VALUES (?, ?, ?, ?, ?, ?, ?)",
 			x.id, x.readout, s.number, s.about, s.begin, s.units, string(shares)); err != nil {
 			return err
 		}

@@ -191,6 +191,14 @@ func blobValue(b []byte) value { return value{kind: isBlob, bytes: b} }
 
 func integerValue(n int64) value { return value{kind: isInteger, bits: uint64(n)} }
 
+func boolValue(b bool) value {
+	v := value{kind: isInteger}
+	if b {
+		v.bits = 1
+	}
+	return v
+}
+
 func realValue(x float64) value { return value{kind: isReal, bits: math.Float64bits(x)} }
 
 // content returns text that came as bytes, NULL if it is empty. As bytes it would be stored

@@ -235,8 +235,9 @@ func (s *statement) step() (bool, error) {
 // reset ends a run. It ignores the error of the last step, which SQLite returns again.
 func (s *statement) reset() { sqlite3.Xsqlite3_reset(s.tls, s.handle) }
 
-// each calls f with each row of a query.
-func (n *native) each(text string, f func(row *statement), values ...value) error {
+// each calls f with each row of a query, until f fails. f may run other queries, unless this
+// one has a text or blob as a parameter.
+func (n *native) each(text string, f func(row *statement) error, values ...value) error {
 	s, err := n.prepare(text)
 	if err != nil {
 		return err
@@ -249,8 +250,39 @@ func (n *native) each(text string, f func(row *statement), values ...value) erro
 		if more, err := s.step(); err != nil || !more {
 			return err
 		}
-		f(s)
+		if err := f(s); err != nil {
+			return err
+		}
 	}
+}
+
+// exec runs a statement that is run often, and returns the number of rows that it changed.
+func (n *native) exec(text string, args ...any) (int64, error) {
+	s, err := n.prepare(text)
+	if err != nil {
+		return 0, err
+	}
+	values := make([]value, len(args))
+	for i, x := range args {
+		switch x := x.(type) {
+		case int64:
+			values[i] = integerValue(x)
+		case *int64:
+			values[i] = integerValue(*x)
+		case int:
+			values[i] = integerValue(int64(x))
+		case bool:
+			values[i] = boolValue(x)
+		case *float64:
+			values[i] = realValue(*x)
+		case string:
+			values[i] = textValue(x)
+		default:
+			panic(fmt.Sprintf("a parameter of type %T", x))
+		}
+	}
+	err = s.run(values...)
+	return n.changed(), err
 }
 
 // changed returns the number of rows that the last INSERT, UPDATE or DELETE changed itself.
@@ -262,10 +294,25 @@ func (s *statement) integer(column int) int64 {
 	return sqlite3.Xsqlite3_column_int64(s.tls, s.handle, int32(column))
 }
 
+// real returns the value of a column, counted from 0, and whether it is not NULL.
+func (s *statement) real(column int) (float64, bool) {
+	if sqlite3.Xsqlite3_column_type(s.tls, s.handle, int32(column)) == sqlite3.SQLITE_NULL {
+		return 0, false
+	}
+	return sqlite3.Xsqlite3_column_double(s.tls, s.handle, int32(column)), true
+}
+
 // bytes returns a copy of the value of a column, counted from 0; nil is NULL.
-func (s *statement) bytes(column int) []byte {
+func (s *statement) bytes(column int) []byte { return append([]byte(nil), s.view(column)...) }
+
+// view returns the value of a column, counted from 0, in memory of C that lasts until the
+// next row is read; nil is NULL.
+func (s *statement) view(column int) []byte {
 	address := sqlite3.Xsqlite3_column_blob(s.tls, s.handle, int32(column))
-	return append([]byte(nil), memory(address, int(sqlite3.Xsqlite3_column_bytes(s.tls, s.handle, int32(column))))...)
+	if address == 0 {
+		return nil
+	}
+	return memory(address, int(sqlite3.Xsqlite3_column_bytes(s.tls, s.handle, int32(column))))
 }
 
 // value is a value for a parameter.

@@ -87,7 +87,7 @@ func (s *Store) keepRevision(r *recorder.Revision) error {
 // The store has these files.
 func (s *Store) servedFiles(workspace, directory value) (map[listed]bool, error) {
 	var text []byte
-	if err := s.writer.each(servedFilesSQL, func(row *statement) { text = row.bytes(0) }, workspace, directory); err != nil {
+	if err := s.writer.each(servedFilesSQL, func(row *statement) error { text = row.bytes(0); return nil }, workspace, directory); err != nil {
 		return nil, err
 	}
 	files := make(map[listed]bool)
@@ -118,8 +118,9 @@ func eachListed(parser *fastjson.Parser, text []byte, f func(path, hash []byte))
 //	2         a, c of 3 + 1  deleted, as all that are older
 func (s *Store) sweep() error {
 	sizes := make(map[string]int64) // of the files that no revision read so far names
-	err := s.writer.each("SELECT hash, length(content) FROM files", func(row *statement) {
-		sizes[string(row.bytes(0))] = row.integer(1)
+	err := s.writer.each("SELECT hash, length(content) FROM files", func(row *statement) error {
+		sizes[string(row.view(0))] = row.integer(1)
+		return nil
 	})
 	if err != nil {
 		return err
@@ -132,8 +133,8 @@ func (s *Store) sweep() error {
 		parser  fastjson.Parser
 		newest  = make(map[string]bool) // workspaces whose newest revision was seen
 	)
-	err = s.writer.each("SELECT seq, workspace, files FROM revisions ORDER BY seq DESC", func(row *statement) {
-		workspace, text := string(row.bytes(1)), row.bytes(2)
+	err = s.writer.each("SELECT seq, workspace, files FROM revisions ORDER BY seq DESC", func(row *statement) error {
+		workspace, text := string(row.view(1)), row.view(2)
 		size := int64(len(text))
 		named = named[:0]
 		eachListed(&parser, text, func(_, hash []byte) {
@@ -145,13 +146,14 @@ func (s *Store) sweep() error {
 		full = full || total+size > maxRevisionBytes
 		if full && newest[workspace] {
 			deleted = append(deleted, row.integer(0))
-			return
+			return nil
 		}
 		newest[workspace] = true
 		total += size
 		for _, hash := range named {
 			delete(sizes, hash)
 		}
+		return nil
 	})
 	if err != nil {
 		return err

@@ -213,7 +213,7 @@ func salvageRollouts(ctx context.Context, path string) (rows [][]any) {
 		return nil
 	}
 	defer func() { _ = db.Close() }() // read only: nothing can be lost
-	_ = eachRow(ctx, db, func(scan func(...any) error) error {
+	_, _ = collect(ctx, db, func(scan func(...any) error) (struct{}, error) {
 		row := make([]any, 1+strings.Count(rolloutColumns, ",")+1)
 		to := make([]any, len(row))
 		for i := range row {
@@ -223,7 +223,7 @@ func salvageRollouts(ctx context.Context, path string) (rows [][]any) {
 		if err == nil {
 			rows = append(rows, row)
 		}
-		return err
+		return struct{}{}, err
 	}, "SELECT workspace, "+rolloutColumns+" FROM rollout_rows ORDER BY workspace, rollout, number")
 	return rows
 }

@@ -63,11 +63,11 @@ func (f fleet) wantAll(t testing.TB, s *Store) {
 			t.Fatalf("%s is not counted", m.Name)
 		}
 	}
-	if err := eachRow(t.Context(), s.Reader.db, func(scan func(...any) error) error {
+	if _, err := collect(t.Context(), s.Reader.db, func(scan func(...any) error) (_ struct{}, err error) {
 		var u unit
 		var name string
 		if err := u.scan(scan, &name, map[string]string{}); err != nil {
-			return err
+			return struct{}{}, err
 		}
 		units++
 		want := rollout.CountedUnit{Unit: name, Arm: u.arm, First: time.UnixMilli(u.first).UTC(), Moved: u.moved}
@@ -78,7 +78,7 @@ func (f fleet) wantAll(t testing.TB, s *Store) {
 		if diff := cmp.Diff(want, f[name]); diff != "" {
 			t.Errorf("the fleet has another unit: %s", diff)
 		}
-		return nil
+		return struct{}{}, nil
 	}, "SELECT "+unitColumns+" FROM experiment_units AS u WHERE u.experiment = ? AND u.readout = ?", x.id, x.readout); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // toShare notes the units as some that a fleet has yet to be given.
-func (x *tracked) toShare(ctx context.Context, tx *sql.Tx, all []*changed) error {
+func (x *tracked) toShare(exec execs, all []*changed) error {
 	names := make([]string, len(all))
 	for i, c := range all {
 		names[i] = c.name
@@ -21,7 +21,7 @@ func (x *tracked) toShare(ctx context.Context, tx *sql.Tx, all []*changed) error
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO experiment_outbox (experiment, unit) SELECT ?, value FROM json_each(?)", x.id, string(list))
+	_, err = exec("INSERT OR REPLACE INTO experiment_outbox (experiment, unit) SELECT ?, value FROM json_each(?)", x.id, string(list))
 	return err
 }
 

@@ -72,7 +72,7 @@ func (s *statements) keepHistory(r *trace.Record) error {
 	var failed error
 	run := func(query string, values ...value) (id int64) {
 		if failed == nil {
-			failed = s.terms.writer.each(query, func(row *statement) { id = row.integer(0) }, values...)
+			failed = s.terms.writer.each(query, func(row *statement) error { id = row.integer(0); return nil }, values...)
 		}
 		return id
 	}
