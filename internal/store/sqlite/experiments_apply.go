@@ -16,25 +16,25 @@ type changed struct {
 	shares     *shares // of the first exposure, if this step found it
 }
 
-// apply adds the events to their units, and moves the cursors. It goes through the units by
+// applyTo adds the events to their units, and moves the cursors. It goes through the units by
 // their names: what is read of a page of them is written before the page is forgotten.
-func (k *experimentKeeper) apply(ctx context.Context, x *tracked, p *pass, traces, metrics int64) error {
+func (k *experimentKeeper) applyTo(ctx context.Context, x *tracked, p *pass) error {
 	exist, err := queryInt(ctx, k.db, "SELECT EXISTS (SELECT 1 FROM experiment_units WHERE experiment = ?)", x.id)
 	if err != nil {
 		return err
 	}
 	for left := byUnit(p.events); ; {
 		var some []*changed
-		if some, left, err = k.change(x, p.events, left, exist > 0, metrics == x.metrics); err != nil {
+		if some, left, err = k.change(x, p, left, exist > 0); err != nil {
 			return err
 		}
 		if len(left) == 0 {
 			err := k.write(x, some, ", traces = ?, metrics = ?, to_traces = 0, to_metrics = 0, step = step + 1, counted_ms = ?, unitless = unitless + ?, answered_before = answered_before OR ?",
-				traces, metrics, p.counted, p.unitless, p.before)
+				p.to.traces, p.to.metrics, p.counted, p.unitless, p.before)
 			x.step++
 			return err
 		}
-		if err := k.write(x, some, ", to_traces = ?, to_metrics = ?", traces, metrics); err != nil {
+		if err := k.write(x, some, ", to_traces = ?, to_metrics = ?", p.to.traces, p.to.metrics); err != nil {
 			return err
 		}
 		if k.wrote(); ctx.Err() != nil {
@@ -45,31 +45,29 @@ func (k *experimentKeeper) apply(ctx context.Context, x *tracked, p *pass, trace
 
 // change adds events to the next units, of which it returns those that change, and what is
 // left. It reads in one transaction: beginning one costs more than reading a unit.
-func (k *experimentKeeper) change(x *tracked, events []event, left []placed, exist, ofTraces bool) (some []*changed, _ []placed, err error) {
+func (k *experimentKeeper) change(x *tracked, p *pass, left []placed, exist bool) (some []*changed, _ []placed, err error) {
 	if err := k.units.repeat("BEGIN"); err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, k.units.repeat("COMMIT")) }()
 	for len(left) > 0 && len(some) < k.stepUnits {
-		c := &changed{name: events[left[0].index].unit}
+		c := &changed{name: p.events[left[0].index].unit}
 		if exist {
 			if err := k.readUnit(x, c); err != nil {
 				return nil, nil, err
 			}
 		}
 		written := c.before.step > x.step // by this step, which was broken off
-		for ; len(left) > 0 && events[left[0].index].unit == c.name; left = left[1:] {
+		for ; len(left) > 0 && p.events[left[0].index].unit == c.name; left = left[1:] {
 			if !written {
-				c.apply(x, &events[left[0].index])
+				c.apply(x, &p.events[left[0].index])
 			}
 		}
 		if written || c.to.step <= x.step {
 			continue
 		}
-		if ofTraces {
-			if err := k.addPending(x, c); err != nil {
-				return nil, nil, err
-			}
+		if err := k.addPending(x, c, p.from.metrics); err != nil {
+			return nil, nil, err
 		}
 		some = append(some, c)
 	}
@@ -182,10 +180,10 @@ func (c *changed) change(x *tracked) {
 	c.to.step = x.step + 1
 }
 
-// addPending adds the reports on a unit that were counted before the step found the unit's
-// exposure, or an earlier one.
-func (k *experimentKeeper) addPending(x *tracked, c *changed) error {
-	if c.shares == nil || x.metrics <= x.fromMetrics || !x.has(func(n metric) bool { return n.Value != "" }) {
+// addPending adds the reports on a unit, up to a seq, that were counted before the step found
+// the unit's exposure, or an earlier one.
+func (k *experimentKeeper) addPending(x *tracked, c *changed, until int64) error {
+	if c.shares == nil || until <= x.fromMetrics || !x.has(func(n metric) bool { return n.Value != "" }) {
 		return nil
 	}
 	exposed := c.before.readout == x.readout
@@ -202,7 +200,7 @@ func (k *experimentKeeper) addPending(x *tracked, c *changed) error {
 		m.measures(&k.pending, x, &ev)
 		c.apply(x, &ev)
 		return nil
-	}, textValue(x.workspace), textValue(x.plan().Unit), textValue(c.name), integerValue(x.past), integerValue(x.metrics))
+	}, textValue(x.workspace), textValue(x.plan().Unit), textValue(c.name), integerValue(x.past), integerValue(until))
 }
 
 // write writes units in one transaction, with what they add to the sums.

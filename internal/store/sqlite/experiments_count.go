@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -33,10 +35,10 @@ const (
 	readoutsEvery = time.Minute
 )
 
-// A step counts some rows after the cursors of an experiment: of traces, or, once all of
-// these are counted, of metrics. It reads them, and the units that they name, without a lock.
-// It writes the units a few at a time, each transaction with what it adds to the sums, so the
-// sums are always those of the units. The last transaction moves the cursor.
+// A step counts some rows after the cursors of an experiment: traces, and then metrics. It reads
+// them, and the units that they name, without a lock. It writes the units a few at a time, each
+// transaction with what it adds to the sums, so the sums are always those of the units. The last
+// transaction moves the cursors.
 //
 // A unit's row has the number of the step that wrote it. A step that was broken off is done
 // again with the same rows, and leaves alone the units that it has written. So each row counts
@@ -171,43 +173,38 @@ func (k *experimentKeeper) step(ctx context.Context, now time.Time) (more bool, 
 		return false, err
 	}
 	for _, x := range counting { // a step that was broken off
-		switch {
-		case x.toTraces > x.traces:
-			return true, k.countTraces(ctx, []*tracked{x}, x.toTraces, true)
-		case x.toMetrics > x.metrics:
-			return true, k.countMetrics(ctx, []*tracked{x}, x.toMetrics, true)
+		if x.behind(x.to) {
+			return true, k.count(ctx, []*tracked{x}, x.to, true)
 		}
 	}
-	group, until := nextGroup(counting, greatest.Traces, func(x *tracked) int64 { return x.traces })
-	if len(group) > 0 {
-		return true, k.countTraces(ctx, group, until, false)
+	group, until := nextGroup(counting, cursors{greatest.Traces, greatest.Metrics})
+	if len(group) == 0 {
+		return false, nil
 	}
-	group, until = nextGroup(counting, greatest.Metrics, func(x *tracked) int64 { return x.metrics })
-	if len(group) > 0 {
-		return true, k.countMetrics(ctx, group, until, false)
-	}
-	return false, nil
+	return true, k.count(ctx, group, until, false)
 }
 
-// nextGroup returns the experiments whose cursor is furthest behind, and the cursor of the
-// next ones: from there on one pass over the rows counts for all.
-func nextGroup(all []*tracked, greatest int64, cursor func(*tracked) int64) (group []*tracked, until int64) {
-	first := greatest
-	for _, x := range all {
-		first = min(first, cursor(x))
-	}
-	if first == greatest {
-		return nil, 0
-	}
-	until = greatest
-	for _, x := range all {
-		if at := cursor(x); at == first {
-			group = append(group, x)
-		} else {
-			until = min(until, at)
+// cursors are the greatest seq of the traces and of the metrics that are counted.
+type cursors struct{ traces, metrics int64 }
+
+// behind reports whether other has rows that c has not.
+func (c cursors) behind(other cursors) bool {
+	return c.traces < other.traces || c.metrics < other.metrics
+}
+
+// nextGroup returns the experiments whose cursors are furthest behind, and until where one
+// pass over the rows counts for them: from the cursors of the next ones on it does for all.
+func nextGroup(all []*tracked, greatest cursors) (group []*tracked, until cursors) {
+	all = slices.DeleteFunc(slices.Clone(all), func(x *tracked) bool { return !x.behind(greatest) })
+	slices.SortStableFunc(all, func(a, b *tracked) int {
+		return cmp.Or(cmp.Compare(a.traces, b.traces), cmp.Compare(a.metrics, b.metrics))
+	})
+	for i, x := range all {
+		if x.cursors != all[0].cursors {
+			return all[:i], cursors{x.traces, max(x.metrics, all[0].metrics)}
 		}
 	}
-	return group, until
+	return all, greatest
 }
 
 // begin prepares a pass over rows for experiments.
@@ -236,7 +233,7 @@ type pass struct {
 	weight   int // four for each event, and one for each of its numbers
 	unitless int64
 	counted  int64
-	traces   int64 // the cursor
+	from, to cursors
 	renewed  *renewed
 	before   bool // the split answered before the start
 }
@@ -244,23 +241,6 @@ type pass struct {
 func (p *pass) add(ev *event) {
 	p.events = append(p.events, *ev)
 	p.weight += 4 + len(ev.numbers)
-}
-
-// full reports whether the passes have as many events as a step may have.
-func (k *experimentKeeper) full(found map[*tracked]*pass) bool {
-	total := 0
-	for _, p := range found {
-		total += p.weight
-	}
-	return total >= 4*k.stepEvents
-}
-
-func newPasses(group []*tracked) map[*tracked]*pass {
-	found := map[*tracked]*pass{}
-	for _, x := range group {
-		found[x] = &pass{counted: x.counted, traces: x.traces}
-	}
-	return found
 }
 
 // overlap calls read again and again while what it read before is written, one write at a
@@ -280,55 +260,138 @@ func overlap(read func() (write func() error, more bool, err error)) error {
 	}
 }
 
-// countTraces counts traces up to a seq. If the step is done again, it counts all of them
-// at once.
-func (k *experimentKeeper) countTraces(ctx context.Context, group []*tracked, until int64, again bool) error {
+// count counts rows until the cursors get somewhere. If the step is done again, it counts all
+// of them at once.
+func (k *experimentKeeper) count(ctx context.Context, group []*tracked, until cursors, again bool) error {
 	if err := k.begin(ctx, group); err != nil {
 		return err
 	}
-	last, newest := group[0].traces, int64(0)
-	return overlap(func() (func() error, bool, error) {
-		from, found, more := last, newPasses(group), true
-		counts := func(x *tracked) bool { return found[x].renewed == nil }
-		for last < until && (again || !k.full(found)) && slices.ContainsFunc(group, counts) {
-			end, err := endOfRows(ctx, k.db, "traces", last, scannedRows)
-			if err != nil {
-				return nil, false, err
-			}
-			end = min(max(end, last+1), until)
-			if err := k.readTraces(ctx, last, end, found, again, &newest); err != nil {
-				return nil, false, err
-			}
-			last = end
-		}
-		to := map[*tracked]int64{}
-		for _, x := range group {
-			p := found[x]
-			if to[x] = last; p.renewed != nil {
-				to[x], more = p.renewed.at-1, false
-			}
-			if err := k.addEarlier(ctx, x, p, from, to[x]); err != nil {
-				return nil, false, err
-			}
-			p.counted = max(p.counted, newest)
-		}
-		return func() error {
-			for _, x := range group {
-				if p := found[x]; p.renewed != nil && to[x] == from { // it is the first
-					if err := k.renew(ctx, x, p.renewed); err != nil {
-						return err
-					}
-				} else if err := k.apply(ctx, x, p, to[x], x.metrics); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, more && last < until, nil
-	})
+	r := &stepReader{experimentKeeper: k, group: group, at: group[0].cursors, until: until, again: again}
+	return overlap(func() (func() error, bool, error) { return r.next(ctx) })
 }
 
-// readTraces adds the traces of a range.
-func (k *experimentKeeper) readTraces(ctx context.Context, after, last int64, found map[*tracked]*pass, again bool, newest *int64) error {
+// stepReader reads the rows of one step after another, for a group of experiments.
+//
+// Of a step the traces come first, as three eighths of its events. Then come the reports that
+// were made until then, most of them on units of these traces: they are written once so.
+type stepReader struct {
+	*experimentKeeper
+	group     []*tracked
+	at, until cursors
+	again     bool
+	newest    int64 // time of the last trace
+	late      bool  // reports that were made before are left
+	found     map[*tracked]*pass
+}
+
+// next reads a step, and returns what writes it.
+func (r *stepReader) next(ctx context.Context) (write func() error, more bool, err error) {
+	from, found := r.at, map[*tracked]*pass{}
+	for _, x := range r.group {
+		found[x] = &pass{counted: x.counted, from: from}
+	}
+	r.found = found
+	if err := r.readTraces(ctx); err != nil {
+		return nil, false, err
+	}
+	anew := false
+	for _, x := range r.group {
+		p := found[x]
+		p.counted, p.to = max(p.counted, r.newest), cursors{r.at.traces, from.metrics}
+		if p.renewed != nil {
+			p.to.traces, anew = p.renewed.at-1, true
+		}
+		if err := r.addEarlier(ctx, x, p); err != nil {
+			return nil, false, err
+		}
+	}
+	if !anew {
+		if err := r.readReports(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	return func() error { return r.apply(ctx, r.group, found) }, !anew && r.at.behind(r.until), nil
+}
+
+// weight returns the weight of the events of the step.
+func (r *stepReader) weight() (total int) {
+	for _, p := range r.found {
+		total += p.weight
+	}
+	return total
+}
+
+// readTraces reads traces until the step has enough of them, or one begins a readout anew.
+func (r *stepReader) readTraces(ctx context.Context) error {
+	anew := func(x *tracked) bool { return r.found[x].renewed != nil }
+	for r.at.traces < r.until.traces && (r.again || !r.late && r.weight() < 3*r.stepEvents/2) && !slices.ContainsFunc(r.group, anew) {
+		last, err := r.nextRows(ctx, "traces", r.at.traces, r.until.traces)
+		if err != nil {
+			return err
+		}
+		if err := r.addTraces(ctx, r.at.traces, last, r.found, r.again, &r.newest); err != nil {
+			return err
+		}
+		r.at.traces = last
+	}
+	return nil
+}
+
+// readReports reads the reports that were made before the next trace, until the step has enough
+// of them.
+func (r *stepReader) readReports(ctx context.Context) error {
+	made := int64(math.MaxInt64)
+	if r.at.traces < r.until.traces {
+		var err error
+		if made, err = queryInt(ctx, r.db, "SELECT coalesce((SELECT time_ms FROM traces WHERE seq <= ? ORDER BY seq DESC LIMIT 1), 0)", r.at.traces); err != nil {
+			return err
+		}
+	}
+	for r.late = true; r.late && r.at.metrics < r.until.metrics && (r.again || r.weight() < 4*r.stepEvents); {
+		last, err := r.nextRows(ctx, "metrics", r.at.metrics, r.until.metrics)
+		if err != nil {
+			return err
+		}
+		end, err := queryInt(ctx, r.db, "SELECT coalesce((SELECT seq - 1 FROM metrics WHERE seq > ?1 AND seq <= ?2 AND time_ms > ?3 ORDER BY seq LIMIT 1), ?2)", r.at.metrics, last, made)
+		if err != nil {
+			return err
+		}
+		if err := r.addReports(ctx, r.at.metrics, end, r.found); err != nil {
+			return err
+		}
+		r.at.metrics, r.late = end, end == last
+	}
+	r.late = r.late && r.at.metrics < r.until.metrics
+	for _, p := range r.found {
+		p.to.metrics = r.at.metrics
+	}
+	return nil
+}
+
+// nextRows returns the last of the next rows of a table that one query reads.
+func (k *experimentKeeper) nextRows(ctx context.Context, table string, from, until int64) (int64, error) {
+	last, err := endOfRows(ctx, k.db, table, from, scannedRows)
+	return min(max(last, from+1), until), err
+}
+
+// apply writes what the passes found.
+func (k *experimentKeeper) apply(ctx context.Context, group []*tracked, found map[*tracked]*pass) (err error) {
+	for _, x := range group {
+		p := found[x]
+		if p.renewed != nil && p.to == p.from { // it is the first
+			err = k.renew(ctx, x, p.renewed)
+		} else {
+			err = k.applyTo(ctx, x, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTraces adds the traces of a range.
+func (k *experimentKeeper) addTraces(ctx context.Context, after, last int64, found map[*tracked]*pass, again bool, newest *int64) error {
 	return k.rows.each(traceQuery, func(row *statement) error {
 		r := traceOf(row, 0)
 		*newest = max(*newest, r.at)
@@ -386,8 +449,8 @@ DELETE FROM experiment_sums WHERE experiment = ?1`, x.id, r.time, r.answers)
 
 // addEarlier adds the reports on traces, and on their decisions, that were counted before the
 // traces came.
-func (k *experimentKeeper) addEarlier(ctx context.Context, x *tracked, p *pass, from, to int64) error {
-	if x.metrics <= x.fromMetrics {
+func (k *experimentKeeper) addEarlier(ctx context.Context, x *tracked, p *pass) error {
+	if p.from.metrics <= x.fromMetrics {
 		return nil
 	}
 	return k.rows.each(earlierReports, func(row *statement) error {
@@ -404,7 +467,7 @@ func (k *experimentKeeper) addEarlier(ctx context.Context, x *tracked, p *pass, 
 			}
 			return p
 		})
-	}, integerValue(from), integerValue(to), integerValue(x.metrics))
+	}, integerValue(p.from.traces), integerValue(p.to.traces), integerValue(p.from.metrics))
 }
 
 // firstOf returns the seq of the first trace of a decision, up to a seq, that means something
@@ -455,39 +518,8 @@ func (k *experimentKeeper) addReport(ctx context.Context, r *traceRow, m *report
 	})
 }
 
-// countMetrics counts metrics up to a seq.
-func (k *experimentKeeper) countMetrics(ctx context.Context, group []*tracked, until int64, again bool) error {
-	if err := k.begin(ctx, group); err != nil {
-		return err
-	}
-	last := group[0].metrics
-	return overlap(func() (func() error, bool, error) {
-		found := newPasses(group)
-		for last < until && (again || !k.full(found)) {
-			end, err := endOfRows(ctx, k.db, "metrics", last, scannedRows)
-			if err != nil {
-				return nil, false, err
-			}
-			end = min(max(end, last+1), until)
-			if err := k.readReports(ctx, last, end, found); err != nil {
-				return nil, false, err
-			}
-			last = end
-		}
-		to := last
-		return func() error {
-			for _, x := range group {
-				if err := k.apply(ctx, x, found[x], found[x].traces, to); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, last < until, nil
-	})
-}
-
-// readReports adds the reports of a range.
-func (k *experimentKeeper) readReports(ctx context.Context, after, last int64, found map[*tracked]*pass) error {
+// addReports adds the reports of a range.
+func (k *experimentKeeper) addReports(ctx context.Context, after, last int64, found map[*tracked]*pass) error {
 	return k.rows.each(reportQuery, func(row *statement) error {
 		m := reportOf(row, 0)
 		decision, workspace, field, name, happened := row.view(reportWidth), row.view(reportWidth+1), row.view(reportWidth+2), row.view(reportWidth+3), row.integer(reportWidth+4)
@@ -508,7 +540,7 @@ func (k *experimentKeeper) readReports(ctx context.Context, after, last int64, f
 			return k.eachOfDecision(trace.ID(decision), 1<<62, func(r *traceRow) error {
 				counted := map[*tracked]bool{}
 				err := k.addReport(ctx, r, &m, func(x *tracked) *pass {
-					if done[x] || r.seq > found[x].traces {
+					if done[x] || r.seq > found[x].to.traces {
 						return nil
 					}
 					counted[x] = true
@@ -519,7 +551,7 @@ func (k *experimentKeeper) readReports(ctx context.Context, after, last int64, f
 			})
 		case r.seq > 0:
 			return k.addReport(ctx, &r, &m, func(x *tracked) *pass {
-				if r.seq > found[x].traces {
+				if r.seq > found[x].to.traces {
 					return nil // it counts with the trace
 				}
 				return found[x]

@@ -113,9 +113,9 @@ type tracked struct {
 	since                  int64
 	what                   string
 	end                    int64
-	traces, metrics        int64
+	cursors                // up to which rows are counted
 	fromMetrics            int64
-	toTraces, toMetrics    int64
+	to                     cursors // of the step that is being written
 	step, writes           int64
 	counted, unitless      int64
 	before                 bool // the split answered before the start
@@ -161,7 +161,7 @@ func readTracked(ctx context.Context, db querier, workspace, name string, of whi
 	all, err := collect(ctx, db, func(scan func(...any) error) (*tracked, error) {
 		x := new(tracked)
 		return x, scan(&x.id, &x.workspace, &x.name, &x.gone, &x.readout, &x.answers, &x.since, &x.what, &x.end, &x.traces, &x.metrics,
-			&x.fromMetrics, &x.toTraces, &x.toMetrics, &x.step, &x.writes, &x.counted, &x.unitless, &x.before)
+			&x.fromMetrics, &x.to.traces, &x.to.metrics, &x.step, &x.writes, &x.counted, &x.unitless, &x.before)
 	}, `
 SELECT id, workspace, name, coalesce(gone_ms, 0), readout, answers, since_ms, what, end_ms, traces, metrics,
 	from_metrics, to_traces, to_metrics, step, writes, counted_ms, unitless, answered_before

@@ -220,7 +220,7 @@ var errKilled = errors.New("killed")
 func lookUntilKilled(t testing.TB, s *Store, now time.Time, random *rand.Rand, transactions int) {
 	t.Helper()
 	k := mustCountExperiments(t, s)
-	k.stepEvents, k.stepUnits = 1+random.IntN(30), 1+random.IntN(4)
+	k.stepEvents, k.stepUnits = 1<<random.IntN(10), 1+random.IntN(4)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	err := k.look(ctx, now, func() {
@@ -283,7 +283,7 @@ func TestMustHoldExperimentsCountOnce(t *testing.T) {
 			}
 			w.settle()
 			k := mustCountExperiments(t, s)
-			k.stepEvents, k.stepUnits = 1+w.IntN(60), 1+w.IntN(8)
+			k.stepEvents, k.stepUnits = 1<<w.IntN(10), 1+w.IntN(8)
 			if err := k.look(t.Context(), w.now, func() {}); err != nil {
 				t.Fatal(err)
 			}

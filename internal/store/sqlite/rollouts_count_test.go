@@ -143,7 +143,7 @@ func TestMustHoldRolloutsCountOnce(t *testing.T) {
 			}
 			w.settle()
 			k := mustCountExperiments(t, s)
-			k.stepEvents, k.stepUnits = 1+w.IntN(60), 1+w.IntN(8)
+			k.stepEvents, k.stepUnits = 1<<w.IntN(10), 1+w.IntN(8)
 			if err := k.look(t.Context(), w.now, func() {}); err != nil {
 				t.Fatal(err)
 			}
