@@ -197,7 +197,7 @@ func BenchmarkEdit(b *testing.B) {
 	})
 	b.Run("sweep", func(b *testing.B) {
 		for b.Loop() {
-			if err := s.transact(s.writer.repeat, s.sweep); err != nil {
+			if err := s.shared.transact(s.writer.repeat, s.sweep); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -43,7 +43,7 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 		return classify(err)
 	}
 	s.written.Store(true)
-	err := s.transact(s.writer.repeat, func() error {
+	err := s.shared.transact(s.writer.repeat, func() error {
 		if err := s.insert.batch(batch); err != nil {
 			return err
 		}
@@ -131,8 +131,6 @@ func setDurable(run runner, current *bool, durable bool) error {
 
 // transact runs work in a transaction of run's connection. A transaction of database/sql
 // would cost a goroutine.
-func (s *Store) transact(run runner, work func() error) error { return s.shared.transact(run, work) }
-
 func (s *shared) transact(run runner, work func() error) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()

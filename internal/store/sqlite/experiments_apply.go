@@ -215,7 +215,7 @@ func (k *experimentKeeper) write(x *tracked, all []*changed, set string, args ..
 		added.add(x, &c.before, -1)
 		added.add(x, &c.to, 1)
 	}
-	err := sharedOf(k.path).transact(k.units.repeat, func() error {
+	err := k.shared.transact(k.units.repeat, func() error {
 		if err := x.own(k.units.exec, set, args...); err != nil {
 			return err
 		}
@@ -223,8 +223,8 @@ func (k *experimentKeeper) write(x *tracked, all []*changed, set string, args ..
 			return err
 		}
 		left := all
-		for place, count := range rowsAtOnce {
-			keep, err := k.units.prepare(keepUnitsSQL[place])
+		for _, count := range rowsAtOnce {
+			keep, err := k.units.prepare(insertSQL("INSERT OR REPLACE", "experiment_units", unitColumnNames, count))
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -68,11 +67,10 @@ func (s *Store) keepExperiments(ctx context.Context, every time.Duration, of whi
 // experimentKeeper counts for experiments.
 type experimentKeeper struct {
 	which  which
-	path   string
+	shared *shared
 	db     *sql.DB // of two connections
 	rows   *native // reads rows of traces and metrics
 	units  *native // reads and writes units, beside it
-	turn   *sync.Mutex
 	events eventReader
 
 	arms    map[string]string // for what writes: see overlap
@@ -90,7 +88,7 @@ func openExperimentKeeper(path string, of which) (*experimentKeeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &experimentKeeper{which: of, path: path, db: db, turn: turnOf(path), arms: map[string]string{}, wrote: func() {}, stepEvents: stepEvents, stepUnits: stepUnits, events: eventReader{
+	k := &experimentKeeper{which: of, shared: sharedOf(path), db: db, arms: map[string]string{}, wrote: func() {}, stepEvents: stepEvents, stepUnits: stepUnits, events: eventReader{
 		db: db, shares: map[string]*shares{}, arms: map[string]string{}, answers: map[[6]string]string{},
 	}}
 	for _, to := range []**native{&k.rows, &k.units} {
@@ -146,7 +144,7 @@ func (k *experimentKeeper) pause(ctx context.Context) error {
 }
 
 func (k *experimentKeeper) transact(ctx context.Context, work func(*sql.Tx) error) error {
-	return transactInTurn(ctx, k.db, k.turn, work)
+	return transactInTurn(ctx, k.db, &k.shared.turn, work)
 }
 
 // step does the next step, and reports whether there may be another.

@@ -41,14 +41,6 @@ const unitColumns = "u.unit, u.readout, u.arm, u.stratum, u.first_ms, u.until_ms
 
 var unitColumnNames = append([]string{"experiment"}, strings.Split(strings.ReplaceAll(unitColumns, "u.", ""), ", ")...)
 
-// keepUnitsSQL are statements that keep units, by the index in rowsAtOnce.
-var keepUnitsSQL = func() (all [len(rowsAtOnce)]string) {
-	for place, count := range rowsAtOnce {
-		all[place] = insertSQL("INSERT OR REPLACE", "experiment_units", unitColumnNames, count)
-	}
-	return all
-}()
-
 func (u *unit) scan(scan func(...any) error, name *string, arms map[string]string) error {
 	var arm, numbers sql.RawBytes
 	if err := scan(name, &u.readout, &arm, &u.stratum, &u.first, &u.until, &u.moved, &u.fellBack, &numbers, &u.step); err != nil {

@@ -74,7 +74,7 @@ func (s *Store) shrinkReplies(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	evicted := make(map[replyOwner]eviction)
-	err = s.transact(s.maintains(ctx), func() error {
+	err = s.shared.transact(s.maintains(ctx), func() error {
 		for began := time.Now(); time.Since(began) < shrinkTime; {
 			var freed int64
 			var err error

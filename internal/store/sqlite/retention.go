@@ -43,7 +43,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 		}
 	}
 	if s.unswept > 0 {
-		if err := s.transact(s.writer.repeat, s.sweep); err != nil {
+		if err := s.shared.transact(s.writer.repeat, s.sweep); err != nil {
 			return false, classify(err)
 		}
 	}
@@ -62,7 +62,7 @@ const deleteRepliesSQL = "DELETE FROM replies WHERE seq IN (SELECT seq FROM repl
 
 // deleteOld deletes some of the rows that are too old, and reports whether there are more.
 func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err error) {
-	err = s.transact(s.maintains(ctx), func() error {
+	err = s.shared.transact(s.maintains(ctx), func() error {
 		result, err := s.conn.ExecContext(ctx, deleteRepliesSQL, now.Add(-trace.ReplyLifetime).UnixMilli(), deleteRows)
 		if err != nil {
 			return err

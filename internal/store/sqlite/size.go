@@ -36,7 +36,7 @@ func (s *Store) shrink(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	lost, evicted := make(map[string]int64), make(map[*table]eviction)
-	err = s.transact(s.maintains(ctx), func() error {
+	err = s.shared.transact(s.maintains(ctx), func() error {
 		sinks, err := readSinks(ctx, s.conn, s.config.Sinks())
 		if err != nil {
 			return err
