@@ -115,20 +115,13 @@ func (v *visit) readEdited(p *editPage) error {
 	p.Edit.Base, p.Edit.Text, p.Edit.Action, p.Problem = file.Base, file.Text, "text", file.Problem
 	if file.Value != nil {
 		p.Value, p.Edit.Action, p.Edit.Text = file.Value, "value", file.Value.Text
-		fields, err := v.fields()
-		if i := slices.IndexFunc(fields, func(f adminapi.DataField) bool { return f.Name == p.Value.Field }); i >= 0 {
-			p.Field = &fields[i]
+		loaded, err := v.loaded()
+		if i := slices.IndexFunc(loaded.Fields, func(f adminapi.DataField) bool { return f.Name == p.Value.Field }); i >= 0 {
+			p.Field = &loaded.Fields[i]
 		}
 		return err
 	}
 	return nil
-}
-
-// fields returns the fields of the data model.
-func (v *visit) fields() ([]adminapi.DataField, error) {
-	var definitions adminapi.Definitions
-	err := v.ask("definitions", nil, &definitions)
-	return definitions.Workspaces[v.visitor.Workspace].Fields, err
 }
 
 // postEdit answers a step of the form: review says what would change, patch is that as a
@@ -144,10 +137,7 @@ func (v *visit) postEdit(p *editPage) error {
 	p.Edit, p.Problem = sent, ""
 	v.title, v.link = "Before saving", prefix+"edit?"+editQuery(&sent).Encode()
 	save, review, asked := "edit", "review", url.Values(nil)
-	var body any = struct {
-		Workspace string `json:"workspace"`
-		edit.Edit
-	}{v.visitor.Workspace, sent}
+	var body any = sent
 	if p.Again() {
 		v.link = prefix + "revisions"
 		save, asked, body = "revisions/"+sent.To, url.Values{"dry_run": {"true"}}, map[string]string{"base": sent.Base}
@@ -226,12 +216,9 @@ func (v *visit) showReview(p *editPage) error {
 	if p.Review.Comparison == nil {
 		return nil
 	}
-	fields, err := v.fields()
-	if err != nil {
-		return err
-	}
-	p.addAnswers(fields)
-	return nil
+	loaded, err := v.loaded()
+	p.addAnswers(loaded.Fields)
+	return err
 }
 
 // addAnswers sets the contexts whose answer changes.
@@ -255,22 +242,17 @@ func (p *editPage) addAnswers(fields []adminapi.DataField) {
 func (v *visit) starter(kind string) (file, text string, err error) {
 	switch kind {
 	case "prompt":
-		var answer struct {
-			Workspaces map[string]struct{ Targets []gateway.Target }
-		}
-		err = v.ask("targets", nil, &answer)
 		model := "provider: canned\n    extra: { answer: \"We will come back to you.\" }"
-		for _, t := range answer.Workspaces[v.visitor.Workspace].Targets {
+		for _, t := range v.workspace().Targets {
 			if t.Model != "" {
 				model = fmt.Sprintf("provider: %s\n    model: %s", t.Provider, strconv.Quote(t.Model))
 				break
 			}
 		}
-		return "prompts/new.yaml", "variables: { question: { required: true } }\nvariants:\n  only:\n    " + model + "\n    messages:\n      - { role: user, content: \"{{question}}\" }\n", err
+		return "prompts/new.yaml", "variables: { question: { required: true } }\nvariants:\n  only:\n    " + model + "\n    messages:\n      - { role: user, content: \"{{question}}\" }\n", nil
 	case "endpoint":
-		var definitions adminapi.Definitions
-		err = v.ask("definitions", nil, &definitions)
-		for _, d := range definitions.Workspaces[v.visitor.Workspace].Definitions {
+		loaded, err := v.loaded()
+		for _, d := range loaded.Definitions {
 			if d.Kind == "prompt" {
 				return "endpoints/new.yaml", "prompt: " + d.Key + "\n", err
 			}

@@ -41,12 +41,8 @@ func buildPlan(v *visit) (any, error) {
 	if query := p.query().Encode(); len(query) <= mostPlanLink {
 		v.link = prefix + "plan?" + query
 	}
-	body := struct {
-		Workspace string `json:"workspace"`
-		edit.Edit
-	}{v.visitor.Workspace, p.Edit}
 	var lines []adminapi.PlanLine
-	err := v.send(http.MethodPost, "plan", url.Values{"replay": {p.Replay}, "against": {"served"}}, body, &lines)
+	err := v.send(http.MethodPost, "plan", url.Values{"replay": {p.Replay}, "against": {"served"}}, &p.Edit, &lines)
 	if refusal, ok := errors.AsType[*adminapi.AskError](err); ok && refusal.Status == http.StatusUnprocessableEntity {
 		var answer struct{ Errors []inspect.Finding }
 		err = json.Unmarshal(refusal.Body, &answer)

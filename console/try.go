@@ -55,7 +55,7 @@ func buildTry(v *visit) (any, error) {
 		d := &loaded.Definitions[i]
 		var row inspect.Answer
 		err := v.send(http.MethodPost, "evaluate", nil, map[string]any{
-			"workspace": v.visitor.Workspace, "kind": d.Kind, "key": d.Key, "context": context, "at": p.At, "explain": true,
+			"kind": d.Kind, "key": d.Key, "context": context, "at": p.At, "explain": true,
 		}, &row)
 		if p.Problem, err = refused(err); err != nil {
 			return nil, err
