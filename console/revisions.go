@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,22 +18,11 @@ type revisionsPage struct {
 	From, To   string
 	Problem    string
 	Comparison *inspect.Comparison // nil: none was asked for
-	Changes    []changeRow
 	Files      []fileChange
 	Back       string // the command that writes the earlier revision
 	Admin      bool   // the visitor may serve it again
+	served     adminapi.LoadedWorkspace
 }
-
-// changeRow is how a definition differs.
-type changeRow struct {
-	inspect.Change
-	Link    string // of its page; empty: it is gone
-	Answers []witness
-	Units   []string
-}
-
-// witness is a context that gets another answer.
-type witness struct{ Context, Old, New, Try string }
 
 // fileChange is a file that differs.
 type fileChange struct {
@@ -52,16 +40,15 @@ func buildRevisions(v *visit) (any, error) {
 	p.Admin = v.visitor.Role.Covers(gateway.RoleAdmin)
 	p.Back = "caddy cadenza checkout " + shellWord(p.From) + " DIR"
 	var (
-		comparison  inspect.Comparison
-		definitions adminapi.Definitions
-		sides       [2]adminapi.Revision
+		comparison inspect.Comparison
+		sides      [2]adminapi.Revision
 	)
 	err := v.ask("compare", url.Values{"from": {p.From}, "to": {p.To}}, &comparison)
 	if p.Problem, err = refused(err); p.Problem != "" {
 		return p, nil
 	}
 	if err == nil {
-		err = v.ask("definitions", nil, &definitions)
+		p.served, err = v.loaded()
 	}
 	for i, revision := range []string{comparison.Old, comparison.New} {
 		if err == nil {
@@ -72,45 +59,25 @@ func buildRevisions(v *visit) (any, error) {
 		return nil, err
 	}
 	p.Comparison = &comparison
-	loaded := definitions.Workspaces[v.visitor.Workspace]
-	for i := range comparison.Definitions {
-		c := &comparison.Definitions[i]
-		row := changeRow{Change: *c}
-		if slices.ContainsFunc(loaded.Definitions, func(d inspect.Summary) bool { return d.Kind == c.Kind && d.Key == c.Key }) {
-			row.Link = definitionLink(c.Kind, c.Key)
-		}
-		for _, a := range c.Answers {
-			row.Answers = append(row.Answers, witnessOf(&a, loaded.Fields))
-		}
-		for _, u := range c.Units {
-			row.Units = append(row.Units, u.String())
-		}
-		p.Changes = append(p.Changes, row)
-	}
 	p.Files = compareFiles(sides[0].Files, sides[1].Files)
 	return p, nil
 }
 
-func witnessOf(a *inspect.AnswerChange, fields []adminapi.DataField) witness {
-	w := witness{Context: string(a.Context), Old: sideText(&a.Old), New: sideText(&a.New)}
-	if w.Context == "null" {
-		w.Context = "no context"
+// Link returns the address of the page of a definition, or nothing if it is gone.
+func (p *revisionsPage) Link(kind, key string) string {
+	if !slices.ContainsFunc(p.served.Definitions, func(d inspect.Summary) bool { return d.Kind == kind && d.Key == key }) {
+		return ""
 	}
-	var at time.Time
-	if a.At != nil {
-		at = a.At.UTC()
-		w.Context += " at " + at.Format(time.RFC3339)
-	}
-	w.Try = tryLink(fields, a.Context, at)
-	return w
+	return definitionLink(kind, key)
 }
 
-// sideText returns the answer of one version, with the row that gave it.
-func sideText(s *inspect.Side) string {
-	if s.Refused != "" {
-		return "refused: " + s.Refused
+// Try returns the address that tries a context.
+func (p *revisionsPage) Try(a inspect.AnswerChange) string {
+	var at time.Time
+	if a.At != nil {
+		at = *a.At
 	}
-	return cmp.Or(clipped(plain(s.Value)), "no variant") + " (" + s.Row + ")"
+	return tryLink(p.served.Fields, a.Context, at)
 }
 
 // compareFiles returns the files that differ, by their paths.
