@@ -371,6 +371,7 @@ var words = template.FuncMap{
 	"number":     func(x float64) template.HTML { return data(x, digits(x)) },
 	"bytes":      func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
 	"join":       strings.Join,
+	"list":       func(texts ...string) []string { return texts },
 	"definition": definitionLink, "content": contentText,
 	"text":   func(value json.RawMessage) string { return clipped(plain(value)) },
 	"escape": url.PathEscape, // of a segment of a path
