@@ -29,14 +29,7 @@ type experimentPage struct {
 // metricView is what can be said of a metric, with its intervals by the day.
 type metricView struct {
 	experiment.MetricReadout
-	Rows   []armRow
 	Charts []intervalChart
-}
-
-// armRow is a metric's number in an arm, and its comparison with the control's.
-type armRow struct {
-	experiment.ArmReadout
-	*experiment.Comparison // nil: the arm is the control
 }
 
 func buildExperiment(v *visit) (any, error) {
@@ -55,17 +48,10 @@ func (p *experimentPage) fill(now time.Time) {
 	p.Over = now.After(p.End)
 	for _, m := range p.Readout.Metrics {
 		view := metricView{MetricReadout: m}
-		for _, arm := range m.Arms {
-			row := armRow{ArmReadout: arm}
-			for i := range m.Comparisons {
-				if c := &m.Comparisons[i]; c.Arm == arm.Arm {
-					row.Comparison = c
-					if chart := chartOf(&view.Metric, c.Arm, p.Days); chart != nil {
-						view.Charts = append(view.Charts, *chart)
-					}
-				}
+		for i := range m.Comparisons {
+			if chart := chartOf(&view.Metric, m.Comparisons[i].Arm, p.Days); chart != nil {
+				view.Charts = append(view.Charts, *chart)
 			}
-			view.Rows = append(view.Rows, row)
 		}
 		p.Metrics = append(p.Metrics, view)
 	}
@@ -89,6 +75,15 @@ func (p *experimentPage) Units() (n int64) {
 // Compared reports whether any interval may be said.
 func (m *metricView) Compared() bool {
 	return slices.ContainsFunc(m.Comparisons, func(c experiment.Comparison) bool { return c.Absolute != nil || c.Relative != nil })
+}
+
+// Comparison returns the comparison of an arm with the control, or nil for the control.
+func (m *metricView) Comparison(arm string) *experiment.Comparison {
+	i := slices.IndexFunc(m.Comparisons, func(c experiment.Comparison) bool { return c.Arm == arm })
+	if i < 0 {
+		return nil
+	}
+	return &m.Comparisons[i]
 }
 
 // AsServed returns the difference of units that no fallback answered, or nil where it is the
