@@ -14,22 +14,21 @@ type auditPage struct {
 	Problem      string // why the filter is refused
 }
 
-// auditFields are the fields of the form, and the actions that the API itself notes.
-var (
-	auditFields = []filterField{
-		{"since", "since", "", "90m, 7d or 2026-01-31"},
-		{"until", "until", "", "now"},
-		{"by", "by", "", "ops"},
-		{"action", "action", "", "look"},
-	}
-	auditActions = []string{
+// auditFields are the fields of the form.
+var auditFields = []filterField{
+	{"since", "since", "", "90m, 7d or 2026-01-31"},
+	{"until", "until", "", "now"},
+	{"by", "by", "", "ops"},
+	{"action", "action", "", "look"},
+}
+
+// Actions returns the actions that the form suggests: those that the API itself notes.
+func (*auditPage) Actions() []string {
+	return []string{
 		adminapi.AuditSignIn, adminapi.AuditRefused, adminapi.AuditSignOut, adminapi.AuditLook, adminapi.AuditEdit, adminapi.AuditPlay, adminapi.AuditLabel, adminapi.AuditRollout, adminapi.AuditExport, adminapi.AuditErase,
 		adminapi.AuditMakeKey, adminapi.AuditRevokeKey,
 	}
-)
-
-// Actions returns the actions that the form suggests.
-func (*auditPage) Actions() []string { return auditActions }
+}
 
 func buildAudit(v *visit) (any, error) {
 	p := &auditPage{filter: v.filter(auditFields)}

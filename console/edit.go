@@ -130,7 +130,7 @@ func (v *visit) postEdit(p *editPage) error {
 	sent := editFrom(v.form)
 	p.Edit = sent
 	if sent.File != "" && sent.Base != "" {
-		if err := v.readEdited(p); err != nil && !isRefusal(err) {
+		if _, err := refused(v.readEdited(p)); err != nil {
 			return err // a file that is gone is a conflict below
 		}
 	}
@@ -183,11 +183,6 @@ func (v *visit) postEdit(p *editPage) error {
 		return nil
 	}
 	return v.showReview(p)
-}
-
-func isRefusal(err error) bool {
-	_, ok := errors.AsType[*adminapi.AskError](err)
-	return ok
 }
 
 // showReview sets what the page says about a review.

@@ -124,14 +124,10 @@ func (h *Handler) showSignIn(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, localPath(r.URL.Query().Get("to")), http.StatusSeeOther)
 		return
 	} else if named {
-		h.writeSignIn(w, http.StatusForbidden, signInForm{NoRole: true})
+		h.write(w, http.StatusForbidden, "signin.html", signInForm{NoRole: true})
 		return
 	}
-	h.writeSignIn(w, http.StatusOK, signInForm{To: localPath(r.URL.Query().Get("to")), Closed: !h.mayCarryKeys(r)})
-}
-
-func (h *Handler) writeSignIn(w http.ResponseWriter, status int, form signInForm) {
-	h.write(w, status, "signin.html", form)
+	h.write(w, http.StatusOK, "signin.html", signInForm{To: localPath(r.URL.Query().Get("to")), Closed: !h.mayCarryKeys(r)})
 }
 
 // maxForm bounds a form, in bytes.
@@ -142,14 +138,14 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	form := signInForm{To: localPath(r.FormValue("to")), Closed: !h.mayCarryKeys(r)}
 	if form.Closed {
-		h.writeSignIn(w, http.StatusForbidden, form)
+		h.write(w, http.StatusForbidden, "signin.html", form)
 		return
 	}
 	address := clientAddress(r)
 	if tries.of(address).Tokens() < 1 {
 		w.Header().Set("Retry-After", "30")
 		form.Problem = "Too many wrong keys came from this address. Try again in half a minute."
-		h.writeSignIn(w, http.StatusTooManyRequests, form)
+		h.write(w, http.StatusTooManyRequests, "signin.html", form)
 		return
 	}
 	visitor, ok := h.app.SignIn(strings.TrimSpace(r.PostFormValue("key")), time.Now())
@@ -158,7 +154,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request) {
 		adminapi.Audited(r.Context(), &visitor, adminapi.AuditRefused, "the role counts on this machine alone")
 		h.logger.Warn("sign-in refused: the role counts on this machine alone", zap.String("api_key", visitor.Key), zap.Stringer("from", address))
 		form.Problem = "This key opens the console on the gateway's own machine alone (role … loopback)."
-		h.writeSignIn(w, http.StatusForbidden, form)
+		h.write(w, http.StatusForbidden, "signin.html", form)
 		return
 	}
 	session := ""
@@ -172,7 +168,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request) {
 		}
 		h.logger.Warn("sign-in refused", zap.Stringer("from", address))
 		form.Problem = "This is no valid API key with a role. Ops give a key a role by role viewer, editor or admin in its block."
-		h.writeSignIn(w, http.StatusForbidden, form)
+		h.write(w, http.StatusForbidden, "signin.html", form)
 		return
 	}
 	h.logger.Info("signed in", zap.String("workspace", visitor.Workspace), zap.String("api_key", visitor.Key), zap.String("role", string(visitor.Role)), zap.Stringer("from", address))
