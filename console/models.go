@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
 // modelsPage has the models with what they did over time.
@@ -30,12 +32,7 @@ type modelRow struct {
 // modelSteps is an hour or a day of all models.
 type modelSteps struct {
 	Start time.Time
-	Cells []modelCell
-}
-
-type modelCell struct {
-	Attempts, Unanswered int64
-	P95                  float64
+	Cells []sqlite.ModelStep
 }
 
 // soonEnds is how long before its end a model is marked.
@@ -60,20 +57,17 @@ func buildModels(v *visit) (any, error) {
 	}
 	for i := range answer.Models {
 		m := modelRow{Model: answer.Models[i]}
-		m.Target = m.Provider
-		if m.ModelRow.Model != "" {
-			m.Target += "/" + m.ModelRow.Model
-		}
+		m.Target = (&invoke.Target{Name: m.Provider, Model: m.ModelRow.Model}).String()
 		m.Traces = prefix + "traces?" + url.Values{"since": {p.Over}, "provider": {m.Provider}, "model": {m.ModelRow.Model}}.Encode()
 		m.Ends = !m.Shutdown.IsZero() && m.Shutdown.Sub(v.now) < soonEnds
 		if m.Ends || m.Model.Target != nil && targetTrouble(*m.Model.Target) != "" {
 			m.Trouble = "warn"
 		}
 		attempts, failed := make([]float64, steps), make([]float64, steps)
-		cells := make([]modelCell, steps)
+		cells := make([]sqlite.ModelStep, steps)
 		for _, step := range m.Over {
 			if at := int(end.Sub(step.Start)/length) - 1; at >= 0 && at < steps {
-				cells[at] = modelCell{step.Attempts, step.Unanswered, step.P95}
+				cells[at] = step
 				attempts[steps-1-at], failed[steps-1-at] = float64(step.Attempts), float64(step.Unanswered)
 			}
 		}

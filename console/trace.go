@@ -15,6 +15,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -142,10 +143,7 @@ func waterfalls(r *trace.Record) []waterfall {
 	}
 	var list []waterfall
 	for _, a := range r.Attempts {
-		w := waterfall{Attempt: a, Target: a.Provider, Tokens: a.PromptTokens + a.CompletionTokens}
-		if a.Model != "" {
-			w.Target += "/" + a.Model
-		}
+		w := waterfall{Attempt: a, Target: (&invoke.Target{Name: a.Provider, Model: a.Model}).String(), Tokens: a.PromptTokens + a.CompletionTokens}
 		w.Waited = place(a.Started - a.Wait)
 		w.Start, w.End = place(a.Started), max(place(a.Started+a.Latency), place(a.Started)+2)
 		w.First = w.End
