@@ -1,8 +1,6 @@
 // The playground with streams. Without this module the form posts, and answers come whole.
 
-const say = {
-  "": "", asking: "asking…", streaming: "streaming", stopped: "stopped", cut: "cut: the connection ended",
-};
+const say = { asking: "asking…", cut: "cut: the connection ended" };
 
 /** seconds returns a time in milliseconds as pages show it. */
 function seconds(ms) {
