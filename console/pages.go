@@ -24,7 +24,6 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
-	"github.com/cadenza-gateway/cadenza/internal/rollout"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -170,17 +169,16 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request) {
 
 // frame is what surrounds each page.
 type frame struct {
-	Title, Path, Template string
-	Groups                []group
-	Visitor               *gateway.Visitor
-	Status                *adminapi.Status
-	Workspace             adminapi.WorkspaceStatus
-	Host                  string
-	Edit                  string // the way of editing
-	Now                   time.Time
-	Command               string // that shows the same
-	Link                  string // of this page
-	Main                  template.HTML
+	Title, Path string
+	Visitor     *gateway.Visitor
+	Status      *adminapi.Status
+	Workspace   adminapi.WorkspaceStatus
+	Host        string
+	Edit        string // the way of editing
+	Now         time.Time
+	Command     string // that shows the same
+	Link        string // of this page
+	Main        template.HTML
 }
 
 // SSO reports whether another server signed the visitor in.
@@ -286,13 +284,11 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 	if v.form == nil { // the address shows the same again
 		f.Main = withCSVLinks(main.Bytes(), r.URL)
 	}
-	f.Groups = f.navigate()
 	h.write(w, status, "frame.html", &f)
 }
 
-// navigate returns the navigation with the place of this page in it.
-func (f *frame) navigate() []group {
-	var groups []group
+// Groups returns the navigation with the place of this page in it.
+func (f *frame) Groups() (groups []group) {
 	for i := range pages {
 		p := &pages[i]
 		if p.group == "" {
@@ -367,7 +363,7 @@ var words = template.FuncMap{
 	"stateword": stateWord, "stateshape": stateShape, "reads": readsLink,
 	"rolloutshape": rolloutShape, "rolloutword": rolloutWord, "rolloutlink": rolloutLink,
 	"part":       func(x float64) template.HTML { return data(x, digits(100*x)+" %") },
-	"buckets":    func(n int) string { return share(float64(n) / rollout.Whole) },
+	"buckets":    gateway.ShareText,
 	"number":     func(x float64) template.HTML { return data(x, digits(x)) },
 	"bytes":      func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
 	"join":       strings.Join,
