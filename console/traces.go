@@ -16,16 +16,13 @@ import (
 // tracesPage is the list of traces that pass a filter.
 type tracesPage struct {
 	filter
-	Sort string
-	Rows []tracedRow
-	Next string // the link to the next rows; empty: there are none
-	// Complete reports whether the search looked at all traces. Otherwise it stopped
-	// after a while, and goes on with Next.
-	Complete bool
-	Problem  string // why the filter is refused
-	Live     bool   // it is the first page, which new traces come to
-	Export   string // the address of the list as JSON lines
-	Editor   bool   // the visitor may see content
+	listAnswer
+	Sort    string
+	Older   string // the link to the next rows; empty: there are none
+	Problem string // why the filter is refused
+	Live    bool   // it is the first page, which new traces come to
+	Export  string // the address of the list as JSON lines
+	Editor  bool   // the visitor may see content
 }
 
 // filterField is a field of a filter's form.
@@ -108,23 +105,21 @@ func buildTraces(v *visit) (any, error) {
 	query := with(p.query, "limit", "50", "sort", p.Sort, "before", v.query.Get("before"))
 	p.Export = prefix + "api/traces?" + with(query, "limit", strconv.Itoa(adminapi.MaxTraces), "format", "jsonl").Encode()
 	p.Editor = v.visitor.Role.Covers(gateway.RoleEditor)
-	var answer listAnswer
 	var err error
-	if p.Problem, err = refused(v.ask("traces", query, &answer)); err != nil || p.Problem != "" {
-		return p, err
+	p.Problem, err = refused(v.ask("traces", query, &p.listAnswer))
+	if p.Next != "" {
+		p.Older = prefix + "traces?" + with(v.query, "before", p.Next).Encode()
 	}
-	p.Rows, p.Complete = answer.Traces, answer.Complete
-	if answer.Next != "" {
-		p.Next = prefix + "traces?" + with(v.query, "before", answer.Next).Encode()
-	}
-	return p, nil
+	return p, err
 }
 
 // listAnswer is a page of the list of the API.
 type listAnswer struct {
-	Traces   []tracedRow `json:"traces"`
-	Next     string      `json:"next"`
-	Complete bool        `json:"complete"`
+	Traces []tracedRow `json:"traces"`
+	Next   string      `json:"next"`
+	// Complete reports whether the search looked at all traces. Otherwise it stopped
+	// after a while, and goes on with Next.
+	Complete bool `json:"complete"`
 }
 
 // with returns a query with other values of some names. An empty value removes the name.
