@@ -72,14 +72,8 @@ func (p places) Below(file string) string {
 // place is a place in a file, with the address of the editor at that place.
 type place struct{ Text, Edit string }
 
-// gridCell is a cell of a table, or the head of a column.
-type gridCell struct {
-	Text  string
-	Place place
-}
-
 // Cell returns a text with the link to where it can be edited.
-func (p places) Cell(text string, at inspect.Place) gridCell { return gridCell{text, p.At(at)} }
+func (p places) Cell(text string, at inspect.Place) place { return place{text, p.At(at).Edit} }
 
 // gridRow is a row of a table, with what is found about it and how much it answers.
 type gridRow struct {

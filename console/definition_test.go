@@ -83,10 +83,10 @@ func TestCells(t *testing.T) {
 		data     any
 		want     string
 	}{
-		{"cell", gridCell{Text: "<b>"}, "&lt;b&gt;"},
-		{"cell", gridCell{Text: "<b>", Place: place{Edit: link}}, `<a href="` + escaped + `">&lt;b&gt;</a>`},
-		{"cell", gridCell{Place: place{Edit: link}}, `<a href="` + escaped + `"><span class="unseen">empty, edit</span></a>`},
-		{"cell", gridCell{Text: "nl", Place: place{Edit: link}}, `<a href="` + escaped + `">nl</a>`},
+		{"cell", place{Text: "<b>"}, "&lt;b&gt;"},
+		{"cell", place{"<b>", link}, `<a href="` + escaped + `">&lt;b&gt;</a>`},
+		{"cell", place{Edit: link}, `<a href="` + escaped + `"><span class="unseen">empty, edit</span></a>`},
+		{"cell", place{"nl", link}, `<a href="` + escaped + `">nl</a>`},
 		{"place", place{Text: "<i>.yaml:1:2"}, `<code class="place">&lt;i&gt;.yaml:1:2</code>`},
 		{"place", place{"a:1:2", link}, `<a class="place" href="` + escaped + `">a:1:2</a>`},
 	} {
