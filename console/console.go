@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -177,7 +178,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		http.Redirect(w, r, "/console/", http.StatusPermanentRedirect)
 		return nil
 	}
-	if len(r.URL.Path) < len(prefix) || r.URL.Path[:len(prefix)] != prefix {
+	if !strings.HasPrefix(r.URL.Path, prefix) {
 		if r.URL.Path == "/" {
 			r = gateway.WithConsole(r)
 		}

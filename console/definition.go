@@ -138,16 +138,13 @@ func tryLink(fields []adminapi.DataField, context json.RawMessage, at time.Time)
 	if len(query) == 0 {
 		return ""
 	}
-	if at.IsZero() {
-		return tryAddress(query, nil)
-	}
 	return tryAddress(query, &at)
 }
 
 // tryAddress returns the address that tries what the form's fields have, at an instant if
 // it is given.
 func tryAddress(query url.Values, at *time.Time) string {
-	if at != nil {
+	if at != nil && !at.IsZero() {
 		query.Set("at", at.UTC().Format(time.RFC3339))
 	}
 	return prefix + "try?" + query.Encode()

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -71,13 +72,9 @@ func (p *revisionsPage) Link(kind, key string) string {
 	return definitionLink(kind, key)
 }
 
-// Try returns the address that tries a context.
+// Try returns the address that tries a context, or nothing where the form has no field for it.
 func (p *revisionsPage) Try(a inspect.AnswerChange) string {
-	var at time.Time
-	if a.At != nil {
-		at = *a.At
-	}
-	return tryLink(p.served.Fields, a.Context, at)
+	return tryLink(p.served.Fields, a.Context, *cmp.Or(a.At, new(time.Time)))
 }
 
 // compareFiles returns the files that differ, by their paths.
