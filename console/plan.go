@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -38,7 +39,9 @@ func buildPlan(v *visit) (any, error) {
 		return p, nil
 	}
 	v.title, v.link = "Plan of "+p.Edit.File, prefix+"edit?"+editQuery(&p.Edit).Encode()
-	if query := p.query().Encode(); len(query) <= mostPlanLink {
+	again := with(from, "replay", p.Replay, "step", "")
+	maps.DeleteFunc(again, func(name string, _ []string) bool { return again.Get(name) == "" })
+	if query := again.Encode(); len(query) <= mostPlanLink {
 		v.link = prefix + "plan?" + query
 	}
 	var lines []adminapi.PlanLine
@@ -55,15 +58,4 @@ func buildPlan(v *visit) (any, error) {
 	last := lines[len(lines)-1] // there is always one
 	p.Plan, p.Problem = last.Plan, last.Error
 	return p, nil
-}
-
-// query returns the query of the page's address.
-func (p *planPage) query() url.Values {
-	query := editQuery(&p.Edit)
-	for name, value := range map[string]string{"action": p.Edit.Action, "base": p.Edit.Base, "text": p.Edit.Text, "to": p.Edit.To, "replay": p.Replay} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	return query
 }
