@@ -64,11 +64,6 @@ func (p *keysPage) change(v *visit) error {
 	return nil
 }
 
-// Roles are the roles that the form offers.
-func (*keysPage) Roles() []string {
-	return []string{string(gateway.RoleViewer), string(gateway.RoleEditor), string(gateway.RoleAdmin)}
-}
-
 // State returns what there is to know about a key beside what it opens.
 func (p *keysPage) State(k gateway.KeyInfo) string {
 	switch {
