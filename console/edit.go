@@ -27,8 +27,7 @@ type editPage struct {
 
 	Review    *adminapi.Review
 	Answers   []changedAnswer
-	More      int              // answers that are not shown
-	Others    []inspect.Change // without an example of another answer
+	More      int // answers that are not shown
 	Undecided bool
 	Here      []lineFinding // in the edited file
 	Elsewhere []inspect.Finding
@@ -226,9 +225,6 @@ func (p *editPage) addAnswers(fields []adminapi.DataField) {
 				continue
 			}
 			p.Answers = append(p.Answers, changedAnswer{c, a, tryAddress(tryFields(fields, a.Context), a.At)})
-		}
-		if len(c.Answers) == 0 {
-			p.Others = append(p.Others, c)
 		}
 	}
 }
