@@ -33,6 +33,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/canned"
 	"github.com/cadenza-gateway/cadenza/providers/openai"
@@ -76,6 +77,16 @@ type gateway struct {
 	current atomic.Pointer[gw.Gateway]
 	server  *httptest.Server
 	client  *http.Client
+
+	reading sync.Mutex
+	readers map[string]*reader // by the path of the store
+}
+
+// reader reads a store's file as another process would. It stays open until the gateway is
+// stopped or the file is another: to open a file takes longer than to read a trace.
+type reader struct {
+	*sqlite.Reader
+	file os.FileInfo
 }
 
 // A setting changes a configuration.
@@ -147,6 +158,9 @@ func startGateway(t testing.TB, files map[string]string, settings ...setting) *g
 	g := &gateway{t: t, dir: dir, logs: new(logBuffer), process: gw.NewProcess()}
 	for name, content := range files {
 		g.write(name, content)
+	}
+	if _, taken := files["data"]; !taken { // as where there can be no store
+		gatewaytest.EmptyStore(t, filepath.Join(dir, "data/cadenza.db"))
 	}
 	g.open()
 	g.load(settings...)
@@ -253,6 +267,7 @@ func (g *gateway) close() {
 	g.t.Helper()
 	last := g.current.Swap(nil)
 	last.Stop()
+	g.closeReaders()
 	if err := g.store.Close(); err != nil {
 		g.t.Error(err)
 	}
@@ -271,6 +286,7 @@ func (g *gateway) storeAt(name string, settings ...setting) {
 	former := g.store
 	g.store = g.process.NewStore(filepath.Join(g.dir, name), g.storeLogger())
 	g.load(settings...)
+	g.closeReaders()
 	if err := former.Close(); err != nil {
 		g.t.Error(err)
 	}
@@ -392,10 +408,61 @@ func (g *gateway) send(ctx context.Context, method, path, body string, header ht
 	return gatewaytest.Send(ctx, g.client, method, path, body, header)
 }
 
+// closeReaders closes the readers before a store: the last to close a file empties its log.
+func (g *gateway) closeReaders() {
+	g.reading.Lock()
+	defer g.reading.Unlock()
+	for _, r := range g.readers {
+		_ = r.Close()
+	}
+	g.readers = nil
+}
+
+// reader returns a reader of a store's file, or nil if it can't be opened.
+func (g *gateway) reader(store string) *sqlite.Reader {
+	g.reading.Lock()
+	defer g.reading.Unlock()
+	path := filepath.Join(g.dir, store)
+	file, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	if r := g.readers[path]; r != nil {
+		if os.SameFile(r.file, file) {
+			return r.Reader
+		}
+		_ = r.Close()
+		delete(g.readers, path)
+	}
+	opened, err := sqlite.OpenReader(context.Background(), path)
+	if err != nil {
+		return nil
+	}
+	if g.readers == nil {
+		g.readers = make(map[string]*reader)
+	}
+	g.readers[path] = &reader{opened, file}
+	return opened
+}
+
 // trace reads a trace from a store's file.
 func (g *gateway) trace(store, id string) (*trace.Record, bool) {
 	g.t.Helper()
-	return gatewaytest.Trace(g.t, filepath.Join(g.dir, store), id)
+	r := g.reader(store)
+	if r == nil {
+		return nil, false
+	}
+	record, err := r.Trace(context.Background(), g.parse(id))
+	return record, err == nil
+}
+
+func (g *gateway) parse(id string) trace.ID {
+	g.t.Helper()
+	parsed, ok := trace.ParseID(id)
+	if !ok {
+		g.t.Fatalf("%q is no trace id", id)
+	}
+	return parsed
 }
 
 // ended waits for the trace of an answer that has ended, and returns it.
@@ -411,11 +478,7 @@ func (g *gateway) ended(t *testing.T, id string) (record *trace.Record) {
 // running returns the record of a running call.
 func (g *gateway) running(id string) (*trace.Record, bool) {
 	g.t.Helper()
-	parsed, ok := trace.ParseID(id)
-	if !ok {
-		g.t.Fatalf("%q is no trace id", id)
-	}
-	record := g.store.Recorder.Call(parsed)
+	record := g.store.Recorder.Call(g.parse(id))
 	return record, record != nil
 }
 
