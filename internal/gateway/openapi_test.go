@@ -124,7 +124,9 @@ func (o *openAPI) follow(object map[string]any, pointer string) (map[string]any,
 }
 
 // escape escapes a name for a JSON pointer: https://www.rfc-editor.org/rfc/rfc6901#section-3
-func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+func escape(name string) string { return escaper.Replace(name) }
+
+var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
 // operation returns the place of the only operation of a path in the file, or nil if there
 // is none.
