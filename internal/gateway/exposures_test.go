@@ -427,7 +427,12 @@ func TestStoreGrowsByUnits(t *testing.T) {
 	g := startGateway(t, exposedFiles(exposureRecord), options)
 	for range times {
 		for unit := range units {
-			g.post("/v1/remoteconfigs", fmt.Sprintf(`{"keys":["half"],"context":{"plan":"pro","customer_id":"c-%d"}}`, unit)).ok(t)
+			body := fmt.Sprintf(`{"keys":["half"],"context":{"plan":"pro","customer_id":"c-%d"}}`, unit)
+			request := httptest.NewRequest(http.MethodPost, "/v1/remoteconfigs", strings.NewReader(body))
+			request.Header = bearer(testKey)
+			w := httptest.NewRecorder()
+			g.serve(w, request)
+			answer{w.Code, w.Header(), w.Body.Bytes()}.ok(t)
 		}
 	}
 	var answers int64

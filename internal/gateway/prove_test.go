@@ -329,13 +329,13 @@ func TestMustHoldProofOfHashes(t *testing.T) {
 func changed(t *testing.T, traced *inspect.Traced) map[string]*inspect.Traced {
 	t.Helper()
 	all := make(map[string]*inspect.Traced)
+	recorded, err := json.Marshal(traced)
+	if err != nil {
+		t.Fatal(err)
+	}
 	change := func(name string, edit func(c *inspect.Traced)) {
-		text, err := json.Marshal(traced)
-		if err != nil {
-			t.Fatal(err)
-		}
 		c := new(inspect.Traced)
-		if err := json.Unmarshal(text, c); err != nil {
+		if err := json.Unmarshal(recorded, c); err != nil {
 			t.Fatal(err)
 		}
 		edit(c)
