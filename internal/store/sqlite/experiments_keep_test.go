@@ -151,6 +151,28 @@ func TestExperimentsOutliveRetention(t *testing.T) {
 	}
 }
 
+// TestReportsAtTheBorderOfAStep: the last report that was counted before its trace came counts
+// with the trace, and one that comes with its trace counts once.
+func TestReportsAtTheBorderOfAStep(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k, w := mustCountExperiments(t, s), newWorld(t, s, 1)
+	p := buttonPlan()
+	serve(t, s, p.Start, p)
+	at := p.Start.Add(time.Minute)
+	for n := range 4 {
+		r := w.exposed(fmt.Sprint("unit", n), "green", at)
+		batch := recorder.Batch{Records: []*trace.Record{r}, Metrics: []*trace.Metrics{{TraceID: r.ID, Workspace: "default", Time: at, Values: []byte(`{"resolved":1,"minutes":3}`)}}}
+		if n%2 == 0 {
+			mustCommit(t, s, recorder.Batch{Metrics: batch.Metrics})
+			mustLook(t, k, at)
+			batch.Metrics = nil
+		}
+		mustCommit(t, s, batch)
+		mustLook(t, k, at)
+		wantBrute(t, s, "default", "button")
+	}
+}
+
 // TestErasedUnitsLeaveExperiments: the unit's row goes, and what it adds to the sums, also if
 // a step has read its traces, and no byte of it stays.
 func TestErasedUnitsLeaveExperiments(t *testing.T) {
