@@ -327,7 +327,7 @@ func (r *stepReader) readTraces(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.addTraces(ctx, r.at.traces, last, r.found, r.again, &r.newest); err != nil {
+		if err := r.addTraces(ctx, last); err != nil {
 			return err
 		}
 		r.at.traces = last
@@ -354,7 +354,7 @@ func (r *stepReader) readReports(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.addReports(ctx, r.at.metrics, end, r.found); err != nil {
+		if err := r.addReports(ctx, end); err != nil {
 			return err
 		}
 		r.at.metrics, r.late = end, end == last
@@ -388,13 +388,13 @@ func (k *experimentKeeper) apply(ctx context.Context, group []*tracked, found ma
 	return nil
 }
 
-// addTraces adds the traces of a range.
-func (k *experimentKeeper) addTraces(ctx context.Context, after, last int64, found map[*tracked]*pass, again bool, newest *int64) error {
-	return k.rows.each(traceQuery, func(row *statement) error {
-		r := traceOf(row, 0)
-		*newest = max(*newest, r.at)
-		return k.events.each(ctx, &r, func(x *tracked, ev event, answers string) error {
-			p := found[x]
+// addTraces adds the traces up to a seq.
+func (r *stepReader) addTraces(ctx context.Context, last int64) error {
+	return r.rows.each(traceQuery, func(row *statement) error {
+		t := traceOf(row, 0)
+		r.newest = max(r.newest, t.at)
+		return r.events.each(ctx, &t, func(x *tracked, ev event, answers string) error {
+			p := r.found[x]
 			switch {
 			case p.renewed != nil:
 				return nil
@@ -402,8 +402,8 @@ func (k *experimentKeeper) addTraces(ctx context.Context, after, last int64, fou
 				p.before = true
 				return nil
 			case ev.class == exposes && answers != "" && answers != x.answers:
-				if (x.answers == "" || ev.at > x.since) && !again {
-					p.renewed = &renewed{r.seq, ev.at, answers}
+				if (x.answers == "" || ev.at > x.since) && !r.again {
+					p.renewed = &renewed{t.seq, ev.at, answers}
 				}
 				return nil
 			case ev.class == exposes && ev.at < x.since:
@@ -414,11 +414,11 @@ func (k *experimentKeeper) addTraces(ctx context.Context, after, last int64, fou
 				}
 				return nil
 			}
-			r.measures(x, &ev)
+			t.measures(x, &ev)
 			p.add(&ev)
 			return nil
 		})
-	}, integerValue(after), integerValue(last))
+	}, integerValue(r.at.traces), integerValue(last))
 }
 
 // renew begins a readout anew, with the trace whose arms answered with something else. The
@@ -516,45 +516,45 @@ func (k *experimentKeeper) addReport(ctx context.Context, r *traceRow, m *report
 	})
 }
 
-// addReports adds the reports of a range.
-func (k *experimentKeeper) addReports(ctx context.Context, after, last int64, found map[*tracked]*pass) error {
-	return k.rows.each(reportQuery, func(row *statement) error {
+// addReports adds the reports up to a seq.
+func (r *stepReader) addReports(ctx context.Context, last int64) error {
+	return r.rows.each(reportQuery, func(row *statement) error {
 		m := reportOf(row, 0)
 		decision, workspace, field, name, happened := row.view(reportWidth), row.view(reportWidth+1), row.view(reportWidth+2), row.view(reportWidth+3), row.integer(reportWidth+4)
-		r := traceOf(row, reportWidth+5)
+		on := traceOf(row, reportWidth+5)
 		switch {
 		case name != nil:
-			for x, p := range found {
+			for x, p := range r.found {
 				if x.workspace != string(workspace) || x.plan().Unit != string(field) || happened < x.past {
 					continue
 				}
 				ev := event{unit: string(name), class: reported, at: happened}
-				if m.measures(&k.events.reports, x, &ev); len(ev.numbers) > 0 {
+				if m.measures(&r.events.reports, x, &ev); len(ev.numbers) > 0 {
 					p.add(&ev)
 				}
 			}
 		case decision != nil:
 			done := map[*tracked]bool{}
-			return k.eachOfDecision(trace.ID(decision), 1<<62, func(r *traceRow) error {
+			return r.eachOfDecision(trace.ID(decision), 1<<62, func(t *traceRow) error {
 				counted := map[*tracked]bool{}
-				err := k.addReport(ctx, r, &m, func(x *tracked) *pass {
-					if done[x] || r.seq > found[x].to.traces {
+				err := r.addReport(ctx, t, &m, func(x *tracked) *pass {
+					if done[x] || t.seq > r.found[x].to.traces {
 						return nil
 					}
 					counted[x] = true
-					return found[x]
+					return r.found[x]
 				})
 				maps.Copy(done, counted)
 				return err
 			})
-		case r.seq > 0:
-			return k.addReport(ctx, &r, &m, func(x *tracked) *pass {
-				if r.seq > found[x].to.traces {
+		case on.seq > 0:
+			return r.addReport(ctx, &on, &m, func(x *tracked) *pass {
+				if on.seq > r.found[x].to.traces {
 					return nil // it counts with the trace
 				}
-				return found[x]
+				return r.found[x]
 			})
 		}
 		return nil
-	}, integerValue(after), integerValue(last))
+	}, integerValue(r.at.metrics), integerValue(last))
 }
