@@ -154,7 +154,7 @@ var maxLines = map[string]int{
 	"internal/private":             180,
 	"internal/prompt":              880,
 	"internal/recorder":            2230,
-	"internal/recorder/calls":      760,
+	"internal/recorder/calls":      770,
 	"internal/redact":              1480,
 	"internal/regular":             130,
 	"internal/rollout":             800,

@@ -18,6 +18,7 @@ type Call struct {
 	text   []byte // nil: the journal has it
 	kept   *[]byte
 	places []journal.Place // the latest last
+	copies int             // how often the journal was given the text
 	ended  bool
 }
 
@@ -29,11 +30,13 @@ const largestKept = 16 << 10
 
 // NewCall copies the members of a start record.
 func NewCall(r *trace.Record) *Call {
-	kept := buffers.Get().(*[]byte)
-	c := &Call{id: r.ID, kept: kept}
-	c.text, c.short = appendRecord(slices.Grow((*kept)[:0], 1<<10), r)
-	c.size = len(c.text)
-	if c.size > largestKept {
+	c := &Call{id: r.ID, kept: buffers.Get().(*[]byte)}
+	text := slices.Grow((*c.kept)[:0], 1<<10)
+	if size := len(r.Messages); size > largestKept {
+		text = large.Get(size + size/8) // fresh memory, and its collection, cost more than the copy
+	}
+	c.text, c.short = appendRecord(text, r)
+	if c.size = len(c.text); c.size > cap(text) {
 		large.Count(c.size)
 	}
 	return c
@@ -42,7 +45,8 @@ func NewCall(r *trace.Record) *Call {
 // Size returns the call's size in the file, in bytes, rounded up to 1 KiB.
 func (c *Call) Size() int64 { return (int64(c.size) + 1<<10 - 1) &^ (1<<10 - 1) }
 
-// release gives the text up.
+// release gives the text up. Whether the journal may have yet to write it is unknown, so a
+// text that it keeps is left to the garbage collector.
 func (c *Call) release() {
 	if c.kept != nil && cap(c.text) <= largestKept {
 		*c.kept = c.text

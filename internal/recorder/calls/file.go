@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	large "github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/internal/journal"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -142,7 +143,7 @@ func (f *File) Snapshot(j *journal.Journal, part int) bool {
 			f.mu.Unlock()
 			continue
 		case !c.ended:
-			c.places = append(slices.DeleteFunc(c.places, j.Gone), appendTo(j, text))
+			c.places = append(slices.DeleteFunc(c.places, j.Gone), c.appendTo(j, text))
 		}
 		f.mu.Unlock()
 		size += c.size
@@ -157,8 +158,10 @@ func (f *File) Snapshot(j *journal.Journal, part int) bool {
 	return len(rest) > 0
 }
 
-// appendTo appends a text to a journal, which keeps one that no other call uses again.
-func appendTo(j *journal.Journal, text []byte) journal.Place {
+// appendTo appends the call's text to a journal, which keeps one that no other call uses
+// again. f.mu is held.
+func (c *Call) appendTo(j *journal.Journal, text []byte) journal.Place {
+	c.copies++
 	if cap(text) > largestKept {
 		return j.AppendKept(text)
 	}
@@ -197,7 +200,7 @@ func (f *File) Start(ctx context.Context, c *Call) (written, kept bool) {
 		f.mu.Unlock()
 		return false, true
 	}
-	c.places = append(c.places, appendTo(j, c.text))
+	c.places = append(c.places, c.appendTo(j, c.text))
 	f.mu.Unlock()
 	written = j.Wait(ctx.Done())
 	if !written || !f.releaseRead(j, c) {
@@ -207,12 +210,16 @@ func (f *File) Start(ctx context.Context, c *Call) (written, kept bool) {
 }
 
 // releaseRead gives the text of a call up if the journal's file has what was written. It
-// reports whether it has.
+// reports whether it has. What the journal was given by then is written, so another call
+// may use the memory, unless Snapshot has given it the text once more.
 func (f *File) releaseRead(j *journal.Journal, c *Call) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c.place(j) == (journal.Place{}) {
 		return false
+	}
+	if c.copies == 1 && cap(c.text) > largestKept {
+		large.Put(c.text)
 	}
 	f.release(c)
 	return true

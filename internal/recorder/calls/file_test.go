@@ -257,6 +257,35 @@ func TestCallsAreReadWhileFilesTakeTurns(t *testing.T) {
 	mustClose(t, f)
 }
 
+// TestMemoryIsUsedAgain: the texts of large calls use the same memory one after another,
+// and what the files have of a call is its own, also while they take turns.
+func TestMemoryIsUsedAgain(t *testing.T) {
+	f := created(filepath.Join(t.TempDir(), "a.db"), io.Discard)
+	f.options.Growth = 1
+	f.Open()
+	var callers sync.WaitGroup
+	for caller := range 4 {
+		callers.Go(func() {
+			for n := range 50 {
+				r := call(1000*caller+n, 100_000)
+				f.Start(t.Context(), NewCall(r))
+				for range 3 {
+					if got := f.Call(r.ID); got == nil || !bytes.Equal(got.Messages, r.Messages) {
+						t.Errorf("%s is shown as %.100v", r.Key, got)
+						return
+					}
+				}
+				f.End(nil, []trace.ID{r.ID})
+			}
+		})
+	}
+	callers.Wait()
+	mustClose(t, f)
+	if n := f.journal.Damaged(); n > 0 {
+		t.Errorf("%d places are damaged", n)
+	}
+}
+
 // TestCallsGoOnAfterClose: the next process finds the calls without an end.
 func TestCallsGoOnAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
