@@ -85,9 +85,6 @@ func (w *weighing) guard(metrics []experiment.Metric, index int) Guard {
 	arm, control := w.sums(index, w.New), w.sums(index, w.Control)
 	if arm.Reported+control.Reported == 0 {
 		g.Says = "no unit has a number for it yet"
-		if m := &metrics[0]; m.Over == 0 && (m.Measure == experiment.Latency || m.Measure == experiment.FirstToken) {
-			g.Says += ": without over, the threshold is the control's of the week before, if it had answers"
-		}
 		return g
 	}
 	as := metrics[0].As

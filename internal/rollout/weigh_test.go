@@ -118,7 +118,6 @@ func TestWeigh(t *testing.T) {
 		{"mean of others", score, []experiment.Sums{spread(500, 1, 2), spread(1000, 2, 4)}, false, "units of one have a number more often"},
 		{"mean of none", score, []experiment.Sums{{}, spread(10, 2, 4)}, false, "new has no number yet"},
 		{"requests of the control are missing", requests, []experiment.Sums{events(10, 5), {}, events(10, 5), {}}, false, "control has no number yet"},
-		{"threshold", []Stop{{Measure: experiment.Latency, As: experiment.Ratio, Ratio: 1.2}}, []experiment.Sums{{}, {}}, false, "without over, the threshold is the control's of the week before"},
 	} {
 		e := weighed(c.stops, 1000, c.sums...)
 		g := e.Guards[0]
