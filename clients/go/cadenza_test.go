@@ -233,8 +233,8 @@ func TestOneCallTries(t *testing.T) {
 		if found := <-trial; found != 1 {
 			t.Errorf("the trial gets %d", found)
 		}
-		if found := value(t.Context(), c, "a", 0, nil); found != 1 {
-			t.Errorf("after it: %d", found)
+		if found := Evaluate(t.Context(), c, "a", 0, nil); found.Value != 1 || found.Stale {
+			t.Errorf("after it: %+v", found)
 		}
 	})
 }
@@ -296,6 +296,9 @@ func TestAfterGood(t *testing.T) {
 			}
 			if errs, requests := f.errors(), f.take(); len(errs) != 2 || len(requests) != 3 {
 				t.Errorf("%v after %d requests", errs, len(requests))
+			}
+			if len(c.kept) != map[bool]int{true: 1}[test.keeps] {
+				t.Errorf("%d are kept", len(c.kept))
 			}
 		})
 	}
@@ -532,6 +535,45 @@ func TestSilentStream(t *testing.T) {
 	})
 }
 
+func TestStreamDoesNotOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway()
+		usual := g.stream
+		g.stream = func(r *http.Request) *http.Response {
+			<-r.Context().Done()
+			return usual(r)
+		}
+		c := connect(t, &g.fake, Config{})
+		c.Follow(t.Context(), nil, nil)
+		time.Sleep(patience)
+		synctest.Wait()
+		if errs := g.errors(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "silent") {
+			t.Error(errs)
+		}
+	})
+}
+
+func TestEventsAreSwitchedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway()
+		c := connect(t, &g.fake, Config{})
+		f := c.Follow(t.Context(), nil, nil)
+		g.say(t, 1, ": here\n\n")
+		g.setValues(map[string]any{"color": "blue"})
+		g.mu.Lock()
+		g.more = nil
+		g.mu.Unlock()
+		_ = g.opened()[0].Close()
+		for _, color := range []string{"blue", "green"} {
+			g.setValues(map[string]any{"color": color})
+			time.Sleep(patience)
+			if streams := g.opened(); len(streams) != 1 || get(f, "color", "") != color {
+				t.Errorf("%d streams, and it is not %s", len(streams), color)
+			}
+		}
+	})
+}
+
 func TestTokenEnds(t *testing.T) {
 	t.Run("401", func(t *testing.T) {
 		noStream(t, http.Response{StatusCode: 401, Header: http.Header{"Content-Type": {"text/event-stream"}}})
@@ -553,7 +595,7 @@ func noStream(t *testing.T, answer http.Response) {
 			return usual(r)
 		}
 		c := connect(t, &g.fake, Config{})
-		f := c.Follow(t.Context(), nil, nil)
+		f := c.Follow(t.Context(), nil, func(keys []string) { t.Errorf("%v have changed", keys) })
 		synctest.Wait()
 		g.mu.Lock()
 		g.more = Object{"eventStreams": []Object{{"type": "sse", "url": "http://gateway/ofrep/v1/events?token=t2"}}}

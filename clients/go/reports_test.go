@@ -68,6 +68,31 @@ func TestReports(t *testing.T) {
 	})
 }
 
+func TestReportWhileOthersAreSent(t *testing.T) {
+	for _, answer := range []func(http.ResponseWriter, *http.Request){taken, says(503, "")} {
+		f := new(fake)
+		spool := filepath.Join(t.TempDir(), "spool")
+		c := connect(t, f, Config{Spool: spool})
+		f.set(func(w http.ResponseWriter, r *http.Request) {
+			if err := c.Report("t1", Object{"score": 2}); err != nil {
+				t.Error(err)
+			}
+			answer(w, r)
+		})
+		if err := c.Report("t1", Object{"score": 1}); err != nil {
+			t.Error(err)
+		}
+		left, err := flush(t.Context(), c)
+		f.set(answer)
+		if want := map[bool]int{true: 1, false: 2}[err == nil]; left != want {
+			t.Errorf("%d are left, want %d: %v", left, want, err)
+		}
+		if text, err := os.ReadFile(spool); err != nil || strings.Count(string(text), "score") != left {
+			t.Errorf("the spool: %q, %v", text, err)
+		}
+	}
+}
+
 func TestReportsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []func(http.ResponseWriter, *http.Request){
@@ -237,6 +262,9 @@ func TestReportsSurvive(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = file.Close()
+	if err := os.WriteFile(spool+".new", []byte(strings.Repeat("left of a crash", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fake)
@@ -249,6 +277,9 @@ func TestReportsSurvive(t *testing.T) {
 			}
 		}
 		c := connect(t, f, Config{Spool: spool})
+		if text, err := os.ReadFile(spool); err != nil || strings.Contains(string(text), "crash") || strings.Contains(string(text), "half") {
+			t.Errorf("the spool: %q, %v", text, err)
+		}
 		if err := c.Report("t1", Object{"score": 50}); err != nil {
 			t.Error(err)
 		}
