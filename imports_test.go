@@ -173,7 +173,7 @@ var maxLines = map[string]int{
 	"providers/httpmodule":         320,
 	"providers/openai":             3300,
 	"providers/providertest":       3690,
-	"providers/upstream":           4190,
+	"providers/upstream":           4230,
 	"rules":                        12200,
 	"secret":                       380,
 	"sinks":                        700,

@@ -5,6 +5,7 @@
 package upstream
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -82,7 +83,13 @@ func NewClient(config Config) (*Client, error) {
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
 	transport := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				return connection{tcp}, nil
+			}
+			return conn, err
+		},
 		TLSHandshakeTimeout:    handshakeTimeout,
 		MaxIdleConns:           inflight.MaxDefault,
 		MaxIdleConnsPerHost:    idleConnections(inflight.Descriptors()),

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -68,6 +69,23 @@ func (r *loanReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// writeTo writes what is left, of so many bytes, from its own memory. It does not hold the
+// lock meanwhile: a transport may close the body of a connection that hangs.
+func (r *loanReader) writeTo(w io.Writer, most int64) (int64, error) {
+	r.lock.Lock()
+	if r.closed {
+		r.lock.Unlock()
+		return 0, http.ErrBodyReadAfterClose
+	}
+	text := r.rest[:min(int64(len(r.rest)), most)]
+	r.rest = r.rest[len(text):]
+	r.loan.users.Add(1)
+	r.lock.Unlock()
+	defer r.loan.leave()
+	n, err := w.Write(text)
+	return int64(n), err
+}
+
 func (r *loanReader) Close() error {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -77,4 +95,20 @@ func (r *loanReader) Close() error {
 	r.closed, r.rest = true, nil
 	r.loan.leave()
 	return nil
+}
+
+// connection is a connection that a lent body is written to at once. Otherwise net/http
+// would copy it, 32 KiB at a time.
+type connection struct{ *net.TCPConn }
+
+// ReadFrom implements io.ReaderFrom. net/http reads a body through the bound of its length.
+func (c connection) ReadFrom(r io.Reader) (int64, error) {
+	if bounded, ok := r.(*io.LimitedReader); ok {
+		if body, ok := bounded.R.(*loanReader); ok {
+			n, err := body.writeTo(c.TCPConn, bounded.N)
+			bounded.N -= n
+			return n, err
+		}
+	}
+	return c.TCPConn.ReadFrom(r)
 }

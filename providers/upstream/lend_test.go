@@ -2,11 +2,16 @@ package upstream
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/buffers"
 )
@@ -127,4 +132,77 @@ func TestLendClosedWhileRead(t *testing.T) {
 		})
 		group.Wait()
 	}
+}
+
+// TestLentBodyIsWrittenFromItsMemory: a client writes a large body without a copy. A write
+// that hangs uses the memory after the request was given up, until its connection is closed.
+func TestLentBodyIsWrittenFromItsMemory(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	address := &url.URL{Scheme: "http", Host: listener.Addr().String()}
+	client, err := NewClient(Config{BaseURL: address, AllowPrivate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	text := bytes.Repeat([]byte("a"), buffers.Largest)
+	request := func(ctx context.Context) (*http.Request, *loan, func()) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, address.String(), bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := Lend(r, append(buffers.Get(len(text)), text...))
+		return r, r.Body.(*loanReader).loan, sent
+	}
+	users := func(l *loan, n int64) {
+		t.Helper()
+		for until := time.Now().Add(10 * time.Second); l.users.Load() != n; time.Sleep(time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatalf("%d use the memory, not %d", l.users.Load(), n)
+			}
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, hangs, sent := request(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := client.Do(r)
+		ended <- err
+	}()
+	silent, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	users(hangs, 3) // the call, the body and the write
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("a request that hangs ends with %v", err)
+	}
+	sent()
+	users(hangs, 0)
+
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got, err := io.ReadAll(r.Body); err != nil || !bytes.Equal(got, text) {
+			http.Error(w, fmt.Sprintf("%d bytes, %v", len(got), err), http.StatusBadRequest)
+		}
+	})}
+	defer server.Close()
+	go server.Serve(listener)
+	r, whole, sent := request(t.Context())
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if answer, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", response.StatusCode, answer)
+	}
+	sent()
+	users(whole, 0)
 }
