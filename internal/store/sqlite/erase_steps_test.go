@@ -103,7 +103,7 @@ func TestErasureThatBreaksOffIsDoneAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for failAt, broke := 1, true; broke; failAt++ {
+			for failAt, broke := 1, true; broke; failAt += fewer {
 				path := filepath.Join(t.TempDir(), "a.db")
 				if err := os.WriteFile(path, stored, 0o600); err != nil {
 					t.Fatal(err)

@@ -279,7 +279,7 @@ func TestRandomDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(3, 4))
-	rounds := 60
+	rounds := 60 / fewer
 	if testing.Short() {
 		rounds = 10
 	}

@@ -50,6 +50,7 @@ func countGaps(t testing.TB, s *Store) int {
 // TestErasureLeavesNoGaps has an erasure zero the unused bytes of a file with more than one
 // map, and no other bytes.
 func TestErasureLeavesNoGaps(t *testing.T) {
+	alone(t)
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	path := filepath.Join(t.TempDir(), "a.db")

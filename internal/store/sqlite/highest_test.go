@@ -12,6 +12,7 @@ import (
 // TestHighest reads lists of the dearest and the slowest page by page: the few traces of a
 // key, which are sorted as they are, and those of all keys, which are read by the index.
 func TestHighest(t *testing.T) {
+	alone(t)
 	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, now := mustAuthority(t), time.Now().Truncate(time.Millisecond)

@@ -2,4 +2,11 @@
 
 package sqlite
 
-const raceEnabled = false
+import "testing"
+
+const (
+	raceEnabled = false
+	fewer       = 1
+)
+
+func alone(*testing.T) {}

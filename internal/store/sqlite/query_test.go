@@ -567,6 +567,7 @@ func countIf(yes bool) int64 {
 // TestManyWindows has queries look at more traces than they do at once, with few matches,
 // and with time for one look each.
 func TestManyWindows(t *testing.T) {
+	alone(t)
 	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority := mustAuthority(t)

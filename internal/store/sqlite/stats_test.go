@@ -530,6 +530,7 @@ func TestSeriesWithoutStatisticsGo(t *testing.T) {
 }
 
 func TestTooManyStats(t *testing.T) {
+	alone(t)
 	if testing.Short() {
 		t.Skip("it stores 10,001 traces of as many hours")
 	}

@@ -41,6 +41,7 @@ func listAll(t testing.TB, s *Store, f trace.Filter, limit int, budget time.Dura
 // TestTermsFindTraces lists traces that were written hours late, stored twice, and deleted.
 // It lists them by keys, and most traces have one of these.
 func TestTermsFindTraces(t *testing.T) {
+	alone(t)
 	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, random := mustAuthority(t), rand.New(rand.NewPCG(1, 2))
@@ -202,7 +203,7 @@ func TestTermsPlan(t *testing.T) {
 // traces: of traces that share a millisecond, in one transaction or in several, and of no
 // trace.
 func TestErasedTerms(t *testing.T) {
-	for seed := range uint64(15) {
+	for seed := range uint64(15 / fewer) {
 		s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 		authority, random := mustAuthority(t), rand.New(rand.NewPCG(seed, 1))
 		traces := map[string][]*trace.Record{}
