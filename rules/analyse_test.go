@@ -272,6 +272,7 @@ func TestAnalyseAgainstAllContexts(t *testing.T) {
 // The findings about splits must agree exactly with the evaluation of all contexts,
 // with so many units that each range of buckets has some.
 func TestAnalyseSplitsAgainstAllContexts(t *testing.T) {
+	alone(t)
 	m := model(t, "fields:\n  a: { type: string, values: [x, y] }\n  u: { type: string }\n  v: { type: string }\n")
 	cells := []string{"a: x", "a: x", "a: y", "a: not x", "u: present", "u: missing", "v: missing"}
 	splits := []string{
@@ -373,6 +374,7 @@ func TestAnalyseSplitsAgainstAllContexts(t *testing.T) {
 
 // On tables of all kinds of cells, each finding must hold for any context.
 func TestAnalyseIsSound(t *testing.T) {
+	alone(t)
 	m := model(t, referenceModel)
 	unreachable, overlapping := 0, 0
 	for seed := range uint64(80) {
@@ -454,6 +456,7 @@ func BenchmarkAnalyse(b *testing.B) {
 // On tables with hit: unique of a few rows about text, lists and versions, all
 // overlaps are found or said not to be decided; most are found.
 func TestOverlapsAreComplete(t *testing.T) {
+	alone(t)
 	cells := map[string][]string{
 		"name":    {"any", "a*", "\"*b\"", "\"*ab*\"", "ab", "not a*", "{ matches: '^[ab]+$' }", "{ matches: 'b' }", "missing", "[a, b]", "{ all: [a*, { not: \"*b\" }] }"},
 		"tags":    {"any", "a", "[a, b]", "{ all: [a, b] }", "{ none: [a] }", "{ size: 2.. }", "{ size: 1 }", "not b", "missing", "a*", "{ any: [c], none: [a, b] }", "{ size: 2, all: [a, b, c] }"},

@@ -190,6 +190,7 @@ func TestContradictions(t *testing.T) {
 // TestFindTextAgainstAllTexts asks for texts that meet random trees of tests, and holds
 // the answers against all short texts of three letters.
 func TestFindTextAgainstAllTexts(t *testing.T) {
+	alone(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	g := generator{Rand: rand.New(rand.NewPCG(seed, 0))}

@@ -2,5 +2,8 @@
 
 package rules
 
-// raceEnabled reports whether the race detector is on.
+import "testing"
+
 const raceEnabled = false
+
+func alone(*testing.T) {}

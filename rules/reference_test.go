@@ -649,8 +649,9 @@ func checkAgainstReference(t *testing.T, seed uint64) {
 }
 
 func TestAgainstReference(t *testing.T) {
+	alone(t)
 	seeds := uint64(200)
-	if testing.Short() || raceEnabled {
+	if testing.Short() {
 		seeds = 50
 	}
 	for seed := range seeds {

@@ -243,6 +243,7 @@ func TestReplayOfKnownValues(t *testing.T) {
 // TestReplayAgainstAllContexts checks that the decisions possible by the evidence
 // of one context include the decisions of all contexts with the same evidence.
 func TestReplayAgainstAllContexts(t *testing.T) {
+	alone(t)
 	certain, doubtful, shared, stood := 0, 0, 0, 0
 	for seed := range uint64(40) {
 		g := generator{Rand: rand.New(rand.NewPCG(seed, 2)), aware: seed%2 == 0, guards: seed%4 == 1}

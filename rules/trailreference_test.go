@@ -107,6 +107,7 @@ func checkTrail(t *testing.T, seed uint64) {
 }
 
 func TestTrailAgainstReference(t *testing.T) {
+	alone(t)
 	seeds := uint64(60)
 	if testing.Short() {
 		seeds = 25
