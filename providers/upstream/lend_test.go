@@ -105,9 +105,7 @@ func TestLendClosedWhileRead(t *testing.T) {
 		}
 		body := buffers.Get(buffers.Largest)
 		body = body[:cap(body)]
-		for i := range body {
-			body[i] = 'a'
-		}
+		copy(body, bytes.Repeat([]byte{'a'}, len(body)))
 		Lend(r, body)()
 		var group sync.WaitGroup
 		group.Go(func() {
@@ -126,9 +124,7 @@ func TestLendClosedWhileRead(t *testing.T) {
 			r.Body.Close()
 			other := buffers.Get(buffers.Largest)
 			other = other[:cap(other)]
-			for i := range other {
-				other[i] = 'b'
-			}
+			copy(other, bytes.Repeat([]byte{'b'}, len(other)))
 		})
 		group.Wait()
 	}
