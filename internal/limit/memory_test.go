@@ -15,6 +15,9 @@ import (
 // TestMemoryOfSubjects fills a limiter with invented subjects, short and long, and compares
 // their memory with the counted bytes.
 func TestMemoryOfSubjects(t *testing.T) {
+	if raceEnabled {
+		t.Skip("counts bytes")
+	}
 	heap := func() int64 {
 		runtime.GC()
 		var s runtime.MemStats
@@ -117,7 +120,7 @@ func TestReservationsWaitForTheFile(t *testing.T) {
 // TestFullFile reopens a limiter whose subjects have filled Options.MaxMemory: Open returns
 // before the file is read, and the counters are restored.
 func TestFullFile(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || raceEnabled {
 		t.Skip("writes a file of some 20 MB")
 	}
 	now, path := time.Now(), filepath.Join(t.TempDir(), "limits")
