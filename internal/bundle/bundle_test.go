@@ -379,6 +379,9 @@ func TestPackedRefusals(t *testing.T) {
 
 // TestBombs reads what unpacks to far more than a reader may hold.
 func TestBombs(t *testing.T) {
+	if fewer > 1 {
+		t.Skip("one goroutine reads 256 MiB again and again")
+	}
 	key := signers()["EdDSA"][0]
 	block := func(h tar.Header) []byte {
 		var b bytes.Buffer
