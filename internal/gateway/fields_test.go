@@ -678,7 +678,7 @@ accept:
 		return names
 	}
 	// The rarest has an effect a dozen times, and none at all once in a great many runs.
-	for (sent < requests || sent < 3*requests && idle() != nil) && !t.Failed() {
+	for (sent < requests/fewer || sent < 3*requests && idle() != nil) && !t.Failed() {
 		d := &doors[r.IntN(len(doors))]
 		endpoint := []string{"open", "open", "open", "unled", "closed"}[r.IntN(5)]
 		names := slices.Sorted(maps.Keys(d.members))

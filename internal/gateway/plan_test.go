@@ -91,7 +91,7 @@ func TestMustHoldPlanOfServedDefinitions(t *testing.T) {
 		"context": {map[string]string{"": ", trace: hash"}, logContent, 0},
 		"hashes":  {map[string]string{"city": ", trace: none", "locale": ", trace: value"}, options, 0.6},
 	} {
-		traces, stored := recordedFiles(t, r, gatewaytest.Full(50_000), 2, func(field string) string { return test.mode[field] + test.mode[""] }, test.setting)
+		traces, stored := recordedFiles(t, r, gatewaytest.Full(50_000)/fewer, 2, func(field string) string { return test.mode[field] + test.mode[""] }, test.setting)
 		total, undecided, version, doubts := planned(t, traces, stored, never)
 		if total < int64(len(traces))*9/10 || float64(undecided) > test.most*float64(total) || version > 0 && test.most == 0 {
 			t.Errorf("%s: of %d traces %d, %d not decided, %d of another version: %+v", name, len(traces), total, undecided, version, doubts)

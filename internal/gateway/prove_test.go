@@ -308,7 +308,7 @@ func TestMustHoldProofOfKeptInputs(t *testing.T) {
 func TestMustHoldProofOfHashes(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(2, 2))
-	traces, revisions := recordedTraces(t, r, gatewaytest.Full(20_000), 2, func(f string) string {
+	traces, revisions := recordedTraces(t, r, gatewaytest.Full(20_000)/fewer, 2, func(f string) string {
 		return map[string]string{"city": ", trace: none", "locale": ", trace: value"}[f]
 	}, options)
 	results := make(map[string]int)
