@@ -137,7 +137,7 @@ var maxLines = map[string]int{
 	"internal/experiment":          1500,
 	"internal/exposure":            140,
 	"internal/freeport":            80,
-	"internal/gatewaytest":         610,
+	"internal/gatewaytest":         660,
 	"internal/inflight":            960,
 	"internal/inspect":             5130,
 	"internal/invoke":              4160,

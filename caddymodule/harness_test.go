@@ -93,6 +93,10 @@ func startGateway(t testing.TB, files map[string]string, options string) *gatewa
 	for name, content := range files {
 		g.write(name, content)
 	}
+	store := filepath.Join(dir, "data", "cadenza.db")
+	if _, err := os.Stat(filepath.Dir(store)); err != nil && strings.Contains(options, "{dir}/data/cadenza.db") {
+		gatewaytest.PutEmptyStore(t, store)
+	}
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", g.socket)

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -161,7 +160,7 @@ func startGateway(t testing.TB, files map[string]string, settings ...setting) *g
 		g.write(name, content)
 	}
 	if _, taken := files["data"]; !taken { // as where there can be no store
-		putEmptyStore(t, filepath.Join(dir, "data/cadenza.db"))
+		gatewaytest.PutEmptyStore(t, filepath.Join(dir, "data/cadenza.db"))
 	}
 	g.open()
 	g.load(settings...)
@@ -407,49 +406,6 @@ func (g *gateway) do(method, path, body string, header http.Header) answer {
 
 func (g *gateway) send(ctx context.Context, method, path, body string, header http.Header) (*http.Response, error) {
 	return gatewaytest.Send(ctx, g.client, method, path, body, header)
-}
-
-// emptyStore is the file of a store that nothing was stored in, without what each store
-// draws for itself.
-var emptyStore = sync.OnceValues(func() (file []byte, err error) {
-	dir, err := os.MkdirTemp("", "cadenza")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	path := filepath.Join(dir, "empty.db")
-	store, err := sqlite.Open(context.Background(), sqlite.Config{Path: path})
-	if err != nil {
-		return nil, err
-	}
-	if err := store.Close(); err != nil {
-		return nil, err
-	}
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		return nil, err
-	}
-	_, err = db.Exec("DELETE FROM meta WHERE name IN ('store_id', 'trace_key')")
-	if err := errors.Join(err, db.Close()); err != nil { // which moves the log into the file
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
-// putEmptyStore puts the file of an empty store at a path. Most tests of a gateway are not
-// about how it makes its tables, which takes longer than many of them do otherwise.
-func putEmptyStore(t testing.TB, path string) {
-	t.Helper()
-	file, err := emptyStore()
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	if err == nil {
-		err = os.WriteFile(path, file, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // closeReaders closes the readers before a store: the last to close a file empties its log.
