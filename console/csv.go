@@ -20,11 +20,8 @@ import (
 // read from what the page's template made, so it has what the visitor's role sees.
 const csvParameter = "csv"
 
-// htmlTable is a table of a page.
-type htmlTable struct {
-	rows [][]string
-	end  int // where the page goes on after it, in bytes
-}
+// htmlTable has the rows of a table of a page.
+type htmlTable [][]string
 
 // tablesOf reads the tables of a page. A table inside a cell is neither a table nor a part
 // of that cell: it explains the row. A value that the page shows for people is what its
@@ -32,11 +29,9 @@ type htmlTable struct {
 func tablesOf(page []byte) (tables []htmlTable) {
 	tokens := html.NewTokenizer(bytes.NewReader(page))
 	var cell strings.Builder
-	var value, place int
-	depth, inCell, span := 0, false, 1
+	value, depth, inCell, span := 0, 0, false, 1
 	for {
 		kind := tokens.Next()
-		place += len(tokens.Raw())
 		if kind == html.ErrorToken {
 			return tables // the page is in memory: it is its end
 		}
@@ -44,16 +39,14 @@ func tablesOf(page []byte) (tables []htmlTable) {
 		switch {
 		case token.DataAtom == atom.Table && kind == html.StartTagToken:
 			if depth++; depth == 1 {
-				tables = append(tables, htmlTable{})
+				tables = append(tables, nil)
 			}
 		case token.DataAtom == atom.Table && kind == html.EndTagToken:
-			if depth--; depth == 0 {
-				tables[len(tables)-1].end = place
-			}
+			depth--
 		case depth != 1:
 		case token.DataAtom == atom.Tr && kind == html.StartTagToken:
 			last := &tables[len(tables)-1]
-			last.rows = append(last.rows, nil)
+			*last = append(*last, nil)
 		case (token.DataAtom == atom.Td || token.DataAtom == atom.Th) && kind == html.StartTagToken:
 			inCell, span = true, 1
 			if n, err := strconv.Atoi(attribute(&token, "colspan")); err == nil && n > 0 && n <= widest {
@@ -61,7 +54,7 @@ func tablesOf(page []byte) (tables []htmlTable) {
 			}
 			cell.Reset()
 		case (token.DataAtom == atom.Td || token.DataAtom == atom.Th) && kind == html.EndTagToken:
-			rows := tables[len(tables)-1].rows
+			rows := tables[len(tables)-1]
 			row := &rows[len(rows)-1]
 			*row = append(*row, strings.Join(strings.Fields(cell.String()), " "))
 			*row = append(*row, make([]string, span-1)...)
@@ -113,16 +106,16 @@ func csvCell(text string) string {
 }
 
 // writeCSV writes a table without the columns that have nothing but a picture.
-func (t *htmlTable) writeCSV(to io.Writer) error {
+func (t htmlTable) writeCSV(to io.Writer) error {
 	width, used := 0, make(map[int]bool)
-	for _, row := range t.rows {
+	for _, row := range t {
 		width = max(width, len(row))
 		for i, cell := range row {
 			used[i] = used[i] || cell != ""
 		}
 	}
 	w := csv.NewWriter(to)
-	for _, row := range t.rows {
+	for _, row := range t {
 		var cells []string
 		for i := range width {
 			switch {
@@ -153,16 +146,25 @@ func (h *Handler) serveCSV(w http.ResponseWriter, name, number string, main []by
 	_ = tables[n-1].writeCSV(w) // the visitor left
 }
 
-// withCSVLinks puts a link to its CSV below each table of a page.
-func withCSVLinks(page []byte, address *url.URL) template.HTML {
+// withCSVLinks puts a link to its CSV below each table of a page. Templates escape each "<"
+// of a text, so tags are found without reading the page.
+func withCSVLinks(page string, address *url.URL) template.HTML {
+	const begin, end = "<table", "</table>"
 	var b strings.Builder
-	query, last := address.Query(), 0
-	for i, table := range tablesOf(page) {
-		query.Set(csvParameter, strconv.Itoa(i+1))
-		b.Write(page[last:table.end])
-		fmt.Fprintf(&b, `<p class="csv"><a href="%s" download>CSV<span class="unseen"> of table %d</span></a></p>`, template.HTMLEscapeString(address.EscapedPath()+"?"+query.Encode()), i+1)
-		last = table.end
+	b.Grow(len(page) + len(page)/16)
+	query, depth, tables := address.Query(), 0, 0
+	for {
+		part, rest, found := strings.Cut(page, end)
+		b.WriteString(part)
+		if !found {
+			return template.HTML(b.String()) //nolint:gosec // the template of the page made it
+		}
+		b.WriteString(end)
+		if depth += strings.Count(part, begin) - 1; depth == 0 {
+			tables++
+			query.Set(csvParameter, strconv.Itoa(tables))
+			fmt.Fprintf(&b, `<p class="csv"><a href="%s" download>CSV<span class="unseen"> of table %d</span></a></p>`, template.HTMLEscapeString(address.EscapedPath()+"?"+query.Encode()), tables)
+		}
+		page = rest
 	}
-	b.Write(page[last:])
-	return template.HTML(b.String()) //nolint:gosec // the template of the page made it
 }

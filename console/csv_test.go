@@ -28,7 +28,7 @@ func TestTablesOf(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("%s\nwant\n%s", b.String(), want)
 	}
-	linked := string(withCSVLinks([]byte(page), &url.URL{Path: "/console/a//b", RawPath: "/console/a%2F%2Fb", RawQuery: `by=a%22%3E&since=1d`}))
+	linked := string(withCSVLinks(page, &url.URL{Path: "/console/a//b", RawPath: "/console/a%2F%2Fb", RawQuery: `by=a%22%3E&since=1d`}))
 	if strings.Count(linked, `class="csv"`) != 2 || !strings.Contains(linked, `</table><p class="csv"><a href="/console/a%2F%2Fb?by=a%22%3E&amp;csv=2&amp;since=1d" download>`) || !strings.HasSuffix(linked, "<p>end</p>") {
 		t.Error(linked)
 	}

@@ -282,7 +282,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		Link: cmp.Or(v.link, r.URL.RequestURI()), Main: template.HTML(main.String()), //nolint:gosec // the template of the page made it
 	}
 	if v.form == nil { // the address shows the same again
-		f.Main = withCSVLinks(main.Bytes(), r.URL)
+		f.Main = withCSVLinks(string(f.Main), r.URL)
 	}
 	h.write(w, status, "frame.html", &f)
 }
@@ -315,6 +315,9 @@ type message struct{ Title, Text string }
 
 // render returns what a template makes of data. If it fails, render answers.
 func (h *Handler) render(w http.ResponseWriter, name string, data any) (text bytes.Buffer, ok bool) {
+	if f, ok := data.(*frame); ok {
+		text.Grow(len(f.Main) + 16<<10)
+	}
 	if err := templates.ExecuteTemplate(&text, name, data); err != nil {
 		h.logger.Error("a page failed", zap.String("template", name), zap.Error(err))
 		http.Error(w, "The page failed. The operator finds the reason in the gateway's log.", http.StatusInternalServerError)
