@@ -315,9 +315,6 @@ type message struct{ Title, Text string }
 
 // render returns what a template makes of data. If it fails, render answers.
 func (h *Handler) render(w http.ResponseWriter, name string, data any) (text bytes.Buffer, ok bool) {
-	if f, ok := data.(*frame); ok {
-		text.Grow(len(f.Main) + 16<<10)
-	}
 	if err := templates.ExecuteTemplate(&text, name, data); err != nil {
 		h.logger.Error("a page failed", zap.String("template", name), zap.Error(err))
 		http.Error(w, "The page failed. The operator finds the reason in the gateway's log.", http.StatusInternalServerError)

@@ -2,8 +2,4 @@
 
 package rules
 
-import "testing"
-
 const raceEnabled = false
-
-func alone(*testing.T) {}

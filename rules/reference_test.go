@@ -648,6 +648,15 @@ func checkAgainstReference(t *testing.T, seed uint64) {
 	}
 }
 
+// alone leaves a test out with the race detector that decides by one goroutine, a great many
+// times: it has nothing to find there.
+func alone(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("one goroutine decides: it takes long and races with none")
+	}
+}
+
 func TestAgainstReference(t *testing.T) {
 	alone(t)
 	seeds := uint64(200)

@@ -95,7 +95,7 @@ type Details[T any] struct {
 	Value           T
 	Reason, Variant string // OFREP's, or ERROR where the fallback is not the gateway's choice
 	Metadata        Object
-	TraceID         string // to report on; followed flags have none
+	TraceID         string // to report on
 	Stale           bool   // it is the last good value, because the gateway gave none
 	Err             error
 }

@@ -2,11 +2,7 @@
 
 package sqlite
 
-import "testing"
-
 const (
 	raceEnabled = false
 	fewer       = 1
 )
-
-func alone(*testing.T) {}

@@ -564,6 +564,15 @@ func countIf(yes bool) int64 {
 	return 0
 }
 
+// alone leaves a test of many rows out with the race detector that one goroutine writes and
+// reads: it has nothing to find there.
+func alone(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("one goroutine writes and reads: it takes long and races with none")
+	}
+}
+
 // TestManyWindows has queries look at more traces than they do at once, with few matches,
 // and with time for one look each.
 func TestManyWindows(t *testing.T) {
