@@ -119,6 +119,9 @@ func (w *writer) openStore() Store {
 		store, err := w.tryOpen()
 		if err == nil {
 			w.setState(Available, nil)
+			if !w.reopened {
+				close(w.ready) // not sooner: who has the key may report
+			}
 			w.keepServed()
 			return store
 		}
@@ -151,16 +154,11 @@ func (w *writer) tryOpen() (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the trace store: %w", err)
 	}
-	select {
-	case <-w.ready:
-		// Callers hold ids that were made under the first key.
-	default:
-		key, err := store.TraceKey(w.ctx)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("reading the trace key: %w", err), store.Close())
-		}
-		w.key = key
-		close(w.ready)
+	if w.reopened {
+		return store, nil // callers hold ids that were made under the first key
+	}
+	if w.key, err = store.TraceKey(w.ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading the trace key: %w", err), store.Close())
 	}
 	return store, nil
 }
