@@ -77,6 +77,12 @@ func (b *bench) readers() (r *reading, err error) {
 	if err != nil {
 		return nil, s.complain(err)
 	}
+	people := make([]*reader, manyReaders)
+	for i := range people {
+		if people[i], err = s.signIn(); err != nil {
+			return nil, s.complain(err)
+		}
+	}
 	for round := range b.o.rounds {
 		fmt.Fprintf(b.progress, "%s: round %d of %d\n", readers, round+1, b.o.rounds)
 		got, used, err := s.cost(x, w.shape, b.o.round)
@@ -89,7 +95,7 @@ func (b *bench) readers() (r *reading, err error) {
 		if err != nil {
 			return nil, s.complain(err)
 		}
-		pages, end := s.read(manyReaders, pause)
+		pages, end := s.read(people, pause)
 		got, err = drive(x, w.shape, b.o.round, 0)
 		seen, fault := end()
 		if err = errors.Join(err, fault, s.settle()); err != nil {
@@ -111,7 +117,7 @@ func (b *bench) readers() (r *reading, err error) {
 	if err := os.MkdirAll(b.o.profile, 0o700); err != nil {
 		return nil, err
 	}
-	_, end := s.read(manyReaders, pause)
+	_, end := s.read(people, pause)
 	err = s.profile(filepath.Join(b.o.profile, readers+".pprof"), b.o.round)
 	_, fault := end()
 	return r, errors.Join(err, fault)
@@ -138,7 +144,7 @@ func manyKeys() string {
 
 // read has people read the console's pages in turn until end is called. It returns the
 // pages, and end returns the times that each took, in milliseconds.
-func (s *server) read(people int, pause time.Duration) (pages []string, end func() (map[string][]float64, error)) {
+func (s *server) read(people []*reader, pause time.Duration) (pages []string, end func() (map[string][]float64, error)) {
 	pages = []string{"", "traces", "definitions", "costs", "refused"}
 	var (
 		lock  sync.Mutex
@@ -147,11 +153,11 @@ func (s *server) read(people int, pause time.Duration) (pages []string, end func
 		ended atomic.Bool
 		times = map[string][]float64{}
 	)
-	for i := range people {
+	for i, reader := range people {
 		group.Go(func() {
-			reader, err := s.signIn()
-			time.Sleep(time.Duration(i) * pause / time.Duration(people)) // nobody clicks at the same time
-			for n := i; err == nil && !ended.Load(); n++ {
+			time.Sleep(time.Duration(i) * pause / time.Duration(len(people))) // nobody clicks at the same time
+			var err error
+			for n := i; !ended.Load(); n++ {
 				page := pages[n%len(pages)]
 				start := time.Now()
 				if err = reader.look("http://" + s.listen + "/console/" + page); err != nil {
