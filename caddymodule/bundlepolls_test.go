@@ -52,6 +52,7 @@ func TestMustHoldBundlePolls(t *testing.T) {
 	if err := g.loadText(g.bundleSite("open\nsign {file.{dir}/signing.key}")); err != nil {
 		t.Fatal(err)
 	}
+	full := os.Getenv("CADENZA_FULL") != ""
 	fastest := time.Hour
 	for round := range 5 {
 		first := g.bundle(key, "", nil)
@@ -61,13 +62,11 @@ func TestMustHoldBundlePolls(t *testing.T) {
 			t.Errorf("%+v after %+v: %v", second.Manifest, first.Manifest, err)
 		}
 		t.Logf("%d polls had a bundle of %d definitions, %d bytes, %s after the edit; while they waited each took %d bytes", polls, len(second.Files)-1, len(second.Packed), took, memory)
-		if fastest = min(fastest, took); fastest < 800*time.Millisecond {
+		if fastest = min(fastest, took); fastest < 800*time.Millisecond || !full {
 			return
 		}
 	}
-	if os.Getenv("CADENZA_FULL") != "" {
-		t.Errorf("it took %s", fastest)
-	}
+	t.Errorf("it took %s", fastest)
 }
 
 // polled has polls wait for another bundle than that of the tag, and edits a definition. It
