@@ -47,7 +47,7 @@ func TestCrashStoresKeyedMetricsOnce(t *testing.T) {
 	p := newProcess(t, data)
 	path := filepath.Join(data, "cadenza.db")
 	var next atomic.Int64
-	answered, unanswered, replayed := 0, 0, 0
+	var answered, unanswered, replayed atomic.Int64
 	p.start()
 	rounds := crashRounds(t)
 	random := gatewaytest.Random(t)
@@ -83,33 +83,43 @@ func TestCrashStoresKeyedMetricsOnce(t *testing.T) {
 		wait.Wait()
 
 		p.start()
-		transport := new(keyedTransport)
 		stored := make(map[int64]string)
+		left := make(chan *report, len(reports))
 		for _, m := range reports {
-			status, header, answer, err := m.send(context.Background(), p.url, transport)
-			again := header.Get("Idempotent-Replayed") == "true"
-			switch {
-			case err != nil || status != http.StatusOK:
-				t.Fatalf("record %d again: %d %s %v", m.number, status, answer, err)
-			case m.answer != "" && (!again || answer != m.answer):
-				t.Errorf("record %d was answered %s, and now, replayed %t, %s", m.number, m.answer, again, answer)
-			case m.answer != "":
-				answered++
-			case again:
-				replayed++
-			default:
-				unanswered++
-			}
 			stored[m.number] = m.traceID
+			left <- m
 		}
-		transport.CloseIdleConnections()
+		close(left)
+		for range crashClients {
+			wait.Go(func() {
+				transport := new(keyedTransport)
+				defer transport.CloseIdleConnections()
+				for m := range left {
+					status, header, answer, err := m.send(context.Background(), p.url, transport)
+					again := header.Get("Idempotent-Replayed") == "true"
+					switch {
+					case err != nil || status != http.StatusOK:
+						t.Errorf("record %d again: %d %s %v", m.number, status, answer, err)
+					case m.answer != "" && (!again || answer != m.answer):
+						t.Errorf("record %d was answered %s, and now, replayed %t, %s", m.number, m.answer, again, answer)
+					case m.answer != "":
+						answered.Add(1)
+					case again:
+						replayed.Add(1)
+					default:
+						unanswered.Add(1)
+					}
+				}
+			})
+		}
+		wait.Wait()
 		checkStore(t, path, stored)
 		if t.Failed() {
 			t.Fatalf("in round %d; the gateway's last words:\n%s", round+1, p.output)
 		}
 	}
-	if answered < 10*rounds || unanswered+replayed == 0 {
-		t.Fatalf("%d records were answered and %d not in %d rounds", answered, unanswered+replayed, rounds)
+	if answered.Load() < int64(10*rounds) || unanswered.Load()+replayed.Load() == 0 {
+		t.Fatalf("%d records were answered and %d not in %d rounds", answered.Load(), unanswered.Load()+replayed.Load(), rounds)
 	}
-	t.Logf("%d rounds: %d records answered, %d stored without an answer, %d not stored before they came again", rounds, answered, replayed, unanswered)
+	t.Logf("%d rounds: %d records answered, %d stored without an answer, %d not stored before they came again", rounds, answered.Load(), replayed.Load(), unanswered.Load())
 }
