@@ -29,6 +29,9 @@ const (
 	// looks is the time from a page to the next one. A page that is left open is read
 	// again every ten seconds.
 	looks = 2 * time.Second
+	// leave is how long after the last page the gateway is as if nobody had looked: for ten
+	// seconds it keeps the processor that it uses more for readers.
+	leave = 11 * time.Second
 	// manyTraces is the number of traces in the store before.
 	manyTraces = 1_000_000
 	// traced is the number of traces that one request leaves.
@@ -49,9 +52,9 @@ type reading struct {
 // readers measures calls at a rate with and without people who read, by turns.
 func (b *bench) readers() (r *reading, err error) {
 	r = &reading{Traces: manyTraces, Readers: manyReaders, Pages: map[string][]float64{}}
-	pause := looks
+	pause, left := looks, leave
 	if b.o.quick {
-		r.Traces, pause = 2_000, 20*time.Millisecond
+		r.Traces, pause, left = 2_000, 20*time.Millisecond, 0
 	}
 	if err := writeFlags(filepath.Join(b.dir, "definitions", "remoteconfigs")); err != nil {
 		return nil, err
@@ -85,6 +88,7 @@ func (b *bench) readers() (r *reading, err error) {
 	}
 	for round := range b.o.rounds {
 		fmt.Fprintf(b.progress, "%s: round %d of %d\n", readers, round+1, b.o.rounds)
+		time.Sleep(left)
 		got, used, err := s.cost(x, w.shape, b.o.round)
 		if err != nil {
 			return nil, s.complain(err)
