@@ -56,7 +56,7 @@ var routes = []route{
 	{"revisions/", []string{http.MethodPost}, gateway.RoleAdmin, serveAgain},
 	{"pull", []string{http.MethodPost}, gateway.RoleEditor, servePull},
 	{"targets", reads, gateway.RoleViewer, each((*Workspace).targets)},
-	{"models", reads, gateway.RoleViewer, serveModels},
+	{"models", reads, gateway.RoleViewer, reading(serveModels, "workspace", "since", "until", "interval")},
 	{"limits", reads, gateway.RoleViewer, serveLimits},
 	{"peaks", reads, gateway.RoleViewer, reading(servePeaks, "workspace", "since", "until", "limit", "subject")},
 	{"evaluate", []string{http.MethodPost}, gateway.RoleViewer, serveEvaluate},

@@ -95,11 +95,8 @@ func serveEditedFile(w http.ResponseWriter, r *http.Request) error {
 	if err := knownParameters(values, []string{"workspace", "file", "line", "column"}); err != nil {
 		return err
 	}
-	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
+	workspace, err := editable(r.Context(), values.Get("workspace"))
 	if err != nil {
-		return err
-	}
-	if err := workspace.editable(); err != nil {
 		return err
 	}
 	file := values.Get("file")
@@ -121,12 +118,13 @@ func serveEditedFile(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, answer)
 }
 
-// editable returns an error where the definitions are not in a directory.
-func (w *Workspace) editable() error {
-	if w.Bundle == nil {
-		return nil
+// editable finds a workspace, whose definitions must be in a directory.
+func editable(ctx context.Context, name string) (*Workspace, error) {
+	w, err := workspaceNamed(ctx, name)
+	if err == nil && w.Bundle != nil {
+		err = apiError(http.StatusConflict, "these definitions come as a bundle from %s: edit them where the bundle is built", w.Definitions.Dir())
 	}
-	return apiError(http.StatusConflict, "these definitions come as a bundle from %s: edit them where the bundle is built", w.Definitions.Dir())
+	return w, err
 }
 
 // proposal is what a request wants to change.
@@ -150,11 +148,8 @@ func editOf(w http.ResponseWriter, r *http.Request) (*proposal, error) {
 	if err := readBody(w, r, maxEdit, &body, "a JSON object with action, file and base, and as the action wants line, column, text and to"); err != nil {
 		return nil, err
 	}
-	workspace, err := workspaceNamed(r.Context(), body.Workspace)
+	workspace, err := editable(r.Context(), body.Workspace)
 	if err != nil {
-		return nil, err
-	}
-	if err := workspace.editable(); err != nil {
 		return nil, err
 	}
 	c, err := body.Of(workspace.Definitions.Dir())

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -56,10 +55,7 @@ func serveLabel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	by := "local"
-	if visitor, ok := r.Context().Value(visitorKey{}).(*gateway.Visitor); ok {
-		by = visitor.Key
-	}
+	by := callerName(r.Context(), "local")
 	ignored, err := q.workspace.Report(r.Context(), trace.ConsoleKey+by, &trace.Metrics{TraceID: id, Score: score, Metadata: metadata})
 	if refused, ok := errors.AsType[*wire.Error](err); ok {
 		return apiError(http.StatusNotFound, "%s", refused.Message)

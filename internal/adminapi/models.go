@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -31,24 +32,11 @@ type Model struct {
 
 // serveModels answers GET /cadenza/models: the models that were called, and those that the
 // served definitions name.
-func serveModels(w http.ResponseWriter, r *http.Request) error {
-	asked, err := newTraceQuery(r, "workspace", "since", "until", "interval")
-	if err != nil {
-		return err
-	}
-	interval := asked.values.Get("interval")
-	switch interval {
-	case "":
-		interval = "hour"
-	case "hour", "day":
-	default:
+func serveModels(w http.ResponseWriter, r *http.Request, asked *traceQuery, reader *sqlite.Reader) error {
+	interval := cmp.Or(asked.values.Get("interval"), "hour")
+	if interval != "hour" && interval != "day" {
 		return apiError(http.StatusBadRequest, "interval must be hour or day, this is %q", interval)
 	}
-	reader, err := asked.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	rows, err := sqlite.SumModels(r.Context(), sqlite.CostSource{Reader: reader, Workspace: asked.workspace.Name}, asked.filter, interval == "day")
 	if errors.Is(err, context.Canceled) {
 		return err

@@ -11,14 +11,6 @@ import (
 // keyless is the name of who plays by Caddy's admin address.
 const keyless = "admin"
 
-// playsBy returns the name of the API key of the visitor who plays.
-func playsBy(r *http.Request) string {
-	if visitor, ok := r.Context().Value(visitorKey{}).(*gateway.Visitor); ok {
-		return visitor.Key
-	}
-	return keyless
-}
-
 // servePlayable answers GET /cadenza/play: what may be called and, with ?endpoint=KEY or
 // ?prompt=KEY, what a request to it may have.
 func servePlayable(w http.ResponseWriter, r *http.Request) error {
@@ -26,7 +18,7 @@ func servePlayable(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	playable, refused := q.workspace.Playable(playsBy(r), &gateway.Play{Endpoint: q.values.Get("endpoint"), Prompt: q.values.Get("prompt")})
+	playable, refused := q.workspace.Playable(callerName(r.Context(), keyless), &gateway.Play{Endpoint: q.values.Get("endpoint"), Prompt: q.values.Get("prompt")})
 	if refused != nil {
 		return refusedPlay(refused)
 	}
@@ -49,7 +41,7 @@ func servePlay(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	play := &body.Play
-	played, refused := workspace.Play(r.Context(), w, playsBy(r), play)
+	played, refused := workspace.Play(r.Context(), w, callerName(r.Context(), keyless), play)
 	if !play.DryRun {
 		subject := play.Endpoint + play.Prompt
 		result := played.TraceID

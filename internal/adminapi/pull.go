@@ -22,22 +22,18 @@ type Pulled struct {
 // servePull answers POST /cadenza/pull: it fetches the bundle of a workspace now, also one
 // that was refused.
 func servePull(w http.ResponseWriter, r *http.Request) error {
-	values := r.URL.Query()
-	if err := knownParameters(values, []string{"workspace"}); err != nil {
-		return err
-	}
-	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
+	q, err := newTraceQuery(r, "workspace")
 	if err != nil {
 		return err
 	}
-	if workspace.Bundle == nil {
-		return apiError(http.StatusConflict, "the definitions of this workspace are in the directory %s, which is watched: there is nothing to pull", workspace.Definitions.Dir())
+	if q.workspace.Bundle == nil {
+		return apiError(http.StatusConflict, "the definitions of this workspace are in the directory %s, which is watched: there is nothing to pull", q.workspace.Definitions.Dir())
 	}
-	o, err := workspace.Bundle.Pull(r.Context())
+	o, err := q.workspace.Bundle.Pull(r.Context())
 	if err != nil {
 		return apiError(http.StatusBadGateway, "nothing was fetched: %v", err)
 	}
-	return writeJSON(w, Pulled{workspace.Name, o.Result, o.URL, o.Revision, o.Serial, workspace.Definitions.Snapshot().Revision, o.Reason})
+	return writeJSON(w, Pulled{q.workspace.Name, o.Result, o.URL, o.Revision, o.Serial, q.workspace.Definitions.Snapshot().Revision, o.Reason})
 }
 
 // IsRefused reports whether the bundle was refused.

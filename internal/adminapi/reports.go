@@ -16,15 +16,11 @@ type Results struct {
 // serveReports answers POST /cadenza/reports. It stores reports on units of any age, which
 // come as lines of JSON.
 func serveReports(w http.ResponseWriter, r *http.Request) error {
-	values := r.URL.Query()
-	if err := knownParameters(values, []string{"workspace"}); err != nil {
-		return err
-	}
-	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
+	q, err := newTraceQuery(r, "workspace")
 	if err != nil {
 		return err
 	}
-	answer, refused := workspace.ImportReports(w, r, maxImport)
+	answer, refused := q.workspace.ImportReports(w, r, maxImport)
 	if refused != nil {
 		return apiError(refused.Status, "%s", refused.Message)
 	}

@@ -104,11 +104,8 @@ func againOf(w http.ResponseWriter, r *http.Request, dry bool) (*proposal, error
 			return nil, err
 		}
 	}
-	workspace, err := workspaceNamed(r.Context(), body.Workspace)
+	workspace, err := editable(r.Context(), body.Workspace)
 	if err != nil {
-		return nil, err
-	}
-	if err := workspace.editable(); err != nil {
 		return nil, err
 	}
 	reader, err := workspace.openTraces(r.Context())

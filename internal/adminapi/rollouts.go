@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -78,17 +79,13 @@ func serveAskRollout(w http.ResponseWriter, r *http.Request) error {
 		return apiError(http.StatusBadRequest, "do: %s", document.Unrecognized("move", string(request.Do), known))
 	case len(request.By) > maxBy:
 		return apiError(http.StatusBadRequest, "by may have %d bytes, it has %d", maxBy, len(request.By))
-	case request.By == "":
-		request.By = "local"
 	}
-	if visitor, ok := r.Context().Value(visitorKey{}).(*gateway.Visitor); ok {
-		request.By = visitor.Key
-	}
+	by := callerName(r.Context(), cmp.Or(request.By, "local"))
 	before, err := q.workspace.rollout(rolloutName(r))
 	if err != nil {
 		return err
 	}
-	row, err := q.workspace.AskRollout(r.Context(), before.Name, request.Do, request.By)
+	row, err := q.workspace.AskRollout(r.Context(), before.Name, request.Do, by)
 	switch {
 	case errors.Is(err, gateway.ErrRolloutConflict):
 		return apiError(http.StatusConflict, "%v", err)

@@ -22,6 +22,15 @@ import (
 // one came by Caddy's admin address, and may see everything.
 type visitorKey struct{}
 
+// callerName returns the name of the API key of a request's visitor or, of one that came by
+// Caddy's admin address, another.
+func callerName(ctx context.Context, without string) string {
+	if visitor, ok := ctx.Value(visitorKey{}).(*gateway.Visitor); ok {
+		return visitor.Key
+	}
+	return without
+}
+
 // Serve answers a request of a visitor of the console. path is the path of the API without
 // /cadenza/, such as "traces/ID". The visitor sees the workspace of its key alone.
 func Serve(w http.ResponseWriter, r *http.Request, visitor *gateway.Visitor, path string) {

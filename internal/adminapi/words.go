@@ -21,24 +21,20 @@ type Words struct {
 // serveWords answers GET /cadenza/words?file=PATH: what the schema of the file has, the
 // fields of the data model, and what is configured and served.
 func serveWords(w http.ResponseWriter, r *http.Request) error {
-	values := r.URL.Query()
-	if err := knownParameters(values, []string{"workspace", "file"}); err != nil {
-		return err
-	}
-	workspace, err := workspaceNamed(r.Context(), values.Get("workspace"))
+	q, err := newTraceQuery(r, "workspace", "file")
 	if err != nil {
 		return err
 	}
-	served := workspace.Definitions.Snapshot()
-	words := Words{map[string]string{}, map[string][]string{"provider": slices.Collect(maps.Keys(workspace.Providers))}}
-	folder := folderOf(values.Get("file"))
+	served := q.workspace.Definitions.Snapshot()
+	words := Words{map[string]string{}, map[string][]string{"provider": slices.Collect(maps.Keys(q.workspace.Providers))}}
+	folder := folderOf(q.values.Get("file"))
 	for _, file := range definition.Schemas(served.DataModel) {
 		var schema any
 		if folderOf(file.Pattern) == folder && json.Unmarshal(file.Schema, &schema) == nil {
 			words.add(schema)
 		}
 	}
-	for _, t := range workspace.Targets() {
+	for _, t := range q.workspace.Targets() {
 		words.Values["model"] = append(words.Values["model"], t.Model)
 	}
 	for _, d := range served.Definitions {
