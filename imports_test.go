@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"internal/dialect/responses":   {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},
 	"internal/document":            {},
 	"internal/document/format":     {"internal/document", "internal/visible"},
-	"internal/edit":                {"internal/document", "internal/document/format", "internal/inspect", "internal/kind", "internal/regular"},
+	"internal/edit":                {"internal/document", "internal/document/format", "internal/inspect", "internal/jsontext", "internal/kind", "internal/regular"},
 	"internal/gateway":             {"cache", "internal/buffers", "internal/bundle/download", "internal/definition", "internal/dialect", "internal/dialect/chat", "internal/dialect/embeddings", "internal/dialect/messages", "internal/dialect/native", "internal/dialect/openai", "internal/dialect/responses", "internal/document", "internal/experiment", "internal/exposure", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/kind", "internal/limit", "internal/price", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/rollout", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
 	"internal/experiment":          {"internal/document", "internal/sequential"},
 	"internal/exposure":            {"trace"},

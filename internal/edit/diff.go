@@ -9,15 +9,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 )
 
-// split returns the lines of a file with their ends.
-func split(data []byte) []string {
-	lines := strings.SplitAfter(string(data), "\n")
-	if last := len(lines) - 1; lines[last] == "" {
-		lines = lines[:last]
-	}
-	return lines
-}
-
 // Patch returns the changes as a patch, as Change.Patch does.
 func (l Changes) Patch(prefix string) string {
 	var b strings.Builder
@@ -31,13 +22,7 @@ func (l Changes) Patch(prefix string) string {
 // a slash, begins the paths in it.
 func (c *Change) Patch(prefix string) string {
 	var b strings.Builder
-	name := func(side, file, other string) string {
-		if file == "" {
-			file = other
-		}
-		return side + "/" + prefix + file
-	}
-	from, to := name("a", c.Old, c.New), name("b", c.New, c.Old)
+	from, to := "a/"+prefix+cmp.Or(c.Old, c.New), "b/"+prefix+c.Name()
 	fmt.Fprintf(&b, "diff --git %s %s\n", from, to)
 	switch {
 	case c.Old == "":
@@ -50,7 +35,7 @@ func (c *Change) Patch(prefix string) string {
 		fmt.Fprintf(&b, "similarity index 100%%\nrename from %s\nrename to %s\n", prefix+c.Old, prefix+c.New)
 		return b.String()
 	}
-	lines := inspect.CompareLines(split(c.Before), split(c.After))
+	lines := inspect.CompareLines(slices.Collect(strings.Lines(string(c.Before))), slices.Collect(strings.Lines(string(c.After))))
 	if len(lines) > 0 {
 		fmt.Fprintf(&b, "--- %s\n+++ %s\n", from, to)
 	}

@@ -260,13 +260,12 @@ func (c *Change) Write(dir string) error {
 	if c.Old != "" {
 		return root.Rename(staged, c.New)
 	}
-	if err := root.Link(staged, c.New); errors.Is(err, fs.ErrExist) {
+	err = root.Link(staged, c.New)
+	if errors.Is(err, fs.ErrExist) {
 		now, _ := Read(dir, c.New)
 		return &ConflictError{c.New, string(now), Hash(now), string(c.After)}
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }
 
 // unlinked returns an error for a path on which there is a link: a file written in place

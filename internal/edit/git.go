@@ -2,6 +2,7 @@ package edit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,10 +201,7 @@ func (c *Commit) add(ctx context.Context, change *Change) error {
 
 // committed checks that the changed file is that of the last commit, and returns its mode.
 func (r *Repository) committed(ctx context.Context, c *Change) (mode string, err error) {
-	file := r.Prefix + c.Name()
-	if c.Old != "" {
-		file = r.Prefix + c.Old
-	}
+	file := r.Prefix + cmp.Or(c.Old, c.New)
 	entry, err := r.ask(ctx, "ls-tree", "-z", "HEAD", "--", file)
 	if err != nil {
 		return "", err

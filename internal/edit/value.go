@@ -1,14 +1,13 @@
 package edit
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/document/format"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
 // Value is a value of a file that can be changed in its place.
@@ -172,20 +171,17 @@ func occurrences(tree, n *document.Node) (count int) {
 // whether the value can be changed in its place.
 func (v *Value) measure() bool {
 	rest, n, length := v.data[v.start:], v.node, 0
-	first := byte(0)
-	if rest != "" {
-		first = rest[0]
-	}
+	first := v.first()
 	switch {
 	case document.IsCSV(v.name):
 		v.measureCell()
 		return true
-	case n.Shape != document.Scalar && (first == '[' || first == '{'):
+	case n.Shape != document.Scalar && (first == "[" || first == "{"):
 		length = format.FlowLength(rest, func(int) {})
 	case n.Shape != document.Scalar:
-	case n.Quoted && (first == '"' || first == '\''):
+	case n.Quoted && (first == `"` || first == "'"):
 		length, v.IsText = format.QuotedLength(rest), true
-	case n.Quoted && first == '|':
+	case n.Quoted && first == "|":
 		length, v.IsText = v.blockLength(), true
 	case !n.Quoted && strings.HasPrefix(rest, n.Text):
 		length = len(n.Text)
@@ -197,6 +193,9 @@ func (v *Value) measure() bool {
 	}
 	return length > 0
 }
+
+// first returns the first byte of the value, or nothing of an empty one at the file's end.
+func (v *Value) first() string { return v.data[v.start:min(v.start+1, len(v.data))] }
 
 // measureCell does what measure does for a cell of a CSV file.
 func (v *Value) measureCell() {
@@ -293,9 +292,9 @@ func (v *Value) candidates(text string) (list []candidate) {
 			list = append(list, c)
 		}
 	}
-	switch first := v.data[v.start:min(v.start+1, len(v.data))]; {
+	switch {
 	case document.IsJSON(v.name):
-	case v.IsText && first == "|":
+	case v.IsText && v.first() == "|":
 		return v.blocks(text)
 	case v.IsText && v.single() && !strings.ContainsAny(text, "\n\r"):
 		list = append(list, quoted("'"+strings.ReplaceAll(text, "'", "''")+"'"))
@@ -359,11 +358,7 @@ func (v *Value) cell(content string) string {
 
 // doubleQuoted returns a text in double quotes, as JSON and YAML read it.
 func doubleQuoted(text string) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a text has no error
-	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007f`)
+	return strings.ReplaceAll(string(jsontext.AppendString(nil, text)), "\x7f", `\u007f`)
 }
 
 // same reports whether two trees are equal but for places, and for a value in the place of
