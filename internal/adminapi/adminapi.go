@@ -120,6 +120,9 @@ func serve(w http.ResponseWriter, r *http.Request, path string, role gateway.Rol
 			return to.serve(w, r)
 		}
 	}
+	if len(allowed) == 0 {
+		return apiError(http.StatusNotFound, "there is no path %s", strings.TrimPrefix(r.URL.Path, "/cadenza/"))
+	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	return apiError(http.StatusMethodNotAllowed, "this path takes %s", allowed[0])
 }

@@ -71,10 +71,7 @@ type Saved struct {
 // on: 409, with both texts.
 type Conflict struct {
 	Error string `json:"error"`
-	File  string `json:"file"`
-	Base  string `json:"base"`  // of the present file; empty: there is none
-	Now   string `json:"now"`   // the present file
-	Yours string `json:"yours"` // the text of the edit
+	edit.ConflictError
 }
 
 // refusedEdit is the answer to the saving of definitions that would not be served: 422.
@@ -163,7 +160,7 @@ func editOf(w http.ResponseWriter, r *http.Request) (*proposal, error) {
 // as one of the API.
 func answerConflict(w http.ResponseWriter, err error) error {
 	if conflict, ok := errors.AsType[*edit.ConflictError](err); ok {
-		return writeStatus(w, http.StatusConflict, Conflict{conflict.Error(), conflict.File, conflict.Base, conflict.Now, conflict.Yours})
+		return writeStatus(w, http.StatusConflict, Conflict{conflict.Error(), *conflict})
 	}
 	return editError(err)
 }
@@ -173,10 +170,8 @@ func editError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return apiError(http.StatusNotFound, "%v", err)
 	}
-	for _, own := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC} {
-		if errors.Is(err, own) {
-			return apiError(http.StatusInternalServerError, "the gateway can't write its definitions here: %v", err)
-		}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) {
+		return apiError(http.StatusInternalServerError, "the gateway can't write its definitions here: %v", err)
 	}
 	return apiError(http.StatusBadRequest, "%v", err)
 }

@@ -48,12 +48,8 @@ func serveRefused(w http.ResponseWriter, r *http.Request, asked *traceQuery, rea
 		})
 		slices.SortFunc(answer.Hours, func(a, b sqlite.RefusalHour) int { return a.Start.Compare(b.Start) })
 	}
-	if answer.Rows == nil {
-		answer.Rows = []sqlite.RefusalRow{}
-	}
-	if answer.Hours == nil {
-		answer.Hours = []sqlite.RefusalHour{}
-	}
+	answer.Rows = append([]sqlite.RefusalRow{}, answer.Rows...) // none is an empty list in JSON, not null
+	answer.Hours = append([]sqlite.RefusalHour{}, answer.Hours...)
 	return writeJSON(w, answer)
 }
 

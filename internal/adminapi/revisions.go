@@ -144,7 +144,7 @@ func againOf(w http.ResponseWriter, r *http.Request, dry bool) (*proposal, error
 	}
 	patch := p.changes.Patch("")
 	if p.base = edit.Hash([]byte(patch)); !dry && body.Base != p.base {
-		return nil, writeStatus(w, http.StatusConflict, Conflict{Error: "the files were changed meanwhile: look again at what serving revision " + p.name + " changes", File: p.name, Base: p.base, Now: patch})
+		return nil, writeStatus(w, http.StatusConflict, Conflict{Error: "the files were changed meanwhile: look again at what serving revision " + p.name + " changes", ConflictError: edit.ConflictError{File: p.name, Base: p.base, Now: patch}})
 	}
 	return p, nil
 }

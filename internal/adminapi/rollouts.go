@@ -30,7 +30,7 @@ type rolloutRequest struct {
 const maxBy = 100
 
 // rolloutKinds is what a person may ask of a rollout.
-var rolloutKinds = []rollout.Kind{rollout.Hold, rollout.Back, rollout.Resume, rollout.Finish}
+var rolloutKinds = []string{string(rollout.Hold), string(rollout.Back), string(rollout.Resume), string(rollout.Finish)}
 
 // serveRollouts answers GET /cadenza/rollouts: those of the served definitions.
 func serveRollouts(w http.ResponseWriter, r *http.Request) error {
@@ -71,12 +71,8 @@ func serveAskRollout(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	switch {
-	case !slices.Contains(rolloutKinds, request.Do):
-		var known []string
-		for _, kind := range rolloutKinds {
-			known = append(known, string(kind))
-		}
-		return apiError(http.StatusBadRequest, "do: %s", document.Unrecognized("move", string(request.Do), known))
+	case !slices.Contains(rolloutKinds, string(request.Do)):
+		return apiError(http.StatusBadRequest, "do: %s", document.Unrecognized("move", string(request.Do), rolloutKinds))
 	case len(request.By) > maxBy:
 		return apiError(http.StatusBadRequest, "by may have %d bytes, it has %d", maxBy, len(request.By))
 	}

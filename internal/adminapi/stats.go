@@ -17,10 +17,7 @@ func serveStats(w http.ResponseWriter, r *http.Request, asked *traceQuery, reade
 	q := sqlite.StatsQuery{
 		Workspace: asked.workspace.Name, Since: asked.filter.Since, Until: asked.filter.Until, Kind: asked.filter.Kind, Key: asked.filter.Key,
 	}
-	interval := asked.values.Get("interval")
-	if interval == "" {
-		interval = "all"
-	}
+	interval := cmp.Or(asked.values.Get("interval"), "all")
 	var known bool
 	if q.Interval, known = sqlite.ParseInterval(interval); !known {
 		return apiError(http.StatusBadRequest, "interval must be minute, hour, day or all, this is %q", interval)

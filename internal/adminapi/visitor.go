@@ -38,16 +38,10 @@ func Serve(w http.ResponseWriter, r *http.Request, visitor *gateway.Visitor, pat
 	if directory, _, found := strings.Cut(path, "/"); found {
 		to = directory + "/"
 	}
-	err := apiError(http.StatusNotFound, "there is no path %s", path)
-	for i := range routes {
-		if routes[i].path == to {
-			// The handlers cut what follows off a path of the admin API.
-			inner := r.WithContext(context.WithValue(r.Context(), visitorKey{}, visitor))
-			inner.URL = &url.URL{Path: "/cadenza/" + path, RawQuery: r.URL.RawQuery}
-			err = serve(w, inner, to, visitor.Role)
-			break
-		}
-	}
+	// The handlers cut what follows off a path of the admin API.
+	inner := r.WithContext(context.WithValue(r.Context(), visitorKey{}, visitor))
+	inner.URL = &url.URL{Path: "/cadenza/" + path, RawQuery: r.URL.RawQuery}
+	err := serve(w, inner, to, visitor.Role)
 	if err == nil {
 		return
 	}

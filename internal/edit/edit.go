@@ -72,11 +72,12 @@ func To(dir, file string, after []byte) (*Change, error) {
 
 // ConflictError is the error for an edit of a file that is not the one it was made for.
 type ConflictError struct {
-	File string
+	File string `json:"file"`
 	// Now is the present file, and Base its SHA-256. Both are empty if there is none.
-	Now, Base string
+	Base string `json:"base"`
+	Now  string `json:"now"`
 	// Yours is the text that the edit gives the whole file, or the value.
-	Yours string
+	Yours string `json:"yours"`
 }
 
 // Error says what to do.
@@ -136,7 +137,7 @@ func (e *Edit) Of(dir string) (*Change, error) {
 		now = Hash(before)
 	}
 	if e.Base != now {
-		return nil, &ConflictError{e.File, string(before), now, e.Text}
+		return nil, &ConflictError{e.File, now, string(before), e.Text}
 	}
 	c := &Change{Old: e.File, New: e.File, Before: before, After: before}
 	if created {
@@ -233,7 +234,7 @@ func (c *Change) Write(dir string) error {
 			return &ConflictError{File: c.Old, Yours: string(c.After)}
 		}
 		if string(now) != string(c.Before) {
-			return &ConflictError{c.Old, string(now), Hash(now), string(c.After)}
+			return &ConflictError{c.Old, Hash(now), string(now), string(c.After)}
 		}
 		if info, err := root.Stat(c.Old); err == nil {
 			c.mode = info.Mode().Perm()
@@ -263,7 +264,7 @@ func (c *Change) Write(dir string) error {
 	err = root.Link(staged, c.New)
 	if errors.Is(err, fs.ErrExist) {
 		now, _ := Read(dir, c.New)
-		return &ConflictError{c.New, string(now), Hash(now), string(c.After)}
+		return &ConflictError{c.New, Hash(now), string(now), string(c.After)}
 	}
 	return err
 }
