@@ -27,7 +27,7 @@ type tracePage struct {
 	// Messages are what the model was asked, if the content was recorded and the visitor
 	// may see it.
 	Messages     []said
-	Table        *decided
+	Table        *adminapi.TracedTable
 	Attempts     []waterfall
 	Conversation string // that the trace belongs to; empty: none is known
 	Playable     bool   // the playground can ask the same
@@ -52,18 +52,6 @@ func (v *visit) labelTrace() (any, error) {
 type said struct {
 	Role string `json:"role"`
 	Text string `json:"content"`
-}
-
-// decided is the table of the definition that answered.
-type decided struct {
-	Columns []string
-	Rows    []decidedRow
-}
-
-type decidedRow struct {
-	Name  string
-	Cells []string
-	Chose bool
 }
 
 // waterfall is an attempt with its place in time, in thousandths of the whole call.
@@ -108,7 +96,7 @@ func buildTrace(v *visit) (any, error) {
 	p.Conversation = conversationOf(adminapi.MembersOf(r.Metadata), p.Metrics)
 	// The row of an endpoint's record is that of its prompt.
 	if d := cmp.Or(p.Prompt, p.Definition); d != nil {
-		p.Table = tableOf(d.Content, r.Row)
+		p.Table = d.Table(r.Row)
 	}
 	p.Attempts = waterfalls(r)
 	p.Playable = v.visitor.Role.Covers(gateway.RoleEditor) && (r.Kind == trace.KindEndpoint || r.Kind == trace.KindPrompt) && !makesVectors(p.Definition) && len(r.Messages)+len(r.Context)+len(r.Variables) > 0
@@ -161,17 +149,13 @@ func (*waterfall) Width(from, to int) int { return max(to-from, 0) }
 // plain returns a text without quotes, what stands for a hashed value, and any other value
 // as JSON.
 func plain(value json.RawMessage) string {
-	var text string
 	var hashed struct {
 		Hash string `json:"hash"`
 	}
-	switch {
-	case json.Unmarshal(value, &text) == nil:
-		return text
-	case json.Unmarshal(value, &hashed) == nil && hashed.Hash != "":
+	if bytes.HasPrefix(value, []byte("{")) && json.Unmarshal(value, &hashed) == nil && hashed.Hash != "" {
 		return "hash " + hashed.Hash
 	}
-	return string(value)
+	return adminapi.PlainText(value)
 }
 
 // indented returns JSON with line breaks.
@@ -216,40 +200,4 @@ func messagesOf(text []byte) (list []said) {
 		}
 	}
 	return list
-}
-
-// tableOf reads the table of a definition's content, or returns nil if it has none.
-func tableOf(content json.RawMessage, chosen string) *decided {
-	var table struct {
-		Columns []string            `json:"columns"`
-		Matrix  [][]json.RawMessage `json:"matrix"`
-		Rules   []json.RawMessage   `json:"rules"`
-	}
-	if json.Unmarshal(content, &table) != nil || len(table.Matrix)+len(table.Rules) == 0 {
-		return nil
-	}
-	t := &decided{Columns: table.Columns}
-	add := func(name string, cells ...string) {
-		t.Rows = append(t.Rows, decidedRow{name, cells, name == cmp.Or(chosen, "default")})
-	}
-	number := func(i int) string { return "row " + strconv.Itoa(i+1) } // names a row without an id
-	for i, cells := range table.Matrix {
-		name, texts := "", make([]string, len(cells))
-		for at, cell := range cells {
-			texts[at] = plain(cell)
-			if at < len(table.Columns) && table.Columns[at] == "id" {
-				name = texts[at]
-			}
-		}
-		add(cmp.Or(name, number(i)), texts...)
-	}
-	for i, rule := range table.Rules {
-		var named struct {
-			ID string `json:"id"`
-		}
-		_ = json.Unmarshal(rule, &named) // the definition was served: it can be read
-		add(cmp.Or(named.ID, number(i)), string(rule))
-	}
-	add("default")
-	return t
 }

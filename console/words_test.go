@@ -48,7 +48,7 @@ func TestWaterfall(t *testing.T) {
 func TestTable(t *testing.T) {
 	const content = `{"columns":["id","plan","value"],"matrix":[["paid",["pro","max"],2],[null,"free",1]],"rules":[{"id":"late","value":3}]}`
 	for chosen, want := range map[string]int{"paid": 0, "row 2": 1, "late": 2, "": 3, "default": 3, "gone": -1} {
-		table := tableOf([]byte(content), chosen)
+		table := (&adminapi.TracedVersion{Content: []byte(content)}).Table(chosen)
 		if len(table.Rows) != 4 || table.Rows[0].Cells[1] != `["pro","max"]` {
 			t.Fatalf("%+v", table)
 		}
@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
-	if table := tableOf([]byte(`{"default":1}`), ""); table != nil {
+	if table := (&adminapi.TracedVersion{Content: []byte(`{"default":1}`)}).Table(""); table != nil {
 		t.Errorf("no table: %+v", table)
 	}
 }

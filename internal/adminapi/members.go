@@ -28,3 +28,12 @@ func MembersOf(text []byte) (all []Member) {
 	}
 	return all
 }
+
+// PlainText returns a text without its quotes, and any other value as JSON.
+func PlainText(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return string(value)
+	}
+	return text
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -47,6 +48,57 @@ type TracedVersion struct {
 	Ordinal   int64           `json:"ordinal"`
 	FirstSeen time.Time       `json:"first_seen"`
 	Content   json.RawMessage `json:"content"`
+}
+
+// TracedTable is the table of a version's content, as it was written.
+type TracedTable struct {
+	Columns []string // of a matrix
+	Rows    []TracedRow
+}
+
+// TracedRow is a row of a table: the cells of a matrix, or the whole of a rule. A row without
+// an id has a name such as "row 2". The last is the default, which has no cells.
+type TracedRow struct {
+	Name  string
+	Cells []string
+	Chose bool // it decided
+}
+
+// Table returns the table of the version, in which the row of a name decided, or without a
+// name the default. It is nil if the version has none.
+func (v *TracedVersion) Table(chosen string) *TracedTable {
+	var content struct {
+		Columns []string            `json:"columns"`
+		Matrix  [][]json.RawMessage `json:"matrix"`
+		Rules   []json.RawMessage   `json:"rules"`
+	}
+	if json.Unmarshal(v.Content, &content) != nil || len(content.Matrix)+len(content.Rules) == 0 {
+		return nil
+	}
+	t := &TracedTable{Columns: content.Columns}
+	add := func(id string, cells ...string) {
+		name := cmp.Or(id, fmt.Sprintf("row %d", len(t.Rows)+1))
+		t.Rows = append(t.Rows, TracedRow{name, cells, name == cmp.Or(chosen, "default")})
+	}
+	for _, cells := range content.Matrix {
+		id, texts := "", make([]string, len(cells))
+		for i, cell := range cells {
+			texts[i] = PlainText(cell)
+			if i < len(t.Columns) && t.Columns[i] == "id" {
+				id = texts[i]
+			}
+		}
+		add(id, texts...)
+	}
+	for _, rule := range content.Rules {
+		var named struct {
+			ID string `json:"id"`
+		}
+		_ = json.Unmarshal(rule, &named) // the definition was served: it can be read
+		add(named.ID, string(rule))
+	}
+	add("default")
+	return t
 }
 
 // serveTrace answers GET /cadenza/traces/ID: the trace, with its content if that

@@ -94,7 +94,7 @@ func writeBasis(b *bytes.Buffer, st styles, traces []*shownTrace) {
 			}
 		}
 		for _, version := range adminapi.MembersOf(t.Read) {
-			add(&read, version.Name, plainJSON([]json.RawMessage{version.Value}, 0), "")
+			add(&read, version.Name, adminapi.PlainText(version.Value), "")
 		}
 	}
 	if len(splits) > 0 {

@@ -2,8 +2,6 @@ package command
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -21,55 +19,25 @@ func rowOf(d *adminapi.TracedVersion, id string) string {
 	if d == nil || id == "" {
 		return ""
 	}
-	var table struct {
-		Columns []string            `json:"columns"`
-		Matrix  [][]json.RawMessage `json:"matrix"`
-		Rules   []json.RawMessage   `json:"rules"`
-	}
-	if json.Unmarshal(d.Content, &table) != nil {
+	t := d.Table(id)
+	if t == nil {
 		return ""
 	}
-	at := slices.Index(table.Columns, "id")
-	for i, cells := range table.Matrix {
-		if own := plainJSON(cells, at); own == id || own == "" && rowName(i) == id {
-			return matrixRow(table.Columns, cells)
-		}
+	at := slices.IndexFunc(t.Rows, func(r adminapi.TracedRow) bool { return r.Chose })
+	if at < 0 {
+		return ""
 	}
-	for i, rule := range table.Rules {
-		var named struct {
-			ID string `json:"id"`
-		}
-		if json.Unmarshal(rule, &named) == nil && (named.ID == id || named.ID == "" && rowName(i) == id) {
-			return string(rule)
-		}
+	cells := t.Rows[at].Cells
+	if len(t.Columns) == 0 {
+		return strings.Join(cells, "") // of a rule: its text
 	}
-	return ""
-}
-
-// rowName returns the id of a row without an id of its own.
-func rowName(index int) string { return fmt.Sprintf("row %d", index+1) }
-
-func matrixRow(columns []string, cells []json.RawMessage) string {
 	var parts []string
-	for i, name := range columns {
-		if cell := plainJSON(cells, i); cell != "" && cell != "any" && name != "id" {
-			parts = append(parts, name+": "+cell)
+	for i, name := range t.Columns[:min(len(t.Columns), len(cells))] {
+		if cells[i] != "" && cells[i] != "any" && name != "id" {
+			parts = append(parts, name+": "+cells[i])
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// plainJSON returns an element: a text without quotes, another value as JSON, or "" for
-// an absent element.
-func plainJSON(list []json.RawMessage, i int) string {
-	if i < 0 || i >= len(list) {
-		return ""
-	}
-	var text string
-	if json.Unmarshal(list[i], &text) == nil {
-		return text
-	}
-	return string(list[i])
 }
 
 // writeDefinitions writes the contents of a trace's definition and prompt.
