@@ -56,7 +56,7 @@ func buildConversation(v *visit) (any, error) {
 	contents := make(map[trace.ID]*trace.Record)
 	if p.Content {
 		query.Set("format", "jsonl")
-		var lines []story
+		var lines []adminapi.TraceStory
 		if err := v.ask("traces", query, &lines); err != nil {
 			return nil, err
 		}

@@ -71,7 +71,7 @@ func buildPlayground(v *visit) (any, error) {
 	}
 	var recorded *trace.Record
 	if id := values.Get("trace"); id != "" {
-		var s story
+		var s adminapi.TraceStory
 		if err := v.ask("traces/"+id, nil, &s); err != nil {
 			return nil, err
 		}

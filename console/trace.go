@@ -21,7 +21,7 @@ import (
 
 // tracePage is one trace, or all traces of a decision. There may be only reports on either.
 type tracePage struct {
-	story
+	adminapi.TraceStory
 	ID   string
 	Role gateway.Role
 	// Messages are what the model was asked, if the content was recorded and the visitor
@@ -62,13 +62,6 @@ type waterfall struct {
 	Tokens                    int64
 }
 
-// story is the answer of the API for a trace or a decision.
-type story struct {
-	adminapi.TraceStory
-	Decision trace.ID        `json:"decision_id"`
-	Traces   []*trace.Record `json:"traces"`
-}
-
 func buildTrace(v *visit) (any, error) {
 	if v.form != nil {
 		return v.labelTrace()
@@ -79,7 +72,7 @@ func buildTrace(v *visit) (any, error) {
 		query.Set("prove", "true")
 		command = "prove"
 	}
-	if err := v.ask("traces/"+v.id, query, &p.story); err != nil {
+	if err := v.ask("traces/"+v.id, query, &p.TraceStory); err != nil {
 		return nil, err
 	}
 	v.command = "caddy cadenza " + command + " " + shellWord(v.id)

@@ -18,9 +18,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TraceStory is a trace with its metrics and its definition. Metrics may be the
+// TraceStory is a trace with its metrics and its definition. That of a decision has all its
+// traces, without their content, and the metrics on the decision itself. Metrics may be the
 // first of MetricsTotal reports.
 type TraceStory struct {
+	Decision     trace.ID            `json:"decision_id,omitzero"`
+	Traces       []*trace.Record     `json:"traces,omitzero"`
 	Trace        *trace.Record       `json:"trace,omitempty"`
 	Verification *trace.Verification `json:"verification,omitempty"`
 	Proof        *inspect.Proof      `json:"proof,omitempty"` // if it was asked for
@@ -31,15 +34,6 @@ type TraceStory struct {
 	Prompt *TracedVersion `json:"prompt,omitempty"`
 	// Others are the other traces of the decision, without their content.
 	Others []*trace.Record `json:"others,omitempty"`
-}
-
-// decisionStory has all traces of a decision, without their content, and the reports
-// on the decision itself. A TraceStory has the reports on a trace.
-type decisionStory struct {
-	Decision     trace.ID        `json:"decision_id"`
-	Traces       []*trace.Record `json:"traces"`
-	Metrics      []trace.Metrics `json:"metrics"`
-	MetricsTotal int64           `json:"metrics_total"`
 }
 
 // TracedVersion is the version of the definition that answered.
@@ -161,7 +155,7 @@ func (all workspaces) searched(name string) ([]string, error) {
 
 // story returns nil if the store has neither the trace or decision nor metrics on
 // it.
-func (w *Workspace) story(ctx context.Context, id trace.ID, prove bool) (any, error) {
+func (w *Workspace) story(ctx context.Context, id trace.ID, prove bool) (*TraceStory, error) {
 	reader, err := w.openTraces(ctx)
 	if err != nil {
 		return nil, err
@@ -212,7 +206,7 @@ func (w *Workspace) story(ctx context.Context, id trace.ID, prove bool) (any, er
 		if len(traces) == 0 && len(details.Metrics) == 0 {
 			return nil, nil
 		}
-		return &decisionStory{decision, traces, details.Metrics, details.MetricsTotal}, nil
+		return &TraceStory{Decision: decision, Traces: traces, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal}, nil
 	}
 	return &TraceStory{
 		Trace: details.Record, Verification: verification, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal,
