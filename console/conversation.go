@@ -28,7 +28,7 @@ type conversationPage struct {
 
 // turn is a trace of a conversation, with its content and what its caller asked last.
 type turn struct {
-	tracedRow
+	adminapi.ListedTrace
 	Content *trace.Record // nil: the visitor may not see it, or it is gone
 	Asked   string
 }
@@ -66,11 +66,11 @@ func buildConversation(v *visit) (any, error) {
 	}
 	slices.Reverse(list.Traces)
 	for _, row := range list.Traces {
-		t := turn{tracedRow: row, Content: contents[row.ID]}
+		t := turn{ListedTrace: row, Content: contents[row.ID]}
 		p.Tokens += row.TotalTokens
 		p.Cost += row.Cost
 		p.Took += row.Latency
-		if trouble(row.Record) == "bad" {
+		if trouble(&row.Record) == "bad" {
 			p.Failed++
 		}
 		if t.Content != nil {

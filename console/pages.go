@@ -351,7 +351,7 @@ var words = template.FuncMap{
 		at := t.UTC()
 		return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, at.Format("2006-01-02T15:04:05.000Z"), at.Format("2006-01-02 15:04:05"))) //nolint:gosec // of numbers alone
 	},
-	"trouble": targetTrouble, "troubled": trouble, "outcome": outcome,
+	"trouble": targetTrouble, "troubled": trouble, "outcome": outcome, "why": why,
 	"members": adminapi.MembersOf, "membername": memberName, "plain": plain, "indented": indented,
 	"amount": amountOf, "used": usedOf, "whose": whose, "chartwidth": chartWidth,
 	"ago":     ago,

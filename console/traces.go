@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"maps"
 	"net/url"
 	"strconv"
@@ -54,25 +53,6 @@ func (v *visit) filter(fields []filterField) filter {
 	return f
 }
 
-// tracedRow is a trace of the list, with its reported score if it has one.
-type tracedRow struct {
-	*trace.Record
-	Score *float64
-}
-
-// UnmarshalJSON reads a trace of the list.
-func (t *tracedRow) UnmarshalJSON(text []byte) error {
-	var reported struct {
-		Score *float64 `json:"score"`
-	}
-	t.Record = new(trace.Record)
-	if err := json.Unmarshal(text, &reported); err != nil {
-		return err
-	}
-	t.Score = reported.Score
-	return json.Unmarshal(text, t.Record)
-}
-
 // filterFields are the fields of the form. The command takes the same as flags.
 var filterFields = []filterField{
 	{"since", "since", "24h", "90m, 7d or 2026-01-31"},
@@ -115,8 +95,8 @@ func buildTraces(v *visit) (any, error) {
 
 // listAnswer is a page of the list of the API.
 type listAnswer struct {
-	Traces []tracedRow `json:"traces"`
-	Next   string      `json:"next"`
+	Traces []adminapi.ListedTrace `json:"traces"`
+	Next   string                 `json:"next"`
 	// Complete reports whether the search looked at all traces. Otherwise it stopped
 	// after a while, and goes on with Next.
 	Complete bool `json:"complete"`
@@ -193,8 +173,8 @@ func outcome(r *trace.Record) string {
 	return strings.TrimSpace(text)
 }
 
-// Why returns in a few words what made a trace take its time or fail.
-func (t *tracedRow) Why() string {
+// why returns in a few words what made a trace take its time or fail.
+func why(t *trace.Record) string {
 	retries, waited := 0, time.Duration(0)
 	for i := range t.Attempts {
 		a := &t.Attempts[i]

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,6 +27,24 @@ const (
 // listBudget bounds the search for a page. A filter that few traces pass gets a
 // short page, with the place at which the next page begins.
 const listBudget = 60 * time.Millisecond
+
+// ListedTrace is a trace of a list.
+type ListedTrace struct {
+	trace.Record
+	Score *float64 // the last one that was reported
+}
+
+// UnmarshalJSON reads a trace with its score.
+func (t *ListedTrace) UnmarshalJSON(text []byte) error {
+	var reported struct {
+		Score *float64 `json:"score"`
+	}
+	if err := json.Unmarshal(text, &reported); err != nil {
+		return err
+	}
+	t.Score = reported.Score
+	return t.Record.UnmarshalJSON(text)
+}
 
 // serveTraces answers GET /cadenza/traces: the newest traces that pass a filter, the
 // traces with the lowest scores (?sort=score), the dearest (?sort=cost), the slowest

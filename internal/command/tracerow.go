@@ -3,33 +3,18 @@ package command
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // shownTrace is a trace as the admin API gives it.
-type shownTrace struct {
-	trace.Record
-	score *float64 // the last one that was reported
-}
-
-// UnmarshalJSON reads a trace with its score.
-func (t *shownTrace) UnmarshalJSON(text []byte) error {
-	var reported struct {
-		Score *float64 `json:"score"`
-	}
-	if err := json.Unmarshal(text, &reported); err != nil {
-		return err
-	}
-	t.score = reported.Score
-	return t.Record.UnmarshalJSON(text)
-}
+type shownTrace struct{ adminapi.ListedTrace }
 
 // The columns of a list of traces.
 const (
@@ -97,8 +82,8 @@ func (t *shownTrace) row(st styles, digits int, now time.Time) []cell {
 		tokens = strconv.FormatInt(t.TotalTokens, 10)
 	}
 	score := ""
-	if t.score != nil {
-		score = strconv.FormatFloat(*t.score, 'f', -1, 64)
+	if t.Score != nil {
+		score = strconv.FormatFloat(*t.Score, 'f', -1, 64)
 	}
 	id, at := t.ID.String(), timeText(t.Time)
 	if st.width > 0 {

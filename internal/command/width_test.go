@@ -215,7 +215,7 @@ func TestCostsFitATerminal(t *testing.T) {
 
 // TestOnlyArm shows no arm on a terminal where it has the name of its key.
 func TestOnlyArm(t *testing.T) {
-	if row := (&shownTrace{Record: trace.Record{Key: "only", Arm: "only"}}).row(styles{width: 80}, 12, time.Now()); row[armColumn].text != "" {
+	if row := (&shownTrace{adminapi.ListedTrace{Record: trace.Record{Key: "only", Arm: "only"}}}).row(styles{width: 80}, 12, time.Now()); row[armColumn].text != "" {
 		t.Errorf("the arm of a prompt with one variant: %v", row)
 	}
 }
