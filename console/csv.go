@@ -114,23 +114,17 @@ func (t htmlTable) writeCSV(to io.Writer) error {
 			used[i] = used[i] || cell != ""
 		}
 	}
-	w := csv.NewWriter(to)
+	var rows [][]string
 	for _, row := range t {
 		var cells []string
-		for i := range width {
-			switch {
-			case used[i] && i < len(row):
-				cells = append(cells, csvCell(row[i]))
-			case used[i]:
-				cells = append(cells, "")
+		for i, cell := range append(row, make([]string, width-len(row))...) {
+			if used[i] {
+				cells = append(cells, csvCell(cell))
 			}
 		}
-		if err := w.Write(cells); err != nil {
-			return err
-		}
+		rows = append(rows, cells)
 	}
-	w.Flush()
-	return w.Error()
+	return csv.NewWriter(to).WriteAll(rows)
 }
 
 // serveCSV answers with a table of a page, by its number in the query.
