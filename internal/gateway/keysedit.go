@@ -60,12 +60,10 @@ func (e *KeyEntry) Line() ([]byte, error) {
 // ErrNoKey says that a keys file has no key of a name that is not revoked.
 var ErrNoKey = errors.New("the keys file has no such key that is not revoked")
 
-// listedEntry is an entry with its place in a keys file.
+// listedEntry is an entry with the place of the value of its member revoked in a keys file.
+// Without one, from and to are where such a member can be added.
 type listedEntry struct {
 	fileKey
-	end int // behind its closing brace
-	// from and to are the place of the value of its member revoked. Both are 0 if it has
-	// none.
 	from, to int
 }
 
@@ -83,7 +81,8 @@ func entriesOf(file []byte) ([]listedEntry, error) {
 		var text json.RawMessage
 		err = errors.Join(err, list.Decode(&text))
 		end := begin + int(list.InputOffset())
-		entries[i] = listedEntry{fileKey: keys[i], end: end}
+		last := len(bytes.TrimRight(file[:max(end-1, 0)], " \t\r\n"))
+		entries[i] = listedEntry{keys[i], last, last}
 		members := json.NewDecoder(bytes.NewReader(text))
 		_, brace := members.Token()
 		err = errors.Join(err, brace)
@@ -102,16 +101,12 @@ func entriesOf(file []byte) ([]listedEntry, error) {
 
 // AddKey returns a keys file with one entry more, behind the last. All other bytes stay.
 func AddKey(file []byte, entry *KeyEntry) ([]byte, error) {
-	entries, err := entriesOf(file)
+	keys, err := parseKeys("the keys file", file)
 	if err != nil {
 		return nil, err
 	}
-	want := make([]fileKey, 0, len(entries)+1)
-	for i := range entries {
-		if entries[i].name == entry.Name && !entries[i].revoked {
-			return nil, fmt.Errorf("the keys file has a key %q already", entry.Name)
-		}
-		want = append(want, entries[i].fileKey)
+	if slices.ContainsFunc(keys, func(k fileKey) bool { return k.name == entry.Name && !k.revoked }) {
+		return nil, fmt.Errorf("the keys file has a key %q already", entry.Name)
 	}
 	line, err := entry.Line()
 	if err != nil {
@@ -121,9 +116,9 @@ func AddKey(file []byte, entry *KeyEntry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := entries[len(entries)-1].end
+	end := bytes.LastIndexByte(file, '}') + 1 // only the list's bracket follows
 	after := slices.Concat(file[:end], []byte(",\n\t"), line, file[end:])
-	return after, checkEdit(after, append(want, added...))
+	return after, checkEdit(after, append(keys, added...))
 }
 
 // RevokeKey returns a keys file in which the keys of a name are revoked, or ErrNoKey. All
@@ -139,12 +134,11 @@ func RevokeKey(file []byte, name string) ([]byte, error) {
 		e := &entries[i]
 		if e.name == name && !e.revoked {
 			e.revoked, found = true, true
-			from, to, text := e.from, e.to, "true"
-			if to == 0 {
-				from = len(bytes.TrimRight(file[:e.end-1], " \t\r\n"))
-				to, text = from, `, "revoked": true`
+			text := "true"
+			if e.from == e.to {
+				text = `, "revoked": true`
 			}
-			after = slices.Replace(after, from, to, []byte(text)...)
+			after = slices.Replace(after, e.from, e.to, []byte(text)...)
 		}
 		want[i] = e.fileKey
 	}
