@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -136,7 +135,7 @@ func (h *Handler) serveCSV(w http.ResponseWriter, name, number string, main []by
 		return
 	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
-	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": fmt.Sprintf("%s-%d.csv", name, n)}))
+	attach(w, fmt.Sprintf("%s-%d.csv", name, n))
 	_ = tables[n-1].writeCSV(w) // the visitor left
 }
 

@@ -178,7 +178,7 @@ func (v *visit) postEdit(p *editPage) error {
 	name := strings.TrimSuffix(path.Base(p.Review.File), path.Ext(p.Review.File)) + ".patch"
 	v.command = "git apply " + shellWord(name)
 	if step == "patch" {
-		v.download = &download{name, p.Review.Patch}
+		v.file, v.text = name, p.Review.Patch
 		return nil
 	}
 	return v.showReview(p)

@@ -34,8 +34,8 @@ var templates = template.Must(template.New("").Funcs(words).ParseFS(files, "temp
 
 // page is a kind of page.
 type page struct {
-	path     string // below /console/; a path that ends in a slash takes an id
-	title    string
+	Path     string // below /console/; a path that ends in a slash takes an id
+	Title    string
 	group    string // of the navigation; empty: the page is not in it
 	template string
 	build    func(*visit) (any, error)
@@ -83,17 +83,7 @@ type visit struct {
 	command string     // the command that shows the same
 	link    string     // of the view, if the page's address doesn't show it again
 
-	download *download // answers in place of the page, if it is set
-}
-
-// download is a file that a page answers with.
-type download struct{ name, text string }
-
-// write answers with the file.
-func (d *download) write(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": d.name}))
-	_, _ = io.WriteString(w, d.text) // a browser that left has no use for the error
+	file, text string // a file to download in place of the page, if it has a name
 }
 
 // spanOf returns how far back a page looks: the visitor's word, or a default.
@@ -133,11 +123,11 @@ func (h *Handler) routes() *http.ServeMux {
 	mux.HandleFunc(prefix+"api/", h.serveAPI)
 	for i := range pages {
 		p := &pages[i]
-		pattern := prefix + p.path
+		pattern := prefix + p.Path
 		switch {
-		case p.path == "":
+		case p.Path == "":
 			pattern += "{$}"
-		case strings.HasSuffix(p.path, "/"):
+		case strings.HasSuffix(p.Path, "/"):
 			pattern += "{id...}" // keys of definitions have slashes
 		}
 		serve := func(w http.ResponseWriter, r *http.Request) {
@@ -187,13 +177,7 @@ func (f *frame) SSO() bool { return strings.HasPrefix(f.Visitor.Key, gateway.SSO
 // group is a part of the navigation.
 type group struct {
 	Name  string
-	Links []navigation
-}
-
-type navigation struct {
-	Title, Path string
-	Here        bool
-	Count       int // what needs the visitor
+	Pages []*page
 }
 
 // pageTurn is held while a page is made. Callers need a processor that no page keeps, and
@@ -222,7 +206,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		http.Redirect(w, r, prefix+"sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 		return
 	}
-	v := &visit{ctx: r.Context(), visitor: visitor, now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), title: p.title, status: new(adminapi.Status)}
+	v := &visit{ctx: r.Context(), visitor: visitor, now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), title: p.Title, status: new(adminapi.Status)}
 	asCSV := v.query.Get(csvParameter)
 	v.query.Del(csvParameter)
 	if r.Method == http.MethodPost {
@@ -244,24 +228,24 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		body, err = p.build(v)
 	}
 	status, name := http.StatusOK, p.template
-	if err != nil {
-		if r.Context().Err() != nil {
-			return // the visitor left
-		}
+	switch {
+	case err != nil && r.Context().Err() != nil:
+		return // the visitor left
+	case err != nil:
 		status, name, body = http.StatusInternalServerError, "message", message{"This page can't be shown", err.Error()}
 		if refusal, ok := errors.AsType[*adminapi.AskError](err); ok {
 			status = refusal.Status
 		} else {
-			h.logger.Error("a page failed", zap.String("page", p.path), zap.Error(err))
+			h.logger.Error("a page failed", zap.String("page", p.Path), zap.Error(err))
 		}
-	}
-	if err == nil && v.to != "" {
+	case v.to != "":
 		http.Redirect(w, r, v.to, http.StatusSeeOther)
 		return
-	}
-	if err == nil && v.download != nil {
+	case v.file != "":
 		endTurn() // a browser may read slowly
-		v.download.write(w)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		attach(w, v.file)
+		_, _ = io.WriteString(w, v.text) // a browser that left has no use for the error
 		return
 	}
 	main, ok := h.render(w, strings.TrimSuffix(name, ".html")+".main", body)
@@ -270,7 +254,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 	}
 	endTurn()
 	if asCSV != "" && err == nil {
-		h.serveCSV(w, cmp.Or(strings.Trim(p.path, "/"), "now"), asCSV, main.Bytes())
+		h.serveCSV(w, cmp.Or(strings.Trim(p.Path, "/"), "now"), asCSV, main.Bytes())
 		return
 	}
 	host, _ := os.Hostname()
@@ -278,7 +262,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		v.command = "" // no command reads a bundle at its address
 	}
 	f := frame{
-		Title: v.title, Path: p.path, Visitor: visitor, Status: v.status, Workspace: v.workspace(), Host: host, Edit: h.Edit, Now: v.now, Command: v.command,
+		Title: v.title, Path: p.Path, Visitor: visitor, Status: v.status, Workspace: v.workspace(), Host: host, Edit: h.Edit, Now: v.now, Command: v.command,
 		Link: cmp.Or(v.link, r.URL.RequestURI()), Main: template.HTML(main.String()), //nolint:gosec // the template of the page made it
 	}
 	if v.form == nil { // the address shows the same again
@@ -287,7 +271,12 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 	h.write(w, status, "frame.html", &f)
 }
 
-// Groups returns the navigation with the place of this page in it.
+// attach has a browser keep an answer as a file.
+func attach(w http.ResponseWriter, name string) {
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+}
+
+// Groups returns the navigation.
 func (f *frame) Groups() (groups []group) {
 	for i := range pages {
 		p := &pages[i]
@@ -297,14 +286,15 @@ func (f *frame) Groups() (groups []group) {
 		if len(groups) == 0 || groups[len(groups)-1].Name != p.group {
 			groups = append(groups, group{Name: p.group})
 		}
-		link := navigation{Title: p.title, Path: prefix + p.path, Here: p.path == strings.TrimSuffix(f.Path, "/") || p.path == "definitions" && (f.Path == "edit" || f.Path == "plan")}
-		if p.path == "" {
-			link.Count = len(f.Workspace.Degraded)
-		}
 		last := &groups[len(groups)-1]
-		last.Links = append(last.Links, link)
+		last.Pages = append(last.Pages, p)
 	}
 	return groups
+}
+
+// Here reports whether a page of the navigation is this one, or leads to it.
+func (f *frame) Here(p *page) bool {
+	return p.Path == strings.TrimSuffix(f.Path, "/") || p.Path == "definitions" && (f.Path == "edit" || f.Path == "plan")
 }
 
 // maxPost bounds the form of a page, in bytes.

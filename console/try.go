@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -87,10 +88,7 @@ func formOf(fields []adminapi.DataField, values url.Values) (form []tryField, co
 
 // setField puts a value into a context, as JSON with the members of the field's path.
 func setField(context map[string]any, f *adminapi.DataField, value string) {
-	path := strings.Split(f.Path, ".")
-	if f.Path == "" {
-		path = []string{f.Name}
-	}
+	path := strings.Split(cmp.Or(f.Path, f.Name), ".")
 	for _, name := range path[:len(path)-1] {
 		below, ok := context[name].(map[string]any)
 		if !ok {

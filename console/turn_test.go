@@ -27,7 +27,7 @@ func TestPagesTakeTurns(t *testing.T) {
 		r.RemoteAddr = "127.0.0.1:1"
 		r.AddCookie(&http.Cookie{Name: plainCookie, Value: "sealed"})
 		w := &slowBrowser{ResponseRecorder: httptest.NewRecorder()}
-		h.servePage(w, r, &page{path: "traces", template: "message.html", build: func(v *visit) (any, error) { return message{}, nil }})
+		h.servePage(w, r, &page{Path: "traces", template: "message.html", build: func(v *visit) (any, error) { return message{}, nil }})
 		return w
 	}
 	pageTurn <- struct{}{}
