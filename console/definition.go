@@ -158,10 +158,7 @@ func tryFields(fields []adminapi.DataField, context json.RawMessage) url.Values 
 		value := context
 		for _, name := range strings.Split(cmp.Or(f.Path, f.Name), ".") {
 			var members map[string]json.RawMessage
-			if json.Unmarshal(value, &members) != nil {
-				value = nil
-				break
-			}
+			_ = json.Unmarshal(value, &members) // what is no object has no members
 			value = members[name]
 		}
 		var list []string

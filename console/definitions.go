@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -127,16 +128,14 @@ const mostShares = 4
 
 // sharesOf says how answers are divided, the greatest shares first.
 func sharesOf(parts map[string]tally) string {
-	var names []string
 	var all tally
-	for name, t := range parts {
-		names = append(names, name)
+	for _, t := range parts {
 		all = all.plus(t)
 	}
 	if all.Calls == 0 {
 		return ""
 	}
-	slices.SortFunc(names, func(a, b string) int {
+	names := slices.SortedFunc(maps.Keys(parts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(parts[b].Calls, parts[a].Calls), strings.Compare(a, b))
 	})
 	var list []string

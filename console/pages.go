@@ -403,10 +403,7 @@ func count(n int64) string { return humanize.Comma(n) }
 
 // dollars returns an amount with two decimals, or for less than a dollar three digits.
 func dollars(amount float64) string {
-	switch {
-	case amount == 0:
-		return "$0"
-	case amount >= 1 || amount <= -1:
+	if amount >= 1 || amount <= -1 {
 		return fmt.Sprintf("$%.2f", amount)
 	}
 	return "$" + strconv.FormatFloat(amount, 'g', 3, 64)

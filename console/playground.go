@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,11 +99,9 @@ func buildPlayground(v *visit) (any, error) {
 		return p, err
 	}
 	p.File = places{v, loaded.Directory}.Below(p.Chosen.File)
-	play := gateway.Play{}
+	play := gateway.Play{Endpoint: key}
 	if kind == "prompt" {
-		play.Prompt = key
-	} else {
-		play.Endpoint = key
+		play = gateway.Play{Prompt: key}
 	}
 	p.readForm(values, loaded.Fields, &play)
 	if recorded != nil {
@@ -267,10 +266,7 @@ func most(dry *gateway.Played) string {
 
 // testOf returns a test of the row that answers a context, as a line of the member tests.
 func testOf(context, row string, at time.Time) string {
-	if row == "" {
-		row = "default"
-	}
-	return fmt.Sprintf("tests:\n  - { at: %s, context: %s, rule: %s }", at.Truncate(time.Second).Format(time.RFC3339), context, made(json.Marshal(row)))
+	return fmt.Sprintf("tests:\n  - { at: %s, context: %s, rule: %s }", at.Truncate(time.Second).Format(time.RFC3339), context, made(json.Marshal(cmp.Or(row, "default"))))
 }
 
 // readLimits reads how the visitor's calls stand with the limits that count them.

@@ -130,10 +130,8 @@ func (f *filterField) parameter() (name, value string) {
 
 // shellWord quotes a word for a shell, if that is necessary.
 func shellWord(word string) string {
-	plain := func(c rune) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_-./:=,@+", c)
-	}
-	if !strings.ContainsFunc(word, func(c rune) bool { return !plain(c) }) {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@+"
+	if strings.Trim(word, plain) == "" {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
