@@ -32,7 +32,7 @@ func (*auditPage) Actions() []string {
 
 func buildAudit(v *visit) (any, error) {
 	p := &auditPage{filter: v.filter(auditFields)}
-	v.command = "caddy cadenza audit" + p.flags
+	v.Command = "caddy cadenza audit" + p.flags
 	p.Export = prefix + "api/audit?" + with(p.query, "format", "jsonl").Encode()
 	var err error
 	p.Problem, err = refused(v.ask("audit", with(p.query, "before", v.query.Get("before")), &p.Audit))

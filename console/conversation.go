@@ -34,13 +34,13 @@ type turn struct {
 }
 
 func buildConversation(v *visit) (any, error) {
-	p := &conversationPage{ID: v.id, Content: v.visitor.Role.Covers("editor"), Later: v.query.Has("before")}
+	p := &conversationPage{ID: v.id, Content: v.Visitor.Role.Covers("editor"), Later: v.query.Has("before")}
 	if v.id == "" { // the API would list all traces
 		v.to = prefix + "find"
 		return p, nil
 	}
-	v.title = "Conversation"
-	v.command = "caddy cadenza traces --conversation-id " + shellWord(v.id)
+	v.Title = "Conversation"
+	v.Command = "caddy cadenza traces --conversation-id " + shellWord(v.id)
 	query := url.Values{"conversation_id": {v.id}, "limit": {strconv.Itoa(turnsShown)}}
 	if p.Later {
 		query.Set("before", v.query.Get("before"))

@@ -27,16 +27,16 @@ type costsPage struct {
 var costParts = []string{"model", "key", "api_key", "variant", "version", "day"}
 
 func buildCosts(v *visit) (any, error) {
-	first := time.Date(v.now.Year(), v.now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	first := time.Date(v.Now.Year(), v.Now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	p := &costsPage{By: v.spanOf("by", "model"), Parts: slices.Clone(costParts), Since: v.spanOf("since", first.Format(time.DateOnly)), Why: v.query.Get("why") == "total"}
-	v.command = "caddy cadenza costs --by " + shellWord(p.By) + " --since " + shellWord(p.Since)
-	for _, l := range v.workspace().Limits {
+	v.Command = "caddy cadenza costs --by " + shellWord(p.By) + " --since " + shellWord(p.Since)
+	for _, l := range v.Workspace().Limits {
 		if strings.HasPrefix(l.By, adminapi.MetadataParameter) && !slices.Contains(p.Parts, l.By) {
 			p.Parts = append(p.Parts, l.By)
 		}
 		for _, use := range l.Fullest {
 			if use.Measure == "money" {
-				p.Budgets = append(p.Budgets, newBudget(limitRow{l.Name, l.By, use}, v.now))
+				p.Budgets = append(p.Budgets, newBudget(limitRow{l.Name, l.By, use}, v.Now))
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func buildCosts(v *visit) (any, error) {
 		return p, err
 	}
 	var stats adminapi.Stats
-	from := v.now.Truncate(day).AddDate(0, 0, -pace)
+	from := v.Now.Truncate(day).AddDate(0, 0, -pace)
 	if first.Before(from) {
 		from = first
 	}
@@ -55,7 +55,7 @@ func buildCosts(v *visit) (any, error) {
 		p.Month.Problem = problem // there are too many definitions
 		return p, nil
 	}
-	p.Month = newMonth(&stats, v.now)
+	p.Month = newMonth(&stats, v.Now)
 	return p, err
 }
 

@@ -50,14 +50,14 @@ func (p places) At(at inspect.Place) place {
 	if at.Line > 0 {
 		shown.Text += ":" + strconv.Itoa(at.Line) + ":" + strconv.Itoa(at.Column)
 	}
-	if p.visit.visitor.Role.Covers(gateway.RoleEditor) && !p.Fixed() {
+	if p.visit.Visitor.Role.Covers(gateway.RoleEditor) && !p.Fixed() {
 		shown.Edit = prefix + "edit?" + editQuery(&edit.Edit{File: file, Line: at.Line, Column: at.Column}).Encode()
 	}
 	return shown
 }
 
 // Fixed reports whether nobody can edit here: the definitions come as a bundle.
-func (p places) Fixed() bool { return p.visit.workspace().Definitions.Source != nil }
+func (p places) Fixed() bool { return p.visit.Workspace().Definitions.Source != nil }
 
 // Of returns the place of a finding.
 func (p places) Of(f inspect.Finding) place {
@@ -187,9 +187,9 @@ func buildDefinition(v *visit) (any, error) {
 		v.to = definitionLink(kind, p.Key) // the visitor asked by an alias
 		return p, nil
 	}
-	v.title = p.Key
-	v.command = "caddy cadenza check " + shellWord(p.File)
-	p.NeedsRole = !v.visitor.Role.Covers(gateway.RoleEditor)
+	v.Title = p.Key
+	v.Command = "caddy cadenza check " + shellWord(p.File)
+	p.NeedsRole = !v.Visitor.Role.Covers(gateway.RoleEditor)
 	p.places = places{v, p.Directory}
 	var err error
 	if p.Traffic, err = v.countDefinition(p); err != nil {
@@ -217,7 +217,7 @@ func buildDefinition(v *visit) (any, error) {
 		}
 	}
 	p.readVariants()
-	for _, t := range v.workspace().Targets {
+	for _, t := range v.Workspace().Targets {
 		if p.Kind == "endpoint" && slices.Contains(t.Endpoints, p.Key) {
 			p.Targets = append(p.Targets, t)
 		}

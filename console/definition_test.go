@@ -68,7 +68,7 @@ func TestPlaceLinks(t *testing.T) {
 		{gateway.RoleAdmin, "/console/edit?" + url.Values{"file": {"prompts/a b.yaml"}, "line": {"7"}, "column": {"5"}}.Encode()},
 		{gateway.RoleViewer, ""},
 	} {
-		folder := places{&visit{visitor: &gateway.Visitor{Role: test.role}, status: new(adminapi.Status)}, "/srv/definitions"}
+		folder := places{&visit{Visitor: &gateway.Visitor{Role: test.role}, Status: new(adminapi.Status)}, "/srv/definitions"}
 		if p := folder.At(at); p.Edit != test.want || p.Text != "a b.yaml:7:5" {
 			t.Errorf("%s: %+v", test.role, p)
 		}
@@ -178,7 +178,7 @@ func TestSharesOf(t *testing.T) {
 
 // TestMemberNames has members of a content by the names that files have.
 func TestMemberNames(t *testing.T) {
-	p := &definitionPage{places: places{visit: &visit{visitor: new(gateway.Visitor)}}, Traffic: new(definitionTraffic)}
+	p := &definitionPage{places: places{visit: &visit{Visitor: new(gateway.Visitor)}}, Traffic: new(definitionTraffic)}
 	if err := json.Unmarshal([]byte(`{"kind":"prompt","members":{"variables":{},"reasoningEffort":"low","variants":{"en":{"maxTokens":5,"extra":{"maxTokens":6}}}}}`), &p.Definition); err != nil {
 		t.Fatal(err)
 	}

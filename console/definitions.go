@@ -44,16 +44,16 @@ var staleRules = []string{"unreachable", "expired", "contradiction"}
 func (v *visit) loaded() (adminapi.LoadedWorkspace, error) {
 	var answer adminapi.Definitions
 	err := v.ask("definitions", nil, &answer)
-	return answer.Workspaces[v.visitor.Workspace], err
+	return answer.Workspaces[v.Visitor.Workspace], err
 }
 
 func buildDefinitions(v *visit) (any, error) {
-	v.command = "caddy cadenza check " + shellWord(v.workspace().Definitions.Directory)
+	v.Command = "caddy cadenza check " + shellWord(v.Workspace().Definitions.Directory)
 	loaded, err := v.loaded()
 	if err != nil {
 		return nil, err
 	}
-	p := &definitionsPage{Now: v.now, Days: usualDays, Loaded: loaded, places: places{v, loaded.Directory}}
+	p := &definitionsPage{Now: v.Now, Days: usualDays, Loaded: loaded, places: places{v, loaded.Directory}}
 	if days, err := strconv.Atoi(v.query.Get("days")); err == nil && days > 0 && days <= 366 {
 		p.Days = days
 	}

@@ -63,12 +63,12 @@ func (p *editPage) Rows() int { return min(max(strings.Count(p.Edit.Text, "\n")+
 func (p *editPage) Tall() bool { return strings.Contains(p.Edit.Text, "\n") }
 
 func buildEdit(v *visit) (any, error) {
-	p := &editPage{Allowed: v.visitor.Role.Covers(gateway.RoleEditor)}
+	p := &editPage{Allowed: v.Visitor.Role.Covers(gateway.RoleEditor)}
 	if v.form != nil {
 		return p, v.postEdit(p)
 	}
 	if kind := v.query.Get("new"); kind != "" {
-		v.title = "New " + kind
+		v.Title = "New " + kind
 		p.Edit.Action = "text"
 		var err error
 		p.Edit.File, p.Edit.Text, err = v.starter(kind)
@@ -105,12 +105,12 @@ func number(text string) int {
 
 // readEdited asks for the file or the value that is to be edited.
 func (v *visit) readEdited(p *editPage) error {
-	v.title = "Edit " + p.Edit.File
+	v.Title = "Edit " + p.Edit.File
 	var file adminapi.EditedFile
 	if err := v.ask("edit", editQuery(&p.Edit), &file); err != nil {
 		return err
 	}
-	v.command = "caddy cadenza check " + shellWord(v.workspace().Definitions.Directory+"/"+p.Edit.File)
+	v.Command = "caddy cadenza check " + shellWord(v.Workspace().Definitions.Directory+"/"+p.Edit.File)
 	p.Edit.Base, p.Edit.Text, p.Edit.Action, p.Problem = file.Base, file.Text, "text", file.Problem
 	if file.Value != nil {
 		p.Value, p.Edit.Action, p.Edit.Text = file.Value, "value", file.Value.Text
@@ -134,11 +134,11 @@ func (v *visit) postEdit(p *editPage) error {
 		}
 	}
 	p.Edit, p.Problem = sent, ""
-	v.title, v.link = "Before saving", prefix+"edit?"+editQuery(&sent).Encode()
+	v.Title, v.Link = "Before saving", prefix+"edit?"+editQuery(&sent).Encode()
 	save, review, asked := "edit", "review", url.Values(nil)
 	var body any = sent
 	if p.Again() {
-		v.link = prefix + "revisions"
+		v.Link = prefix + "revisions"
 		save, asked, body = "revisions/"+sent.To, url.Values{"dry_run": {"true"}}, map[string]string{"base": sent.Base}
 		review = save
 	}
@@ -147,7 +147,7 @@ func (v *visit) postEdit(p *editPage) error {
 	case "save":
 		saved := new(adminapi.Saved)
 		if err = v.send(http.MethodPost, save, nil, body, saved); err == nil {
-			p.Saved, v.title = saved, "Saved"
+			p.Saved, v.Title = saved, "Saved"
 			return nil
 		}
 	default:
@@ -176,7 +176,7 @@ func (v *visit) postEdit(p *editPage) error {
 		p.Edit.Base = p.Review.Base
 	}
 	name := strings.TrimSuffix(path.Base(p.Review.File), path.Ext(p.Review.File)) + ".patch"
-	v.command = "git apply " + shellWord(name)
+	v.Command = "git apply " + shellWord(name)
 	if step == "patch" {
 		v.file, v.text = name, p.Review.Patch
 		return nil
@@ -186,7 +186,7 @@ func (v *visit) postEdit(p *editPage) error {
 
 // showReview sets what the page says about a review.
 func (v *visit) showReview(p *editPage) error {
-	directory := v.workspace().Definitions.Directory + "/"
+	directory := v.Workspace().Definitions.Directory + "/"
 	sort := func(list []inspect.Finding, warning bool) {
 		for _, f := range list {
 			if f.File = strings.TrimPrefix(f.File, directory); f.File != p.Review.File && f.File != p.Edit.File {
@@ -234,7 +234,7 @@ func (v *visit) starter(kind string) (file, text string, err error) {
 	switch kind {
 	case "prompt":
 		model := "provider: canned\n    extra: { answer: \"We will come back to you.\" }"
-		for _, t := range v.workspace().Targets {
+		for _, t := range v.Workspace().Targets {
 			if t.Model != "" {
 				model = fmt.Sprintf("provider: %s\n    model: %s", t.Provider, strconv.Quote(t.Model))
 				break

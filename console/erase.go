@@ -29,8 +29,8 @@ type erasePage struct {
 var exportFilters = []string{"since", "until", "kind", "key", "api_key", "score", "conversation_id", "metadata"}
 
 func buildErase(v *visit) (any, error) {
-	p := &erasePage{Admin: v.visitor.Role.Covers(gateway.RoleAdmin), By: "metadata"}
-	v.command = "caddy cadenza erase"
+	p := &erasePage{Admin: v.Visitor.Role.Covers(gateway.RoleAdmin), By: "metadata"}
+	v.Command = "caddy cadenza erase"
 	if !p.Admin {
 		if v.form != nil {
 			return nil, &adminapi.AskError{Status: http.StatusForbidden, Message: "this needs the role admin"}

@@ -13,7 +13,7 @@ import (
 )
 
 func buildExperiments(v *visit) (any, error) {
-	v.command = "caddy cadenza experiment"
+	v.Command = "caddy cadenza experiment"
 	p := new(adminapi.Experiments)
 	return p, v.ask("experiments", nil, p)
 }
@@ -33,13 +33,13 @@ type metricView struct {
 }
 
 func buildExperiment(v *visit) (any, error) {
-	v.title, v.command = "Experiment "+v.id, "caddy cadenza experiment "+shellWord(v.id)
+	v.Title, v.Command = "Experiment "+v.id, "caddy cadenza experiment "+shellWord(v.id)
 	p := new(experimentPage)
 	if err := v.ask("experiments/"+v.id, nil, &p.Readout); err != nil {
 		return nil, err
 	}
 	p.Rollout = v.rolloutOf(p.On, p.Rule)
-	p.fill(v.now)
+	p.fill(v.Now)
 	return p, nil
 }
 

@@ -22,8 +22,8 @@ type keysPage struct {
 }
 
 func buildKeys(v *visit) (any, error) {
-	p := &keysPage{Admin: v.visitor.Role.Covers(gateway.RoleAdmin), Now: v.now}
-	v.command = "caddy cadenza key"
+	p := &keysPage{Admin: v.Visitor.Role.Covers(gateway.RoleAdmin), Now: v.Now}
+	v.Command = "caddy cadenza key"
 	if v.form != nil {
 		var err error
 		if p.Problem, err = refused(p.change(v)); err != nil {

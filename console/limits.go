@@ -43,13 +43,13 @@ func buildLimits(v *visit) (any, error) {
 	}
 	p := &limitsPage{One: v.query.Has("subject"), Refused: slices.DeleteFunc(refused.Rows, func(r sqlite.RefusalRow) bool { return r.Limit == "" })}
 	if p.One {
-		v.command = "caddy cadenza limits " + shellWord(subject)
+		v.Command = "caddy cadenza limits " + shellWord(subject)
 		return p, p.fill(v, subject)
 	}
-	v.command = "caddy cadenza status"
+	v.Command = "caddy cadenza status"
 	var answer adminapi.LimitList
 	err := v.ask("limits", nil, &answer)
-	p.Limits = answer.Workspaces[v.visitor.Workspace].Limits
+	p.Limits = answer.Workspaces[v.Visitor.Workspace].Limits
 	return p, err
 }
 
@@ -73,24 +73,24 @@ func whose(by, subject string) string {
 
 // fill fills in one subject.
 func (p *limitsPage) fill(v *visit, subject string) error {
-	v.title = "Limits of " + subject
+	v.Title = "Limits of " + subject
 	if subject == "" {
-		v.title = "Limits of all together, and of requests without a value"
+		v.Title = "Limits of all together, and of requests without a value"
 	}
 	var answer adminapi.Limits
 	if err := v.ask("limits", url.Values{"subject": {subject}}, &answer); err != nil {
 		return err
 	}
 	var peaks adminapi.Peaks
-	if err := v.ask("peaks", url.Values{"subject": {subject}, "since": {v.now.Add(-history).Format(time.RFC3339)}}, &peaks); err != nil {
+	if err := v.ask("peaks", url.Values{"subject": {subject}, "since": {v.Now.Add(-history).Format(time.RFC3339)}}, &peaks); err != nil {
 		return err
 	}
-	for _, l := range answer.Workspaces[v.visitor.Workspace].Limits {
+	for _, l := range answer.Workspaces[v.Visitor.Workspace].Limits {
 		view := subjectLimit{SubjectStatus: l, Peaks: slices.DeleteFunc(slices.Clone(peaks.Rows), func(r sqlite.PeakRow) bool { return r.Limit != l.Name })}
 		if l.Percent == 0 && len(view.Peaks) == 0 {
 			continue // the limit does not count by what this is a value of
 		}
-		view.Bars = peakBars(view.Peaks, v.now)
+		view.Bars = peakBars(view.Peaks, v.Now)
 		slices.Reverse(view.Peaks)
 		if selects := tracesOf(l.By, subject); selects != nil {
 			view.Traces = prefix + "traces?" + selects.Encode()

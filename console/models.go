@@ -44,8 +44,8 @@ func buildModels(v *visit) (any, error) {
 	if p.Over != "24h" {
 		p.Over, length, steps = "7d", 24*time.Hour, 7
 	}
-	v.command = "caddy cadenza costs --by provider,model --since " + p.Over
-	end := v.now.Truncate(length).Add(length)
+	v.Command = "caddy cadenza costs --by provider,model --since " + p.Over
+	end := v.Now.Truncate(length).Add(length)
 	since := end.Add(-time.Duration(steps) * length)
 	var answer adminapi.Models
 	err := v.ask("models", url.Values{"since": {since.Format(time.RFC3339)}, "interval": {map[string]string{"24h": "hour", "7d": "day"}[p.Over]}}, &answer)
@@ -59,7 +59,7 @@ func buildModels(v *visit) (any, error) {
 		m := modelRow{Model: answer.Models[i]}
 		m.Target = (&invoke.Target{Name: m.Provider, Model: m.ModelRow.Model}).String()
 		m.Traces = prefix + "traces?" + url.Values{"since": {p.Over}, "provider": {m.Provider}, "model": {m.ModelRow.Model}}.Encode()
-		m.Ends = !m.Shutdown.IsZero() && m.Shutdown.Sub(v.now) < soonEnds
+		m.Ends = !m.Shutdown.IsZero() && m.Shutdown.Sub(v.Now) < soonEnds
 		if m.Ends || m.Model.Target != nil && targetTrouble(*m.Model.Target) != "" {
 			m.Trouble = "warn"
 		}

@@ -42,8 +42,8 @@ type limitRow struct {
 const busiestShown = 8
 
 func buildNow(v *visit) (any, error) {
-	v.command = "caddy cadenza status"
-	p := &nowPage{Now: v.now, Workspace: v.workspace(), Span: lastHour}
+	v.Command = "caddy cadenza status"
+	p := &nowPage{Now: v.Now, Workspace: v.Workspace(), Span: lastHour}
 	for _, l := range p.Workspace.Limits {
 		for _, use := range l.Fullest {
 			p.Limits = append(p.Limits, limitRow{l.Name, l.By, use})
@@ -55,7 +55,7 @@ func buildNow(v *visit) (any, error) {
 	if v.query.Get("last") == "day" {
 		p.Span = lastDay
 	}
-	end := v.now.Truncate(p.Span.Step).Add(p.Span.Step)
+	end := v.Now.Truncate(p.Span.Step).Add(p.Span.Step)
 	now, err := v.sums(p.Span, end)
 	if err != nil {
 		return nil, err

@@ -72,16 +72,16 @@ var pages = []page{
 // visit is a request for a page.
 type visit struct {
 	ctx     context.Context
-	visitor *gateway.Visitor
-	status  *adminapi.Status
-	now     time.Time
+	Visitor *gateway.Visitor
+	Status  *adminapi.Status
+	Now     time.Time
 	query   url.Values
 	form    url.Values // of a POST; nil: the page is only looked at
 	to      string     // a path of the console that answers a POST, if it is set
 	id      string     // what follows the page's path
-	title   string     // in place of the page's own, if it is set
-	command string     // the command that shows the same
-	link    string     // of the view, if the page's address doesn't show it again
+	Title   string     // of the page, or another
+	Command string     // the command that shows the same
+	Link    string     // of the view: the page's address, unless that doesn't show it again
 
 	file, text string // a file to download in place of the page, if it has a name
 }
@@ -93,12 +93,12 @@ func (v *visit) spanOf(name, usual string) string {
 
 // ask asks the API in the visitor's name.
 func (v *visit) ask(path string, query url.Values, answer any) error {
-	return adminapi.Ask(v.ctx, v.visitor, path, query, answer)
+	return adminapi.Ask(v.ctx, v.Visitor, path, query, answer)
 }
 
 // send asks the API in the visitor's name to change something. body becomes JSON.
 func (v *visit) send(method, path string, query url.Values, body, answer any) error {
-	return adminapi.Send(v.ctx, v.visitor, method, path, query, body, answer)
+	return adminapi.Send(v.ctx, v.Visitor, method, path, query, body, answer)
 }
 
 // refused returns why the API refuses what a visitor asked for, and an error of another kind.
@@ -110,8 +110,8 @@ func refused(err error) (problem string, other error) {
 	return "", err
 }
 
-// workspace returns the state of the visitor's workspace.
-func (v *visit) workspace() adminapi.WorkspaceStatus { return v.status.Workspaces[v.visitor.Workspace] }
+// Workspace returns the state of the visitor's workspace.
+func (v *visit) Workspace() adminapi.WorkspaceStatus { return v.Status.Workspaces[v.Visitor.Workspace] }
 
 // routes returns the paths of the console.
 func (h *Handler) routes() *http.ServeMux {
@@ -159,16 +159,11 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request) {
 
 // frame is what surrounds each page.
 type frame struct {
-	Title, Path string
-	Visitor     *gateway.Visitor
-	Status      *adminapi.Status
-	Workspace   adminapi.WorkspaceStatus
-	Host        string
-	Edit        string // the way of editing
-	Now         time.Time
-	Command     string // that shows the same
-	Link        string // of this page
-	Main        template.HTML
+	*visit
+	Path string // of the page
+	Host string
+	Edit string // the way of editing
+	Main template.HTML
 }
 
 // SSO reports whether another server signed the visitor in.
@@ -206,7 +201,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		http.Redirect(w, r, prefix+"sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 		return
 	}
-	v := &visit{ctx: r.Context(), visitor: visitor, now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), title: p.Title, status: new(adminapi.Status)}
+	v := &visit{ctx: r.Context(), Visitor: visitor, Status: new(adminapi.Status), Now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), Title: p.Title, Link: r.URL.RequestURI()}
 	asCSV := v.query.Get(csvParameter)
 	v.query.Del(csvParameter)
 	if r.Method == http.MethodPost {
@@ -222,7 +217,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		return
 	}
 	defer endTurn()
-	err := v.ask("status", nil, v.status)
+	err := v.ask("status", nil, v.Status)
 	var body any
 	if err == nil {
 		body, err = p.build(v)
@@ -258,14 +253,11 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		return
 	}
 	host, _ := os.Hostname()
-	if d := v.workspace().Definitions; d.Source != nil && strings.Contains(v.command, d.Directory) {
-		v.command = "" // no command reads a bundle at its address
+	if d := v.Workspace().Definitions; d.Source != nil && strings.Contains(v.Command, d.Directory) {
+		v.Command = "" // no command reads a bundle at its address
 	}
-	f := frame{
-		Title: v.title, Path: p.Path, Visitor: visitor, Status: v.status, Workspace: v.workspace(), Host: host, Edit: h.Edit, Now: v.now, Command: v.command,
-		Link: cmp.Or(v.link, r.URL.RequestURI()), Main: template.HTML(main.String()), //nolint:gosec // the template of the page made it
-	}
-	if v.form == nil { // the address shows the same again
+	f := frame{visit: v, Path: p.Path, Host: host, Edit: h.Edit, Main: template.HTML(main.String())} //nolint:gosec // the template of the page made it
+	if v.form == nil {                                                                               // the address shows the same again
 		f.Main = withCSVLinks(string(f.Main), r.URL)
 	}
 	h.write(w, status, "frame.html", &f)

@@ -38,11 +38,11 @@ func buildPlan(v *visit) (any, error) {
 		p.Problem = "There is no edit to plan: review one first, from Definitions."
 		return p, nil
 	}
-	v.title, v.link = "Plan of "+p.Edit.File, prefix+"edit?"+editQuery(&p.Edit).Encode()
+	v.Title, v.Link = "Plan of "+p.Edit.File, prefix+"edit?"+editQuery(&p.Edit).Encode()
 	again := with(from, "replay", p.Replay, "step", "")
 	maps.DeleteFunc(again, func(name string, _ []string) bool { return again.Get(name) == "" })
 	if query := again.Encode(); len(query) <= mostPlanLink {
-		v.link = prefix + "plan?" + query
+		v.Link = prefix + "plan?" + query
 	}
 	var lines []adminapi.PlanLine
 	err := v.send(http.MethodPost, "plan", url.Values{"replay": {p.Replay}, "against": {"served"}}, &p.Edit, &lines)

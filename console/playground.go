@@ -58,7 +58,7 @@ type playMessage struct{ Name, Role, Place, Saved, Text, Fixed string }
 const playTurns = 2
 
 func buildPlayground(v *visit) (any, error) {
-	p := &playgroundPage{Needs: !v.visitor.Role.Covers(gateway.RoleEditor)}
+	p := &playgroundPage{Needs: !v.Visitor.Role.Covers(gateway.RoleEditor)}
 	if p.Needs {
 		return p, nil
 	}
@@ -110,7 +110,7 @@ func buildPlayground(v *visit) (any, error) {
 	if len(p.Turns) > 0 {
 		play.Messages = made(json.Marshal(p.Turns))
 	}
-	v.command = fmt.Sprintf("caddy cadenza eval %s --explain --context %s %s", shellWord(loaded.Directory), shellWord(p.Context), shellWord(key))
+	v.Command = fmt.Sprintf("caddy cadenza eval %s --explain --context %s %s", shellWord(loaded.Directory), shellWord(p.Context), shellWord(key))
 	names := []string{"a"}
 	if values.Get("do") == "two" || values.Get("two") != "" && values.Get("do") != "one" {
 		names = append(names, "b")
@@ -237,7 +237,7 @@ func (p *playgroundPage) ask(v *visit, c *playColumn, play gateway.Play, call bo
 	if err == nil {
 		c.Most = most(&dry)
 		if p.Test == "" {
-			p.Test = testOf(p.Context, dry.Row, v.now)
+			p.Test = testOf(p.Context, dry.Row, v.Now)
 		}
 	}
 	if err == nil && call {
@@ -275,7 +275,7 @@ func (p *playgroundPage) readLimits(v *visit) error {
 	if err := v.ask("limits", url.Values{"subject": {p.As}}, &limits); err != nil {
 		return err
 	}
-	p.Limits = slices.DeleteFunc(limits.Workspaces[v.visitor.Workspace].Limits, func(l gateway.SubjectStatus) bool {
+	p.Limits = slices.DeleteFunc(limits.Workspaces[v.Visitor.Workspace].Limits, func(l gateway.SubjectStatus) bool {
 		return l.By != "api_key" && l.By != "workspace"
 	})
 	return nil

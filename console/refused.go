@@ -32,15 +32,15 @@ const hourBars = 7 * 24
 
 func buildRefused(v *visit) (any, error) {
 	p := &refusedPage{filter: v.filter(refusedFilters)}
-	v.command = "caddy cadenza refused"
+	v.Command = "caddy cadenza refused"
 	for _, name := range []string{"since", "api_key", "key"} { // the others are columns of the command
 		if p.query.Has(name) {
-			v.command += " --" + strings.ReplaceAll(name, "_", "-") + " " + shellWord(p.query.Get(name))
+			v.Command += " --" + strings.ReplaceAll(name, "_", "-") + " " + shellWord(p.query.Get(name))
 		}
 	}
 	var err error
 	p.Problem, err = refused(v.ask("refused", p.query, &p.Refused))
-	p.Step, p.Bars = refusedBars(p.Hours, p.Since, v.now)
+	p.Step, p.Bars = refusedBars(p.Hours, p.Since, v.Now)
 	return p, err
 }
 

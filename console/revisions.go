@@ -33,12 +33,12 @@ type fileChange struct {
 
 func buildRevisions(v *visit) (any, error) {
 	p := &revisionsPage{From: v.query.Get("from"), To: v.query.Get("to")}
-	v.command = "caddy cadenza revisions"
+	v.Command = "caddy cadenza revisions"
 	if err := v.ask("revisions", nil, &p.Revisions); err != nil || p.From == "" || p.To == "" {
 		return p, err
 	}
-	v.command = "caddy cadenza diff revision:" + shellWord(p.From) + " revision:" + shellWord(p.To)
-	p.Admin = v.visitor.Role.Covers(gateway.RoleAdmin)
+	v.Command = "caddy cadenza diff revision:" + shellWord(p.From) + " revision:" + shellWord(p.To)
+	p.Admin = v.Visitor.Role.Covers(gateway.RoleAdmin)
 	p.Back = "caddy cadenza checkout " + shellWord(p.From) + " DIR"
 	var (
 		comparison inspect.Comparison

@@ -14,7 +14,7 @@ import (
 )
 
 func buildRollouts(v *visit) (any, error) {
-	v.command = "caddy cadenza rollout"
+	v.Command = "caddy cadenza rollout"
 	p := new(adminapi.Rollouts)
 	return p, v.ask("rollouts", nil, p)
 }
@@ -27,8 +27,8 @@ type rolloutPage struct {
 }
 
 func buildRollout(v *visit) (any, error) {
-	v.title, v.command = "Rollout "+v.id, "caddy cadenza rollout "+shellWord(v.id)
-	p := &rolloutPage{Editor: v.visitor.Role.Covers(gateway.RoleEditor)}
+	v.Title, v.Command = "Rollout "+v.id, "caddy cadenza rollout "+shellWord(v.id)
+	p := &rolloutPage{Editor: v.Visitor.Role.Covers(gateway.RoleEditor)}
 	if v.form != nil {
 		err := v.send(http.MethodPost, "rollouts/"+v.id, nil, map[string]string{"do": v.form.Get("do")}, new(struct{}))
 		switch refusal, ok := errors.AsType[*adminapi.AskError](err); {
@@ -48,7 +48,7 @@ func rolloutLink(name string) string { return pageLink("rollouts/", name) }
 
 // rolloutOf returns how the rollout of a definition's row stands, or nil if it has none.
 func (v *visit) rolloutOf(on, row string) *gateway.RolloutStatus {
-	all := v.workspace().Rollouts
+	all := v.Workspace().Rollouts
 	if i := slices.IndexFunc(all, func(r gateway.RolloutStatus) bool { return r.Name == on+"/"+row }); i >= 0 {
 		return &all[i]
 	}

@@ -66,7 +66,7 @@ func buildTrace(v *visit) (any, error) {
 	if v.form != nil {
 		return v.labelTrace()
 	}
-	p := &tracePage{ID: v.id, Role: v.visitor.Role}
+	p := &tracePage{ID: v.id, Role: v.Visitor.Role}
 	query, command := url.Values{}, "traces"
 	if v.query.Has("prove") {
 		query.Set("prove", "true")
@@ -75,15 +75,15 @@ func buildTrace(v *visit) (any, error) {
 	if err := v.ask("traces/"+v.id, query, &p.TraceStory); err != nil {
 		return nil, err
 	}
-	v.command = "caddy cadenza " + command + " " + shellWord(v.id)
+	v.Command = "caddy cadenza " + command + " " + shellWord(v.id)
 	if !p.Decision.IsZero() {
-		p.ID, v.title = p.Decision.String(), "Decision"
+		p.ID, v.Title = p.Decision.String(), "Decision"
 	}
 	r := p.Trace
 	if r == nil {
 		return p, nil
 	}
-	p.ID, v.title = r.ID.String(), r.Key
+	p.ID, v.Title = r.ID.String(), r.Key
 	p.Labels = r.State != trace.StateStarted
 	p.Messages = messagesOf(r.Messages)
 	p.Conversation = conversationOf(adminapi.MembersOf(r.Metadata), p.Metrics)
@@ -92,7 +92,7 @@ func buildTrace(v *visit) (any, error) {
 		p.Table = d.Table(r.Row)
 	}
 	p.Attempts = waterfalls(r)
-	p.Playable = v.visitor.Role.Covers(gateway.RoleEditor) && (r.Kind == trace.KindEndpoint || r.Kind == trace.KindPrompt) && !makesVectors(p.Definition) && len(r.Messages)+len(r.Context)+len(r.Variables) > 0
+	p.Playable = v.Visitor.Role.Covers(gateway.RoleEditor) && (r.Kind == trace.KindEndpoint || r.Kind == trace.KindPrompt) && !makesVectors(p.Definition) && len(r.Messages)+len(r.Context)+len(r.Variables) > 0
 	return p, nil
 }
 

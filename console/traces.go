@@ -77,14 +77,14 @@ var filterFields = []filterField{
 
 func buildTraces(v *visit) (any, error) {
 	p := &tracesPage{filter: v.filter(filterFields), Sort: v.query.Get("sort"), Live: !v.query.Has("before")}
-	v.command = "caddy cadenza traces" + p.flags
+	v.Command = "caddy cadenza traces" + p.flags
 	if p.Sort != "" {
 		p.Changed = true
-		v.command += " --sort " + shellWord(p.Sort)
+		v.Command += " --sort " + shellWord(p.Sort)
 	}
 	query := with(p.query, "limit", "50", "sort", p.Sort, "before", v.query.Get("before"))
 	p.Export = prefix + "api/traces?" + with(query, "limit", strconv.Itoa(adminapi.MaxTraces), "format", "jsonl").Encode()
-	p.Editor = v.visitor.Role.Covers(gateway.RoleEditor)
+	p.Editor = v.Visitor.Role.Covers(gateway.RoleEditor)
 	var err error
 	p.Problem, err = refused(v.ask("traces", query, &p.listAnswer))
 	if p.Next != "" {

@@ -85,7 +85,7 @@ func (v *visit) countDefinition(p *definitionPage) (*definitionTraffic, error) {
 	for _, version := range p.Versions {
 		known[version.Version] = true
 	}
-	today := v.now.Truncate(day)
+	today := v.Now.Truncate(day)
 	for _, caller := range callers {
 		var s adminapi.Stats
 		err := v.stats(&s, 6, url.Values{"kind": {caller.Kind}, "key": {caller.Key}, "by": {"variant,arm,version"}, "interval": {"day"}})
@@ -120,7 +120,7 @@ func (v *visit) countDefinition(p *definitionPage) (*definitionTraffic, error) {
 
 // stats asks for the statistics since the beginning of a day (UTC).
 func (v *visit) stats(s *adminapi.Stats, daysAgo int, query url.Values) error {
-	query.Set("since", v.now.Truncate(24*time.Hour).AddDate(0, 0, -daysAgo).Format(time.RFC3339))
+	query.Set("since", v.Now.Truncate(24*time.Hour).AddDate(0, 0, -daysAgo).Format(time.RFC3339))
 	return v.ask("stats", query, s)
 }
 

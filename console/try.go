@@ -69,7 +69,7 @@ func buildTry(v *visit) (any, error) {
 		}
 		p.Rows = append(p.Rows, row)
 	}
-	v.command = fmt.Sprintf("caddy cadenza eval %s --explain --context %s %s", shellWord(loaded.Directory), shellWord(string(text)), shellWord(example))
+	v.Command = fmt.Sprintf("caddy cadenza eval %s --explain --context %s %s", shellWord(loaded.Directory), shellWord(string(text)), shellWord(example))
 	return p, nil
 }
 
