@@ -93,12 +93,12 @@ func (v *visit) spanOf(name, usual string) string {
 
 // ask asks the API in the visitor's name.
 func (v *visit) ask(path string, query url.Values, answer any) error {
-	return adminapi.Ask(v.ctx, v.Visitor, path, query, answer)
+	return v.send(http.MethodGet, path, query, nil, answer)
 }
 
 // send asks the API in the visitor's name to change something. body becomes JSON.
 func (v *visit) send(method, path string, query url.Values, body, answer any) error {
-	return adminapi.Send(v.ctx, v.Visitor, method, path, query, body, answer)
+	return adminapi.Ask(v.ctx, v.Visitor, method, path, query, body, answer)
 }
 
 // refused returns why the API refuses what a visitor asked for, and an error of another kind.

@@ -61,16 +61,10 @@ type AskError struct {
 
 func (e *AskError) Error() string { return e.Message }
 
-// Ask asks the API for a page of the console, and decodes the answer. So a page shows what
-// its visitor's role lets the API answer. JSON lines are decoded as a list. The error of an
-// answer is an *AskError.
-func Ask(ctx context.Context, visitor *gateway.Visitor, path string, query url.Values, answer any) error {
-	return Send(ctx, visitor, http.MethodGet, path, query, nil, answer)
-}
-
-// Send asks the API to change or evaluate something, as Ask does. body becomes JSON,
-// nil an empty body.
-func Send(ctx context.Context, visitor *gateway.Visitor, method, path string, query url.Values, body, answer any) error {
+// Ask asks the API for a page of the console, and decodes the answer. So a page shows and
+// does what its visitor's role lets the API do. body becomes JSON, nil an empty body. JSON
+// lines are decoded as a list. The error of an answer is an *AskError.
+func Ask(ctx context.Context, visitor *gateway.Visitor, method, path string, query url.Values, body, answer any) error {
 	var sent []byte
 	if body != nil {
 		var err error
