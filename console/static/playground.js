@@ -1,7 +1,5 @@
 // The playground with streams. Without this module the form posts, and answers come whole.
 
-const say = { asking: "asking…", cut: "cut: the connection ended" };
-
 /** seconds returns a time in milliseconds as pages show it. */
 function seconds(ms) {
   return ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${Number(ms.toPrecision(3))} ms`;
@@ -31,17 +29,12 @@ export async function* events(body) {
 }
 
 class Playground extends HTMLElement {
-  // What the page shows beside its form, by column.
-  state = {};
   weighing = 0;
 
   connectedCallback() {
     this.form = this.querySelector("form");
     this.columns = [...this.querySelectorAll("[data-column]")];
-    for (const column of this.columns) {
-      this.state[column.dataset.column] = null;
-      this.out(column, "stop").addEventListener("click", () => this.stop(column));
-    }
+    for (const column of this.columns) this.out(column, "stop").addEventListener("click", () => this.stop(column));
     this.form.addEventListener("submit", (event) => {
       if (event.submitter?.value !== "ask") return;
       event.preventDefault();
@@ -95,7 +88,7 @@ class Playground extends HTMLElement {
   async ask(column) {
     this.stop(column);
     const call = { state: "asking", text: "", calls: "", problem: "", done: null, began: performance.now(), stopping: new AbortController() };
-    this.state[column.dataset.column] = call;
+    column.call = call;
     this.render();
     try {
       const answer = await this.post({ ...this.request(column), stream: true }, call.stopping.signal);
@@ -108,7 +101,7 @@ class Playground extends HTMLElement {
     } catch (problem) {
       if (call.state !== "stopped") console.warn(problem);
     }
-    if (call.state === "asking" || call.state === "streaming") call.state = "cut";
+    if (under(call)) call.state = "cut";
     call.took ??= performance.now() - call.began;
     this.announce(column, call);
     this.render();
@@ -134,10 +127,9 @@ class Playground extends HTMLElement {
 
   /** stop ends a column's call. What came stays. */
   stop(column) {
-    const call = this.state[column.dataset.column];
-    if (!call || call.state !== "asking" && call.state !== "streaming") return;
-    call.state = "stopped";
-    call.stopping.abort();
+    if (!under(column.call)) return;
+    column.call.state = "stopped";
+    column.call.stopping.abort();
   }
 
   announce(column, call) {
@@ -146,8 +138,8 @@ class Playground extends HTMLElement {
   }
 
   outcome(call) {
-    if (call.state === "failed") return `failed: ${call.done.error}`;
-    return say[call.state] ?? call.done?.finish_reason ?? call.state;
+    const words = { asking: "asking…", cut: "cut: the connection ended", failed: `failed: ${call.done?.error}` };
+    return words[call.state] ?? call.done?.finish_reason ?? call.state;
   }
 
   /** weigh asks what the calls may cost, a moment after the last change. */
@@ -167,10 +159,9 @@ class Playground extends HTMLElement {
 
   render() {
     for (const column of this.columns) {
-      const call = this.state[column.dataset.column];
+      const call = column.call;
       if (!call) continue;
       const done = call.done;
-      const under = call.state === "asking" || call.state === "streaming";
       const texts = {
         state: this.outcome(call), text: call.text, calls: call.calls,
         target: done?.target ?? "", variant: done?.variant ?? "",
@@ -186,12 +177,17 @@ class Playground extends HTMLElement {
       this.out(column, "problem").hidden = !call.problem;
       this.out(column, "problem").firstElementChild.textContent = call.problem;
       this.out(column, "answer").hidden = call.state === "refused";
-      this.out(column, "stop").hidden = !under;
+      this.out(column, "stop").hidden = !under(call);
       const trace = this.out(column, "trace");
-      trace.hidden = under || !(done ? done.trace_id : call.trace);
+      trace.hidden = under(call) || !(done ? done.trace_id : call.trace);
       if (!trace.hidden) trace.href = "/console/traces/" + encodeURIComponent(done?.trace_id ?? call.trace);
     }
   }
+}
+
+/** under reports whether a call is under way. */
+function under(call) {
+  return call?.state === "asking" || call?.state === "streaming";
 }
 
 /** set puts a value into a context, below the members of its path. */
