@@ -111,7 +111,7 @@ var maxLines = map[string]int{
 	"cache":                        400,
 	"caddymodule":                  3970,
 	"cmd/caddy":                    40,
-	"console":                      5200,
+	"console":                      5000,
 	"cmd/cadenza-reconcile":        1180,
 	"examples/simulate":            200,
 	"internal/adminapi":            4900,

@@ -159,12 +159,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		h.app.ServeConsole(server)
 	}
-	if err := h.provisionSSO(); err != nil {
-		return err
-	}
 	h.logger = ctx.Logger()
 	h.mux = h.routes()
-	return nil
+	return h.provisionSSO()
 }
 
 // policy is the Content-Security-Policy of everything that the console serves. The pages

@@ -143,14 +143,13 @@ func (v *visit) postEdit(p *editPage) error {
 		review = save
 	}
 	step, err := v.form.Get("step"), error(nil)
-	switch step {
-	case "save":
+	if step == "save" {
 		saved := new(adminapi.Saved)
 		if err = v.send(http.MethodPost, save, nil, body, saved); err == nil {
 			p.Saved, v.Title = saved, "Saved"
 			return nil
 		}
-	default:
+	} else {
 		p.Review = new(adminapi.Review)
 		err = v.send(http.MethodPost, review, asked, body, p.Review)
 	}

@@ -43,10 +43,7 @@ func buildTry(v *visit) (any, error) {
 	p := &tryPage{At: strings.TrimSpace(v.query.Get("at")), places: places{v, loaded.Directory}}
 	var context map[string]any
 	p.Fields, context = formOf(loaded.Fields, v.query)
-	text, err := json.Marshal(context)
-	if err != nil {
-		return nil, err
-	}
+	text := made(json.Marshal(context))
 	if len(context) > 0 {
 		p.Context = string(text)
 	}
