@@ -176,10 +176,7 @@ func tryFields(fields []adminapi.DataField, context json.RawMessage) url.Values 
 func buildDefinition(v *visit) (any, error) {
 	kind, key, _ := strings.Cut(v.id, "/")
 	p := &definitionPage{From: v.query.Get("from"), To: v.query.Get("to"), found: make(map[string][]finding)}
-	query := url.Values{"versions": {p.From + "," + p.To}}
-	if v.query.Has("row") {
-		query.Set("row", v.query.Get("row"))
-	}
+	query := url.Values{"versions": {p.From + "," + p.To}, "row": {v.query.Get("row")}}
 	if err := v.ask("definitions/"+v.id, query, &p.Definition); err != nil {
 		return nil, err
 	}
@@ -217,11 +214,9 @@ func buildDefinition(v *visit) (any, error) {
 		}
 	}
 	p.readVariants()
-	for _, t := range v.Workspace().Targets {
-		if p.Kind == "endpoint" && slices.Contains(t.Endpoints, p.Key) {
-			p.Targets = append(p.Targets, t)
-		}
-	}
+	p.Targets = slices.DeleteFunc(slices.Clone(v.Workspace().Targets), func(t gateway.Target) bool {
+		return p.Kind != "endpoint" || !slices.Contains(t.Endpoints, p.Key)
+	})
 	contents := make(map[string]json.RawMessage)
 	for _, version := range p.Versions {
 		contents[version.Version] = version.Content
