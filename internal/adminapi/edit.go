@@ -301,10 +301,17 @@ func save(w http.ResponseWriter, r *http.Request, read reader) error {
 	// What was begun is ended, also if the visitor leaves.
 	ctx := context.WithoutCancel(r.Context())
 	saved := &Saved{File: review.File}
-	if how.Way == "branch" {
-		err = p.push(ctx, saved, author, review.Branch)
-	} else {
-		err = p.write(ctx, saved, author, how.Commit)
+	var prepared *edit.Commit
+	if how.Way == "branch" || how.Commit {
+		prepared, err = p.prepare(ctx, how.Way, author)
+	}
+	switch {
+	case err != nil:
+	case how.Way == "branch":
+		saved.Commit = prepared.ID
+		saved.Pushed, err = prepared.Push(ctx, review.Branch)
+	default:
+		err = p.write(ctx, saved, prepared)
 	}
 	if err != nil {
 		return answerConflict(w, err)
@@ -336,41 +343,24 @@ func describe(c *edit.Change) string {
 	return "Edit " + c.New
 }
 
-// errNoRepository is the error where a commit needs one.
-var errNoRepository = errors.New("the definitions are in no work tree of git: have ops set `edit files` without commit, or `edit off`")
-
-// push pushes the changes as a branch.
-func (p *proposal) push(ctx context.Context, saved *Saved, author, branch string) error {
+// prepare makes the commit of the changes, which a way of saving pushes or puts on the branch
+// of the work tree.
+func (p *proposal) prepare(ctx context.Context, way, author string) (*edit.Commit, error) {
 	repository := edit.FindRepository(p.Definitions.Dir())
 	if repository == nil {
-		return errNoRepository
+		return nil, errors.New("the definitions are in no work tree of git: have ops set `edit files` without commit, or `edit off`")
 	}
-	prepared, err := repository.Prepare(ctx, p.changes, author, p.message)
-	if err != nil {
-		return err
+	if way == "files" {
+		if err := repository.Ready(ctx); err != nil {
+			return nil, err
+		}
 	}
-	saved.Commit = prepared.ID
-	saved.Pushed, err = prepared.Push(ctx, branch)
-	return err
+	return repository.Prepare(ctx, p.changes, author, p.message)
 }
 
-// write writes the changes into the directory, commits them if that is asked for, and has
-// the gateway serve them.
-func (p *proposal) write(ctx context.Context, saved *Saved, author string, commit bool) error {
-	var prepared *edit.Commit
-	if commit {
-		repository := edit.FindRepository(p.Definitions.Dir())
-		if repository == nil {
-			return errNoRepository
-		}
-		err := repository.Ready(ctx)
-		if err == nil {
-			prepared, err = repository.Prepare(ctx, p.changes, author, p.message)
-		}
-		if err != nil {
-			return err
-		}
-	}
+// write writes the changes into the directory, puts their commit on its branch if there is
+// one, and has the gateway serve them.
+func (p *proposal) write(ctx context.Context, saved *Saved, prepared *edit.Commit) error {
 	if err := p.Definitions.Hold(func() error { return p.changes.Write(p.Definitions.Dir()) }); err != nil {
 		return err
 	}
