@@ -197,11 +197,10 @@ func (v *visit) showReview(p *editPage) error {
 				for _, part := range p.Review.Diff[i].Parts {
 					source += part.Text
 				}
-				source = strings.TrimSpace(source)
 			} else if all := strings.Split(p.Edit.Text, "\n"); p.Edit.Action == "text" && f.Line > 0 && f.Line <= len(all) {
-				source = strings.TrimSpace(all[f.Line-1])
+				source = all[f.Line-1]
 			}
-			p.Here = append(p.Here, lineFinding{f, source, warning})
+			p.Here = append(p.Here, lineFinding{f, strings.TrimSpace(source), warning})
 		}
 	}
 	sort(p.Review.Errors, false)
