@@ -412,6 +412,8 @@ func TestPlaygroundPage(t *testing.T) {
 		t.Errorf("%s: %v", test, err)
 	}
 	asked.Set("do", "ask")
+	// A link, which a browser may follow for another site, shows the form and calls nothing.
+	check(html.UnescapeString(string(p.do("GET", "/console/playground?"+asked.Encode(), "", p.session).ok(t).body)), "may use at most", "keys: 0 of 3/366d requests", "!$0.013")
 	answered := page(asked)
 	check(answered, `Be kind\nto Acme.`, `Line one\nline two`, `"Hello"`, "fake/large", "fake/small", "$0.013", "7 + 3", `href="/console/traces/0`)
 	_, id, _ := strings.Cut(answered, `href="/console/traces/0`)

@@ -119,7 +119,7 @@ func buildPlayground(v *visit) (any, error) {
 		c := p.column(id, values)
 		c.Name = []string{"First", "Second"}[i]
 		p.Columns = append(p.Columns, c)
-		if err := p.ask(v, c, play, values.Get("do") == "ask"); err != nil {
+		if err := p.ask(v, c, play, v.form.Get("do") == "ask"); err != nil {
 			return nil, err
 		}
 	}
