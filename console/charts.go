@@ -1,7 +1,5 @@
 package console
 
-import "slices"
-
 // bar is a step of a chart: a height of barHeight and, of a stave, the mark of a week ago.
 type bar struct {
 	X, Y, Height, Mark int
@@ -29,7 +27,12 @@ func barsOf(values []float64, most float64) []bar {
 }
 
 // greatest returns the greatest of some values, at least zero.
-func greatest(values []float64) float64 { return slices.Max(append(values, 0)) }
+func greatest(values []float64) (most float64) {
+	for _, value := range values {
+		most = max(most, value)
+	}
+	return most
+}
 
 // chartWidth returns the width of a chart's picture.
 func chartWidth(bars []bar) int { return 10 * len(bars) }
