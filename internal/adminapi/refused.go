@@ -48,8 +48,12 @@ func serveRefused(w http.ResponseWriter, r *http.Request, asked *traceQuery, rea
 		})
 		slices.SortFunc(answer.Hours, func(a, b sqlite.RefusalHour) int { return a.Start.Compare(b.Start) })
 	}
-	answer.Rows = append([]sqlite.RefusalRow{}, answer.Rows...) // none is an empty list in JSON, not null
-	answer.Hours = append([]sqlite.RefusalHour{}, answer.Hours...)
+	if answer.Rows == nil {
+		answer.Rows = []sqlite.RefusalRow{}
+	}
+	if answer.Hours == nil {
+		answer.Hours = []sqlite.RefusalHour{}
+	}
 	return writeJSON(w, answer)
 }
 
