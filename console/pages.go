@@ -257,7 +257,8 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		v.Command = "" // no command reads a bundle at its address
 	}
 	f := frame{visit: v, Path: p.Path, Host: host, Edit: h.Edit, Main: template.HTML(main.String())} //nolint:gosec // the template of the page made it
-	if v.form == nil {                                                                               // the address shows the same again
+	// The address shows the same again, unless a form was sent.
+	if v.form == nil {
 		f.Main = withCSVLinks(string(f.Main), r.URL)
 	}
 	h.write(w, status, "frame.html", &f)
