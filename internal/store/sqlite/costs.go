@@ -184,8 +184,7 @@ func (s *CostSums) sum(o *CostSums) {
 }
 
 // SumCosts sums the costs of the calls of endpoints. It reads the traces, as the statistics
-// have no attempts, a little at a time, so that it blocks no checkpoint and no writer. A
-// million calls take about 2 s of processor time.
+// have no attempts, a little at a time, so that it blocks no checkpoint and no writer.
 func SumCosts(ctx context.Context, sources []CostSource, q CostQuery) (Costs, error) {
 	if err := q.Validate(); err != nil {
 		return Costs{}, err

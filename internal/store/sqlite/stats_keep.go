@@ -15,11 +15,14 @@ import (
 
 const (
 	// The keeper looks for rows to count every statsLook. A step costs as much for few rows
-	// as for many in the same slots, so fewer than worthCounting wait for statsEvery.
-	// Answers read the waiting rows themselves.
+	// as for many in the same slots, so fewer than worthSlot for each slot of the last step
+	// wait for statsEvery. But worthCounting are not too few, and leastCounting are: answers
+	// read the waiting rows themselves, and a step holds a small machine's only processor.
 	statsLook     = time.Second
 	statsEvery    = 10 * time.Second
 	worthCounting = 4096
+	leastCounting = 512
+	worthSlot     = 16
 
 	// A step counts at most statsRows, which bounds its time, and fills at most statsSlots,
 	// which bounds how long the recorder's writer waits for it: some 10 ms. With fewer
@@ -103,6 +106,7 @@ type statsKeeper struct {
 	stored, update *sql.Stmt
 	series         map[series]int64 // to ids, valid while swept is the cursor's
 	swept          int64            // progress.swept
+	slots          int64            // that the last step filled
 	expired        int64            // the hour before which there are no statistics
 	countAt        time.Time        // when few rows are counted too
 	foldAt         time.Time        // when the counts of commits are added
@@ -168,7 +172,8 @@ func (k *statsKeeper) look(ctx context.Context, s *Store) error {
 	}
 	for {
 		waiting, err := k.waiting(ctx)
-		if err != nil || waiting == 0 || waiting < worthCounting && now.Before(k.countAt) {
+		worth := min(max(worthSlot*k.slots, leastCounting), worthCounting)
+		if err != nil || waiting == 0 || waiting < worth && now.Before(k.countAt) {
 			return err
 		}
 		more, err := k.step(ctx, now)
@@ -223,6 +228,7 @@ func (k *statsKeeper) step(ctx context.Context, now time.Time) (more bool, err e
 	if err != nil || before == after {
 		return false, err
 	}
+	k.slots = int64(len(counted))
 	return true, k.store(ctx, before, after, counted)
 }
 
@@ -391,18 +397,13 @@ func (k *statsKeeper) expire(ctx context.Context, now time.Time, retention time.
 	if err != nil {
 		return err
 	}
-	cutoff := now.Add(-retention)
-	if at := oldest.Time(); at.Before(cutoff) {
-		cutoff = at
-	}
-	return k.deleteStats(ctx, cutoff)
+	return k.deleteStats(ctx, min(now.Add(-retention).UnixMilli(), oldest.Time().UnixMilli())/hourMillis)
 }
 
-// deleteStats deletes the hours and days that were over at cutoff, in transactions of one
-// series each. Then it deletes the series without statistics: each version of a definition
-// has series of its own.
-func (k *statsKeeper) deleteStats(ctx context.Context, cutoff time.Time) error {
-	hours := cutoff.UnixMilli() / hourMillis
+// deleteStats deletes the minutes, hours and days that were over at an hour, in transactions
+// of one series each. Then it deletes the series without statistics: each version of a
+// definition has series of its own.
+func (k *statsKeeper) deleteStats(ctx context.Context, hours int64) error {
 	if hours == k.expired {
 		return nil
 	}
@@ -411,13 +412,10 @@ func (k *statsKeeper) deleteStats(ctx context.Context, cutoff time.Time) error {
 		return err
 	}
 	for _, id := range ids {
-		for _, length := range []int64{1, 24} {
-			if err := k.deleteSlots(ctx, id, length, hours-length+1); err != nil {
+		for length, start := range map[int64]int64{0: hours * 60, 1: hours, 24: hours - 23} {
+			if err := k.deleteSlots(ctx, id, length, start); err != nil {
 				return err
 			}
-		}
-		if err := k.deleteSlots(ctx, id, 0, hours*60); err != nil {
-			return err
 		}
 	}
 	if err := k.deleteSeries(ctx); err != nil {

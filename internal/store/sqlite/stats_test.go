@@ -451,6 +451,50 @@ func TestStatsInTheBackground(t *testing.T) {
 	}
 }
 
+// TestFewSlotsAreCountedSoon has the keeper look at rows before their time has come.
+func TestFewSlotsAreCountedSoon(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k := mustKeep(t, s)
+	authority := mustAuthority(t)
+	now := time.Now()
+	for _, look := range []struct {
+		rows, keys int
+		slots      int64 // of the step before
+		counted    bool
+	}{
+		{leastCounting - 1, 1, 0, false},
+		{leastCounting, 1, 0, true},
+		{leastCounting, 1, 2, true},
+		{leastCounting, 100, 0, true},
+		{leastCounting, 1, 200, false},
+		{200 * worthSlot, 1, 200, true},
+		{worthCounting, 1, statsSlots, true},
+	} {
+		var batch recorder.Batch
+		for i := range look.rows {
+			r := fullRecord(authority.New(trace.KindEndpoint, now), now)
+			r.Key = fmt.Sprintf("key-%d", i%look.keys)
+			batch.Records = append(batch.Records, r)
+		}
+		mustCommit(t, s, batch)
+		k.countAt, k.slots = now.Add(time.Hour), look.slots
+		if err := k.look(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		left, err := k.waiting(t.Context())
+		if err != nil || (left == 0) != look.counted {
+			t.Errorf("%+v: %d rows wait, %v", look, left, err)
+		}
+		if look.counted && k.slots < 2*int64(look.keys) {
+			t.Errorf("%+v: the step filled %d slots", look, k.slots)
+		}
+		k.countAt = now
+		if err := k.look(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestStatsExpire(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	k := mustKeep(t, s)
