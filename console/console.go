@@ -72,6 +72,7 @@ type Handler struct {
 	Workspace string `json:"workspace,omitempty"`
 
 	app    app
+	kept   keptAnswers
 	mux    *http.ServeMux
 	logger *zap.Logger
 }

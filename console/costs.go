@@ -16,7 +16,8 @@ type costsPage struct {
 	Parts []string // that costs may be shown by
 	Since string
 	adminapi.Costs
-	Problem string // why the query is refused
+	At      time.Time // when they were summed
+	Problem string    // why the query is refused
 	Month   month
 	Budgets []budget
 	Why     bool // the parts of the sum are asked for
@@ -40,7 +41,8 @@ func buildCosts(v *visit) (any, error) {
 			}
 		}
 	}
-	err := v.ask("costs", url.Values{"by": {p.By}, "since": {p.Since}}, &p.Costs)
+	var err error
+	p.Costs, p.At, err = askSeldom[adminapi.Costs](v, "costs", url.Values{"by": {p.By}, "since": {p.Since}})
 	if p.Problem, err = refused(err); err != nil || p.Problem != "" {
 		return p, err
 	}

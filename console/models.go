@@ -12,6 +12,7 @@ import (
 // modelsPage has the models with what they did over time.
 type modelsPage struct {
 	Over    string // 24h, by the hour, or 7d, by the day
+	At      time.Time
 	Models  []modelRow
 	Steps   []modelSteps // by time, the latest first
 	Names   []string     // of the models with attempts
@@ -47,8 +48,8 @@ func buildModels(v *visit) (any, error) {
 	v.Command = "caddy cadenza costs --by provider,model --since " + p.Over
 	end := v.Now.Truncate(length).Add(length)
 	since := end.Add(-time.Duration(steps) * length)
-	var answer adminapi.Models
-	err := v.ask("models", url.Values{"since": {since.Format(time.RFC3339)}, "interval": {map[string]string{"24h": "hour", "7d": "day"}[p.Over]}}, &answer)
+	answer, at, err := askSeldom[adminapi.Models](v, "models", url.Values{"since": {since.Format(time.RFC3339)}, "interval": {map[string]string{"24h": "hour", "7d": "day"}[p.Over]}})
+	p.At = at
 	if p.Problem, err = refused(err); err != nil || p.Problem != "" {
 		return p, err
 	}

@@ -82,6 +82,7 @@ type visit struct {
 	Title   string     // of the page, or another
 	Command string     // the command that shows the same
 	Link    string     // of the view: the page's address, unless that doesn't show it again
+	kept    *keptAnswers
 
 	file, text string // a file to download in place of the page, if it has a name
 }
@@ -96,8 +97,12 @@ func (v *visit) ask(path string, query url.Values, answer any) error {
 	return v.send(http.MethodGet, path, query, nil, answer)
 }
 
-// send asks the API in the visitor's name to change something. body becomes JSON.
+// send asks the API in the visitor's name to change something, such as what answers are kept
+// of. body becomes JSON.
 func (v *visit) send(method, path string, query url.Values, body, answer any) error {
+	if method != http.MethodGet {
+		v.kept.forget()
+	}
 	return adminapi.Ask(v.ctx, v.Visitor, method, path, query, body, answer)
 }
 
@@ -201,7 +206,7 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		http.Redirect(w, r, prefix+"sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 		return
 	}
-	v := &visit{ctx: r.Context(), Visitor: visitor, Status: new(adminapi.Status), Now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), Title: p.Title, Link: r.URL.RequestURI()}
+	v := &visit{ctx: r.Context(), Visitor: visitor, Status: new(adminapi.Status), Now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), Title: p.Title, Link: r.URL.RequestURI(), kept: &h.kept}
 	asCSV := v.query.Get(csvParameter)
 	v.query.Del(csvParameter)
 	if r.Method == http.MethodPost {
