@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -32,7 +33,10 @@ const (
 )
 
 // forwarding are the headers of a request that a proxy passed on.
-var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
+var forwarding = []string{
+	"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Server",
+	"X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip",
+}
 
 // overHTTPS reports whether a request came over HTTPS, to this server or to a proxy that
 // the server trusts.
@@ -53,7 +57,7 @@ func onLoopback(r *http.Request) bool {
 		return false
 	}
 	for _, name := range forwarding {
-		if r.Header.Get(name) != "" {
+		if len(r.Header[name]) > 0 { // a client may send the first, empty; a proxy adds the second
 			return false
 		}
 	}
@@ -193,7 +197,7 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request) {
 // else: a link to the form must not send a visitor to another site.
 func localPath(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, prefix) || strings.HasPrefix(u.Path, prefix+"sign-") {
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path.Clean(u.Path)+"/", prefix) || strings.HasPrefix(u.Path, prefix+"sign-") {
 		return prefix
 	}
 	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
@@ -321,12 +325,13 @@ func (h *Handler) userOf(r *http.Request) (visitor *gateway.Visitor, named bool)
 		return nil, true
 	}
 	v := &gateway.Visitor{Workspace: h.Workspace, Key: gateway.SSOPrefix + user, Role: role, From: clientIP(r)}
-	if seen.of(v.Workspace + "\x00" + v.Key).Allow() {
+	if seen.of([4]string{v.Workspace, v.Key, string(v.Role), v.From}).Allow() {
 		h.logger.Info("signed in", zap.String("workspace", v.Workspace), zap.String("user", v.Key), zap.String("role", string(role)), zap.String("from", v.From))
 		adminapi.Audited(r.Context(), v, adminapi.AuditSignIn, "")
 	}
 	return v, true
 }
 
-// seen allows a user's sign-in to be noted, once in a session's time.
-var seen = limiters[string]{burst: 1, each: sessionTime, byName: make(map[string]*rate.Limiter)}
+// seen allows a user's sign-in to be noted, once in a session's time: by workspace, user, role
+// and address.
+var seen = limiters[[4]string]{burst: 1, each: sessionTime, byName: make(map[[4]string]*rate.Limiter)}

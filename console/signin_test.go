@@ -97,6 +97,8 @@ func TestWaysOfKeys(t *testing.T) {
 		{"loopback by a host that ends alike", goodKey, "127.0.0.1:1", "notlocalhost", "", "", false, false, false, ""},
 		{"loopback behind a proxy", goodKey, "127.0.0.1:1", "localhost", "X-Forwarded-For", "192.0.2.1", false, false, false, ""},
 		{"loopback behind another proxy", goodKey, "127.0.0.1:1", "localhost", "Via", "1.1 proxy", false, false, false, ""},
+		{"loopback behind a proxy that adds to an empty header", goodKey, "127.0.0.1:1", "localhost", "X-Forwarded-For", "|192.0.2.1", false, false, false, ""},
+		{"loopback behind a CDN", goodKey, "127.0.0.1:1", "localhost", "CF-Connecting-IP", "192.0.2.1", false, false, false, ""},
 		{"plain HTTP", goodKey, "192.0.2.1:1", "localhost", "", "", false, false, false, ""},
 		{"plain HTTP, allowed", goodKey, "192.0.2.1:1", "gateway", "", "", false, false, true, plainCookie},
 		{"HTTPS", goodKey, "192.0.2.1:1", "gateway.example.com", "", "", true, false, false, secureCookie},
@@ -114,7 +116,7 @@ func TestWaysOfKeys(t *testing.T) {
 			way := func(r *http.Request) *http.Request {
 				r.RemoteAddr, r.Host = test.peer, test.host
 				if test.header != "" {
-					r.Header.Set(test.header, test.value)
+					r.Header[http.CanonicalHeaderKey(test.header)] = strings.Split(test.value, "|")
 				}
 				if test.tls {
 					r.TLS = new(tls.ConnectionState)
@@ -179,6 +181,9 @@ func TestLocalPath(t *testing.T) {
 		`/\evil.example`:                "/console/",
 		"javascript:alert(1)":           "/console/",
 		"/console/%zz":                  "/console/",
+		"/console/../evil":              "/console/",
+		"/console/a/../../evil":         "/console/",
+		"/console/definitions/a/b":      "/console/definitions/a/b",
 	} {
 		if got := localPath(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

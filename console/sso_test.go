@@ -10,6 +10,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
@@ -50,6 +53,34 @@ func TestSSOOptions(t *testing.T) {
 		}
 		if options == user+role && h.TrustedUser != "{http.reverse_proxy.header.Remote-User}" {
 			t.Error(h.TrustedUser)
+		}
+	}
+}
+
+// TestSSOIsNoted notes who comes, again with another role or from elsewhere.
+func TestSSOIsNoted(t *testing.T) {
+	h := newHandler(t)
+	core, lines := observer.New(zap.InfoLevel)
+	h.logger = zap.New(core)
+	h.TrustedUser, h.TrustedRole, h.Workspace = "{http.auth.user.id}", "{http.auth.user.groups}", "noted"
+	for _, test := range []struct {
+		user, role, from string
+		noted            int
+	}{
+		{"eve", "viewer", "192.0.2.1", 1},
+		{"eve", "viewer", "192.0.2.1", 1},
+		{"eve", "admin", "192.0.2.1", 2},
+		{"eve", "admin", "192.0.2.9", 3},
+		{"bob", "admin", "192.0.2.9", 4},
+		{"eve", "viewer", "192.0.2.1", 4},
+	} {
+		replacer := caddy.NewEmptyReplacer()
+		replacer.Set("http.auth.user.id", test.user)
+		replacer.Set("http.auth.user.groups", test.role)
+		r := httptest.NewRequest("GET", "http://gateway.example.com/console/sign-in", http.NoBody)
+		serve(t, h, r.WithContext(context.WithValue(r.Context(), caddy.ReplacerCtxKey, replacer)), map[string]any{caddyhttp.ClientIPVarKey: test.from})
+		if got := lines.FilterMessage("signed in").Len(); got != test.noted {
+			t.Errorf("%+v: %d lines", test, got)
 		}
 	}
 }
@@ -112,7 +143,7 @@ func TestSSO(t *testing.T) {
 
 // TestSeen notes a user once in a session's time.
 func TestSeen(t *testing.T) {
-	ada := seen.of("ada")
+	ada := seen.of([4]string{"w", "ada"})
 	now := time.Now()
 	for _, step := range []struct {
 		after time.Duration
