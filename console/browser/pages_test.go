@@ -116,11 +116,21 @@ tests:
   - { name: a Fleming, context: { locale: nl-BE }, variant: nl }
 `
 
-// sizes are those of a phone, a tablet and a desktop.
+// checkout has cells that are empty, and so links that show nothing.
+const checkout = `
+type: boolean
+default: false
+rules:
+  - { id: larger, when: { environment: production, locale: nl, plan: [pro, enterprise], seats: 10.. }, value: true }
+  - { split: { by: seats, of: [ { value: true, share: 20%, name: new } ] } , id: ramp }
+  - { from: 2030-12-01T09:00:00+01:00, value: true }
+`
+
+// sizes are those of a small phone, a tablet and a desktop.
 var sizes = []struct {
 	name          string
 	width, height int64
-}{{"phone", 390, 844}, {"tablet", 1024, 768}, {"desktop", 1440, 900}}
+}{{"phone", 360, 780}, {"tablet", 1024, 768}, {"desktop", 1440, 900}}
 
 // violation is a rule of axe-core that a page breaks.
 type violation struct {
@@ -135,6 +145,7 @@ func TestPages(t *testing.T) {
 	needBrowser(t)
 	files := maps.Clone(definitions)
 	files["definitions/prompts/returns.yaml"] = returns
+	files["definitions/remoteconfigs/new_checkout.yaml"] = checkout
 	g := startGateway(t, files, shop)
 	ids := g.traffic()
 	b := g.signedIn("ops")
@@ -178,6 +189,7 @@ func TestPages(t *testing.T) {
 		{"definition-compared", compared("definitions/prompt/returns"), b},
 		{"definition-endpoint", "definitions/endpoint/support_chat", b},
 		{"definition-configuration", "definitions/remoteconfig/model_limits", b},
+		{"definition-rules", "definitions/remoteconfig/new_checkout", b},
 		{"edit", "edit?file=prompts/support_reply.yaml", b},
 		{"edit-value", "edit?file=remoteconfigs/model_limits.yaml&line=7&column=19", b},
 		{"edit-new", "edit?new=prompt", b},
