@@ -48,13 +48,15 @@ func readCursor(ctx context.Context, db queryer, sink string) (p trace.Position,
 	return p, err
 }
 
-// forgetErasures deletes the erasures before a time that all sinks have taken.
+// forgetErasures deletes the erasures before a time that all sinks have taken, and all if
+// there never was a sink: they have what was erased.
 func forgetErasures(ctx context.Context, conn *sql.Conn, before time.Time, sinks []activeSink) error {
 	const all = 1<<63 - 1
 	taken := int64(all)
 	for _, sink := range sinks {
 		taken = min(taken, sink.Erasures)
 	}
-	_, err := conn.ExecContext(ctx, "DELETE FROM erasures WHERE time_ms < ? AND seq <= ?", before.UnixMilli(), taken)
+	_, err := conn.ExecContext(ctx, "DELETE FROM erasures WHERE (time_ms < ? OR ? AND NOT EXISTS (SELECT 1 FROM cursors WHERE instr(sink, '/'))) AND seq <= ?",
+		before.UnixMilli(), len(sinks) == 0, taken)
 	return err
 }
