@@ -167,7 +167,7 @@ func TestPages(t *testing.T) {
 		name, path string
 		tab        *tab
 	}{
-		{"sign-in", "sign-in", guest},
+		{"signin", "sign-in", guest},
 		{"now", "", b},
 		{"traces", "traces", b},
 		{"traces-none", "traces?key=no_such_key", b},
@@ -179,7 +179,7 @@ func TestPages(t *testing.T) {
 		{"traces-sorted", "traces?sort=latency", b},
 		{"decision", "traces/" + ids.decision, b},
 		{"conversation", "conversations/talk%2F7", b},
-		{"find-several", "find?id=" + ids.streamed[:8], b},
+		{"find", "find?id=" + ids.streamed[:8], b},
 		{"find-none", "find?id=nothing", b},
 		{"now-day", "?last=day", b},
 		{"refused", "refused", b},

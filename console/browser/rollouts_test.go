@@ -63,7 +63,7 @@ func TestRolloutPages(t *testing.T) {
 		t.Error("a person's hold is red")
 	}
 	for _, page := range [][2]string{
-		{"rollout-list", "rollouts"}, {"rollout-stopped", stopped}, {"rollout-moved", moved}, {"now-stopped", ""},
+		{"rollouts", "rollouts"}, {"rollout", stopped}, {"rollout-moved", moved}, {"now-stopped", ""},
 		{"definition-guarded", "definitions/remoteconfig/button"}, {"trace-guarded", "traces/" + id}, {"audit-rollout", "audit?action=rollout"},
 	} {
 		if page[0] == "audit-rollout" {
