@@ -351,7 +351,7 @@ func (p *proposal) prepare(ctx context.Context, way, author string) (*edit.Commi
 		return nil, errors.New("the definitions are in no work tree of git: have ops set `edit files` without commit, or `edit off`")
 	}
 	if way == "files" {
-		if err := repository.Ready(ctx); err != nil {
+		if err := repository.Ready(ctx, p.changes); err != nil {
 			return nil, err
 		}
 	}

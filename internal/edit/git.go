@@ -113,9 +113,9 @@ var undertakings = map[string]string{
 	"rebase-merge": "a rebase", "rebase-apply": "a rebase", "index.lock": "a change of the index",
 }
 
-// Ready returns an error where a commit in the work tree would disturb what is under way
-// there, or would be on no branch.
-func (r *Repository) Ready(ctx context.Context) error {
+// Ready returns an error where a commit of changes would disturb what is under way in the
+// work tree, would be on no branch, or would replace what somebody put into the index.
+func (r *Repository) Ready(ctx context.Context, changes Changes) error {
 	at, err := r.ask(ctx, "rev-parse", "--absolute-git-dir")
 	if err != nil {
 		return err
@@ -128,7 +128,15 @@ func (r *Repository) Ready(ctx context.Context) error {
 	if _, err := r.ask(ctx, "symbolic-ref", "--quiet", "HEAD"); err != nil {
 		return fmt.Errorf("%s is on no branch (its HEAD is detached): check out a branch first", r.Top)
 	}
-	return nil
+	args := []string{"diff", "--cached", "--name-only", "-z", "--no-renames", "--"}
+	for _, c := range changes {
+		args = append(args, r.Prefix+cmp.Or(c.Old, c.New), r.Prefix+c.Name())
+	}
+	staged, err := r.ask(ctx, args...)
+	if file, _, ok := strings.Cut(staged, "\x00"); ok {
+		return fmt.Errorf("%s is not as in the last commit in the index of %s: commit what was changed there first", file, r.Top)
+	}
+	return err
 }
 
 // Commit is a commit that no branch has yet.

@@ -1,0 +1,106 @@
+package edit
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// a is the file that the tests with a repository change, in its folder definitions.
+const a = "definitions/prompts/a.yaml"
+
+// command runs git as somebody who works in the repository.
+func (r *Repository) command(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "init.defaultBranch=main"}, args...)...)
+	cmd.Dir, cmd.Env = r.Top, append(os.Environ(), "GIT_EDITOR=:")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// repository returns a repository with files in its last commit.
+func repository(t *testing.T, files map[string]string) *Repository {
+	t.Helper()
+	// Under a hook or git rebase --exec these name the repository that the tests are in.
+	for _, variable := range os.Environ() {
+		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "GIT_") {
+			t.Setenv(name, value) // has the test put it back
+			if err := os.Unsetenv(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	dir := t.TempDir()
+	for file, text := range files {
+		write(t, dir, file, text)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "definitions"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	(&Repository{Top: dir}).command(t, "init", "--quiet")
+	r := FindRepository(filepath.Join(dir, "definitions"))
+	r.command(t, "add", ".")
+	r.command(t, "commit", "--quiet", "--allow-empty", "-m", "All")
+	return r
+}
+
+// save saves a change as `edit files` with commit does.
+func (r *Repository) save(t *testing.T, c *Change) error {
+	t.Helper()
+	if err := r.Ready(t.Context(), Changes{c}); err != nil {
+		return err
+	}
+	commit, err := r.Prepare(t.Context(), Changes{c}, "eve", "Edit")
+	if err != nil {
+		return err
+	}
+	if err := c.Write(filepath.Join(r.Top, "definitions")); err != nil {
+		t.Fatal(err)
+	}
+	return commit.Advance(t.Context())
+}
+
+// TestStagedChanges has changes in the index alone, which a commit would take out of it.
+func TestStagedChanges(t *testing.T) {
+	r := repository(t, map[string]string{a: "a: 1\n", "definitions/prompts/b.yaml": "b: 1\n"})
+	refuse := func(c *Change, file string) {
+		t.Helper()
+		head, staged := r.command(t, "rev-parse", "HEAD"), r.command(t, "diff", "--cached")
+		if err := r.save(t, c); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "commit what was changed there first") {
+			t.Errorf("%s: %v", file, err)
+		}
+		if r.command(t, "rev-parse", "HEAD") != head || r.command(t, "diff", "--cached") != staged {
+			t.Errorf("%s: something changed", file)
+		}
+	}
+	write(t, r.Top, a, "a: 1\n# staged\n")
+	r.command(t, "add", a)
+	write(t, r.Top, a, "a: 1\n")
+	refuse(&Change{Old: "prompts/a.yaml", New: "prompts/a.yaml", Before: []byte("a: 1\n"), After: []byte("a: 2\n")}, a)
+	refuse(&Change{Old: "prompts/a.yaml", New: "prompts/c.yaml", Before: []byte("a: 1\n"), After: []byte("a: 1\n")}, a)
+
+	r.command(t, "reset", "--quiet")
+	write(t, r.Top, "definitions/prompts/c.yaml", "c: staged\n")
+	r.command(t, "add", "definitions/prompts/c.yaml")
+	if err := os.Remove(filepath.Join(r.Top, "definitions/prompts/c.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	refuse(&Change{New: "prompts/c.yaml", After: []byte("c: 1\n")}, "definitions/prompts/c.yaml")
+	refuse(&Change{Old: "prompts/a.yaml", New: "prompts/c.yaml", Before: []byte("a: 1\n"), After: []byte("a: 1\n")}, "definitions/prompts/c.yaml")
+
+	// What is staged of other files stays so.
+	if err := r.save(t, &Change{Old: "prompts/b.yaml", New: "prompts/b.yaml", Before: []byte("b: 1\n"), After: []byte("b: 2\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if status := r.command(t, "status", "--porcelain"); status != "AD definitions/prompts/c.yaml" {
+		t.Errorf("the status is %q", status)
+	}
+}
