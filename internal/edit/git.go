@@ -109,7 +109,7 @@ func (r *Repository) ask(ctx context.Context, args ...string) (string, error) {
 
 // undertakings are files in git's directory that exist while something is under way.
 var undertakings = map[string]string{
-	"MERGE_HEAD": "a merge", "CHERRY_PICK_HEAD": "a cherry-pick", "REVERT_HEAD": "a revert", "BISECT_LOG": "a bisection",
+	"MERGE_HEAD": "a merge", "CHERRY_PICK_HEAD": "a cherry-pick", "REVERT_HEAD": "a revert", "sequencer": "a cherry-pick or a revert", "BISECT_LOG": "a bisection",
 	"rebase-merge": "a rebase", "rebase-apply": "a rebase", "index.lock": "a change of the index",
 }
 

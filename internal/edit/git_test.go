@@ -104,3 +104,33 @@ func TestStagedChanges(t *testing.T) {
 		t.Errorf("the status is %q", status)
 	}
 }
+
+// TestStoppedPicks has a cherry-pick and a revert of several commits under way, of which
+// the one in conflict was committed: only the list of those to come tells.
+func TestStoppedPicks(t *testing.T) {
+	for what, args := range map[string][]string{"a cherry-pick": {"cherry-pick", "HEAD..theirs"}, "a revert": {"revert", "HEAD~2", "HEAD~3"}} {
+		r := repository(t, map[string]string{a: "a: 0\n"})
+		commit := func(text string) {
+			write(t, r.Top, a, text)
+			r.command(t, "commit", "--quiet", "-a", "-m", text)
+		}
+		r.command(t, "checkout", "--quiet", "-b", "theirs")
+		commit("a: 1\n")
+		commit("a: 2\n")
+		r.command(t, "checkout", "--quiet", "main")
+		for _, text := range []string{"a: 3\n", "a: 4\n", "a: 5\n", "a: 6\n"} {
+			commit(text)
+		}
+		cmd := exec.Command("git", append([]string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
+		if cmd.Dir = r.Top; cmd.Run() == nil {
+			t.Fatalf("%s has no conflict", what)
+		}
+		commit("a: 7\n")
+		if _, err := os.Lstat(filepath.Join(r.Top, ".git/sequencer")); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.save(t, &Change{Old: "prompts/a.yaml", New: "prompts/a.yaml", Before: []byte("a: 7\n"), After: []byte("a: 8\n")}); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "is under way") {
+			t.Errorf("in %s: %v", what, err)
+		}
+	}
+}
