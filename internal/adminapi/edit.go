@@ -367,20 +367,16 @@ func (p *proposal) write(ctx context.Context, saved *Saved, prepared *edit.Commi
 	if c := p.changes[0]; p.name == c.New {
 		saved.Base = edit.Hash(c.After)
 	}
-	var problems []error
+	var problem error
 	if prepared != nil {
-		if err := prepared.Advance(ctx); err != nil {
-			problems = append(problems, fmt.Errorf("it is written, and not committed: %w", err))
-		} else {
-			saved.Commit = prepared.ID
-		}
+		saved.Commit, problem = prepared.Advance(ctx)
 	}
 	if err := p.Definitions.Reload(); err != nil {
-		problems = append(problems, fmt.Errorf("it is written, and not served: %w", err))
+		problem = errors.Join(problem, fmt.Errorf("it is written, and not served: %w", err))
 	}
 	saved.Revision = p.Definitions.Snapshot().Revision
-	if err := errors.Join(problems...); err != nil {
-		saved.Problem = err.Error()
+	if problem != nil {
+		saved.Problem = problem.Error()
 	}
 	return nil
 }

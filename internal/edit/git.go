@@ -236,13 +236,15 @@ func (r *Repository) committed(ctx context.Context, c *Change) (mode string, err
 }
 
 // Advance moves the work tree's branch to the commit, and its index with it. The files are
-// written already.
-func (c *Commit) Advance(ctx context.Context) error {
+// written already. It returns the commit if the branch has moved, also with an error.
+func (c *Commit) Advance(ctx context.Context) (id string, err error) {
 	if _, err := c.repository.ask(ctx, "update-ref", "-m", "commit: by the console", "HEAD", c.ID, c.parent); err != nil {
-		return err
+		return "", fmt.Errorf("it is written, and not committed: %w", err)
 	}
-	_, _, err := c.repository.git(ctx, gitTime, c.index, nil, "update-index", "-z", "--index-info")
-	return err
+	if _, _, err := c.repository.git(ctx, gitTime, c.index, nil, "update-index", "-z", "--index-info"); err != nil {
+		return c.ID, fmt.Errorf("it is written and committed, and the index lacks it (git reset mends that, and takes out what else was added): %w", err)
+	}
+	return c.ID, nil
 }
 
 // Pushed is a branch that was made.

@@ -65,7 +65,11 @@ func (r *Repository) save(t *testing.T, c *Change) error {
 	if err := c.Write(filepath.Join(r.Top, "definitions")); err != nil {
 		t.Fatal(err)
 	}
-	return commit.Advance(t.Context())
+	id, err := commit.Advance(t.Context())
+	if head := r.command(t, "rev-parse", "HEAD"); id != head {
+		t.Errorf("the commit is %q, and HEAD is %s", id, head)
+	}
+	return err
 }
 
 // TestStagedChanges has changes in the index alone, which a commit would take out of it.
@@ -132,5 +136,34 @@ func TestStoppedPicks(t *testing.T) {
 		if err := r.save(t, &Change{Old: "prompts/a.yaml", New: "prompts/a.yaml", Before: []byte("a: 7\n"), After: []byte("a: 8\n")}); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "is under way") {
 			t.Errorf("in %s: %v", what, err)
 		}
+	}
+}
+
+// TestBrokenIndex has an index that git can't read before a commit, and one that is locked
+// once the branch has moved.
+func TestBrokenIndex(t *testing.T) {
+	r := repository(t, map[string]string{a: "a: 1\n"})
+	change := &Change{Old: "prompts/a.yaml", New: "prompts/a.yaml", Before: []byte("a: 1\n"), After: []byte("a: 2\n")}
+	commit, err := r.Prepare(t.Context(), Changes{change}, "eve", "Edit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := r.command(t, "rev-parse", "HEAD")
+	write(t, r.Top, ".git/HEAD.lock", "")
+	if id, err := commit.Advance(t.Context()); id != "" || err == nil || !strings.Contains(err.Error(), "is written, and not committed") || r.command(t, "rev-parse", "HEAD") != head {
+		t.Errorf("HEAD can't be moved: %q, %v", id, err)
+	}
+	if err := os.Rename(filepath.Join(r.Top, ".git/HEAD.lock"), filepath.Join(r.Top, ".git/index.lock")); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := commit.Advance(t.Context()); id != commit.ID || err == nil || !strings.Contains(err.Error(), "is written and committed") || r.command(t, "rev-parse", "HEAD") != id {
+		t.Errorf("the index can't be written: %q, %v", id, err)
+	}
+	if err := os.Remove(filepath.Join(r.Top, ".git/index.lock")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, r.Top, ".git/index", "garbage")
+	if err := r.save(t, change); err == nil || !strings.Contains(err.Error(), "index file") || r.command(t, "rev-parse", "HEAD") != commit.ID {
+		t.Errorf("a broken index: %v", err)
 	}
 }
