@@ -270,7 +270,11 @@ type candidate struct {
 // needs it. All other bytes are the same, and the new file decodes to the old content with
 // this one change. What can't be done so is an error with the place.
 func (v *Value) Replace(text string) ([]byte, error) {
-	for _, c := range v.candidates(strings.ReplaceAll(text, "\r\n", "\n")) {
+	list, problem := v.candidates(strings.ReplaceAll(text, "\r\n", "\n"))
+	for _, c := range list {
+		if v.comma != 0 {
+			c.source = v.cell(c.source)
+		}
 		data := []byte(v.data[:v.start] + c.source + v.data[v.end:])
 		var errs document.Errors
 		after := document.Parse(v.name, data, &errs)
@@ -278,34 +282,38 @@ func (v *Value) Replace(text string) ([]byte, error) {
 			return data, nil
 		}
 	}
-	return nil, &document.Error{Pos: v.node.Pos, Message: "this can't take the place of the value without changing more: edit the text of the file"}
+	return nil, &document.Error{Pos: v.node.Pos, Message: problem}
 }
 
-// candidates returns the ways to write a text, the first to try first.
-func (v *Value) candidates(text string) (list []candidate) {
+// candidates returns the ways to write a text, the first to try first, and what is wrong
+// with the text if none of them fits.
+func (v *Value) candidates(text string) (list []candidate, problem string) {
+	problem = "this can't take the place of the value without changing more: edit the text of the file"
 	quoted := func(sign string) candidate {
 		return candidate{sign, &document.Node{Shape: document.Scalar, Text: text, Quoted: true}}
 	}
 	if !v.IsText {
 		text = strings.Trim(text, " \t\n")
-		if c, ok := v.asWritten(text); ok {
+		c, mistakes := v.asWritten(text)
+		if len(mistakes) == 0 && c.value != nil {
 			list = append(list, c)
+		}
+		// A list that lacks its end would look like one and be a text.
+		switch flow := strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{"); {
+		case flow && len(mistakes) > 0:
+			return nil, fmt.Sprintf("this can't be read by itself (%s): edit the text of the file, or put quotes around all of it if it is text", mistakes[0].Message)
+		case flow:
+			return list, problem
 		}
 	}
 	switch {
 	case document.IsJSON(v.name):
 	case v.IsText && v.first() == "|":
-		return v.blocks(text)
+		return v.blocks(text), problem
 	case v.IsText && v.single() && !strings.ContainsAny(text, "\n\r"):
 		list = append(list, quoted("'"+strings.ReplaceAll(text, "'", "''")+"'"))
 	}
-	list = append(list, quoted(doubleQuoted(text)))
-	if v.comma != 0 {
-		for i := range list {
-			list[i].source = v.cell(list[i].source)
-		}
-	}
-	return list
+	return append(list, quoted(doubleQuoted(text))), problem
 }
 
 // single reports whether the value is in single quotes.
@@ -313,21 +321,22 @@ func (v *Value) single() bool {
 	return strings.HasPrefix(strings.TrimLeft(v.data[v.start:v.end], `"`), "'")
 }
 
-// asWritten returns the way to write a text that means more than a text may: it is a
-// number, a condition, or a list in brackets.
-func (v *Value) asWritten(text string) (candidate, bool) {
+// asWritten returns the way to write a text that means more than a text may, such as a
+// number, a condition or a list in brackets. One that can't be used has mistakes or no value.
+func (v *Value) asWritten(text string) (candidate, []*document.Error) {
 	name := v.name
 	switch {
 	case document.IsJSON(name):
 	case text != "" && strings.Contains(`[{"'`, text[:1]):
 		name += ".yaml" // the cells of a CSV file, too
+	case text == "" && v.comma == 0:
+		return candidate{}, nil
 	default:
-		plain := &document.Node{Shape: document.Scalar, Text: text}
-		return candidate{text, plain}, text != "" || v.comma != 0
+		return candidate{text, &document.Node{Shape: document.Scalar, Text: text}}, nil
 	}
 	var errs document.Errors
 	n := document.Parse(name, []byte(text), &errs)
-	return candidate{text, n}, n != nil && errs.Len() == 0
+	return candidate{text, n}, errs.List()
 }
 
 // blocks returns the ways to write a text as a block.
