@@ -54,11 +54,11 @@ const (
 	maxGitOutput = 64 << 10
 )
 
-// settings are options of every run of git: no hook, monitor, signature or prompt, and no
-// work in the background.
+// settings are options of every run of git: no hook, monitor, signature or prompt, no work
+// in the background, and no program for the one filter that conversions can't tell from none.
 var settings = []string{
 	"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "core.askPass=", "-c", "core.untrackedCache=false",
-	"-c", "commit.gpgSign=false", "-c", "push.gpgSign=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "protocol.ext.allow=never",
+	"-c", "commit.gpgSign=false", "-c", "push.gpgSign=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "protocol.ext.allow=never", "-c", "filter.unspecified.process=",
 }
 
 // inherited are the variables of the environment that git gets: where programs and keys
@@ -192,7 +192,7 @@ func (r *Repository) Prepare(ctx context.Context, changes Changes, author, messa
 // add adds a change to the entries of the index.
 func (c *Commit) add(ctx context.Context, change *Change) error {
 	r := c.repository
-	mode, err := r.committed(ctx, change)
+	mode, how, err := r.committed(ctx, change)
 	if err != nil {
 		return err
 	}
@@ -202,37 +202,47 @@ func (c *Commit) add(ctx context.Context, change *Change) error {
 	if change.New == "" {
 		return nil
 	}
-	blob, _, err := r.git(ctx, gitTime, change.After, nil, "hash-object", "-w", "--no-filters", "--stdin")
+	if change.Old != change.New {
+		how = r.conversions(ctx, r.Prefix+change.New)[0]
+	}
+	blob, _, err := r.git(ctx, gitTime, change.After, nil, "hash-object", "-w", how, "--stdin")
 	c.index = fmt.Appendf(c.index, "%s %s\t%s\x00", mode, strings.TrimSpace(blob), r.Prefix+change.New)
 	return err
 }
 
-// committed checks that the changed file is that of the last commit, and returns its mode.
-func (r *Repository) committed(ctx context.Context, c *Change) (mode string, err error) {
+// conversions returns the options by which hash-object may read a file: as git adds it,
+// such as with other line ends, unless a program of an attribute would run; and as it is.
+func (r *Repository) conversions(ctx context.Context, file string) []string {
+	if filter, err := r.ask(ctx, "check-attr", "-z", "filter", "--", file); err != nil || !strings.HasSuffix(filter, "\x00unspecified\x00") {
+		return []string{"--no-filters"}
+	}
+	return []string{"--path=" + file, "--no-filters"}
+}
+
+// committed checks that the changed file is that of the last commit, and returns its mode
+// and the conversion by which it is.
+func (r *Repository) committed(ctx context.Context, c *Change) (mode, how string, err error) {
 	file := r.Prefix + cmp.Or(c.Old, c.New)
 	entry, err := r.ask(ctx, "ls-tree", "-z", "HEAD", "--", file)
-	if err != nil {
-		return "", err
-	}
 	entry, _, _ = strings.Cut(entry, "\t")
-	if c.Old == "" {
-		if entry != "" {
-			return "", fmt.Errorf("the last commit of %s has a file %s, which is gone here: commit that first", r.Top, file)
-		}
-		return "100644", nil
-	}
-	blob, _, err := r.git(ctx, gitTime, c.Before, nil, "hash-object", "--no-filters", "--stdin")
-	if err != nil {
-		return "", err
-	}
 	mode, _, _ = strings.Cut(entry, " ")
-	if !strings.HasSuffix(entry, " blob "+strings.TrimSpace(blob)) {
-		return "", fmt.Errorf("%s is not as in the last commit of %s: commit what was changed there first", file, r.Top)
+	switch {
+	case err != nil:
+		return "", "", err
+	case c.Old == "" && entry != "":
+		return "", "", fmt.Errorf("the last commit of %s has a file %s, which is gone here: commit that first", r.Top, file)
+	case c.Old == "":
+		return "100644", "", nil
+	case mode == "120000":
+		return "", "", fmt.Errorf("%s is a link: edit the file that it leads to", file)
 	}
-	if !strings.HasPrefix(mode, "100") {
-		return "", fmt.Errorf("%s is a link: edit the file that it leads to", file)
+	for _, how := range r.conversions(ctx, file) {
+		blob, _, err := r.git(ctx, gitTime, c.Before, nil, "hash-object", how, "--stdin")
+		if err != nil || strings.HasSuffix(entry, " blob "+strings.TrimSpace(blob)) {
+			return mode, how, err
+		}
 	}
-	return mode, nil
+	return "", "", fmt.Errorf("%s is not as in the last commit of %s: commit what was changed there first", file, r.Top)
 }
 
 // Advance moves the work tree's branch to the commit, and its index with it. The files are

@@ -167,3 +167,49 @@ func TestBrokenIndex(t *testing.T) {
 		t.Errorf("a broken index: %v", err)
 	}
 }
+
+// TestConversions has git convert line ends, and programs that attributes name: nothing of
+// them may run. What was saved is as git would have added it.
+func TestConversions(t *testing.T) {
+	const lf, crlf = "a: 1\nb: 1\n", "a: 1\r\nb: 1\r\n"
+	edited := func(before string) *Change {
+		return &Change{Old: "prompts/a.yaml", New: "prompts/a.yaml", Before: []byte(before), After: []byte(strings.ReplaceAll(before, "a: 1", "a: 2"))}
+	}
+	moved := &Change{Old: "prompts/a.yaml", New: "prompts/a.json", Before: []byte(crlf), After: []byte(crlf)}
+	for name, test := range map[string]struct {
+		first, attributes, here string // the attributes of the commit and since then, and the file
+		change                  *Change
+		blob                    string // of the new file, with a 2
+	}{
+		"line ends are converted":           {"*.yaml text eol=crlf", "*.yaml text eol=crlf", crlf, edited(crlf), "a: 2\nb: 1\n"},
+		"they would be, since the commit":   {"", "* text=auto", crlf, edited(crlf), "a: 2\r\nb: 1\r\n"},
+		"a new file":                        {"*.yaml text eol=crlf", "*.yaml text eol=crlf", crlf, &Change{New: "prompts/b.yaml", After: []byte("a: 2\r\n")}, "a: 2\n"},
+		"another name has other attributes": {"*.yaml text eol=crlf", "*.yaml text eol=crlf", crlf, moved, crlf},
+		"a program":                         {"", "*.yaml filter=mark", lf, edited(lf), "a: 2\nb: 1\n"},
+		"a program for another name":        {"", "*.json filter=mark", crlf, moved, crlf},
+		"a program by an unlucky name":      {"", "*.yaml filter=unspecified", lf, edited(lf), "a: 2\nb: 1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := repository(t, map[string]string{a: test.here, ".gitattributes": test.first})
+			ran := filepath.Join(r.Top, ".git", "ran")
+			for _, driver := range []string{"mark", "unspecified"} {
+				r.command(t, "config", "filter."+driver+".clean", "touch .git/ran; cat")
+			}
+			write(t, r.Top, ".gitattributes", test.attributes)
+			if err := r.save(t, test.change); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Lstat(ran); err == nil {
+				t.Error("a program ran")
+			}
+			show := exec.Command("git", "cat-file", "blob", "HEAD:definitions/"+test.change.New)
+			show.Dir = r.Top
+			if blob, err := show.Output(); err != nil || string(blob) != test.blob {
+				t.Errorf("the blob is %q, %v", blob, err)
+			}
+			if status := r.command(t, "status", "--porcelain", "definitions"); status != "" {
+				t.Errorf("the status is %q", status)
+			}
+		})
+	}
+}
