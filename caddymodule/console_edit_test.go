@@ -336,7 +336,7 @@ func TestConsoleEditPages(t *testing.T) {
 	}
 	shows("a viewer's page", open(viewer, "file="+limitsFile), "needs <b>editor</b>", "readonly", "burst: 10")
 	shows("a value", open(editor, "file="+limitsFile+"&line=6&column=19"), "row 1, plan", `value="pro"`, "Values: free, pro", "The whole text")
-	shows("no value", open(editor, "file="+limitsFile+"&line=6&column=20"), "no value begins here", "Text of the file")
+	shows("no value", open(editor, "file="+limitsFile+"&line=6&column=20"), "no value of its own begins here", "Text of the file")
 	for kind, text := range map[string]string{"prompt": "provider: fake", "endpoint": "prompt: hello", "remoteconfig": "type: boolean"} {
 		page := open(editor, "new="+kind)
 		shows("a new "+kind, page, text, kind+"s/new.yaml")

@@ -54,7 +54,7 @@ func At(name string, data []byte, line, column int) (*Value, error) {
 	case n == nil && strings.HasPrefix(v.data[start:], "*"):
 		return refuse("this value comes from an alias: edit the text of the file")
 	case n == nil:
-		return refuse("no value begins here")
+		return refuse("no value of its own begins here: edit the text of the file")
 	case occurrences(v.tree, n) > 1:
 		return refuse("an alias repeats this value elsewhere: edit the text of the file")
 	}

@@ -59,9 +59,9 @@ func TestReplace(t *testing.T) {
 		"plain over several lines":         {"a.yaml", "t: ▸one\n  two\n", "x", "!this value can't be changed in its place"},
 		"a block list":                     {"a.yaml", "t:\n  ▸- one\n", "x", "!this value can't be changed in its place"},
 		"a comment in a list":              {"a.yaml", "t: ▸[ one, # ]\n  two ]\n", "x", "!this value can't be changed in its place"},
-		"a name":                           {"a.yaml", "t: 1\n▸u: 2\n", "x", "!a.yaml:2:1: no value begins here"},
-		"no value":                         {"a.yaml", "t: o▸ne\n", "x", "!a.yaml:1:5: no value begins here"},
-		"no text":                          {"a.yaml", "▸", "x", "!a.yaml:1:1: no value begins here"},
+		"a name":                           {"a.yaml", "t: 1\n▸u: 2\n", "x", "!a.yaml:2:1: no value of its own begins here: edit the text of the file"},
+		"no value":                         {"a.yaml", "t: o▸ne\n", "x", "!a.yaml:1:5: no value of its own begins here: edit the text of the file"},
+		"no text":                          {"a.yaml", "▸", "x", "!a.yaml:1:1: no value of its own begins here: edit the text of the file"},
 		"a broken file":                    {"a.yaml", "t: [▸x\n", "x", "!a.yaml:1:4"},
 		"control characters":               {"a.yaml", "t: ▸x\n", "a\x00\x7fb", "t: \"a\\u0000\\u007fb\"\n"},
 
