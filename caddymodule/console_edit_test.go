@@ -61,7 +61,7 @@ func TestConsoleEdits(t *testing.T) {
 	session := g.signIn("our_editor")
 	const staging = `{"environment":"staging","plan":"pro"}`
 	before := g.read(limitsFile)
-	if strings.Contains(g.served("limits", staging), "600") {
+	if strings.Contains(g.served("limits", staging), `:600`) {
 		t.Fatal("served before the edit")
 	}
 
@@ -73,7 +73,7 @@ func TestConsoleEdits(t *testing.T) {
 	if c := review.Comparison; len(c.Definitions) != 1 || len(c.Definitions[0].Answers) == 0 || !strings.Contains(string(c.Definitions[0].Answers[0].Context), "staging") {
 		t.Errorf("the answers that change: %+v", c)
 	}
-	if g.read(limitsFile) != before || strings.Contains(g.served("limits", staging), "600") {
+	if g.read(limitsFile) != before || strings.Contains(g.served("limits", staging), `:600`) {
 		t.Fatal("a review changes something")
 	}
 
@@ -90,7 +90,7 @@ func TestConsoleEdits(t *testing.T) {
 	if now := g.read(limitsFile); now != strings.Replace(before, "[ production", "[ [production, staging]", 1) || edit.Hash([]byte(now)) != saved.Base {
 		t.Errorf("the file: %s", now)
 	}
-	if !strings.Contains(g.served("limits", staging), "600") {
+	if !strings.Contains(g.served("limits", staging), `:600`) {
 		t.Error("the edit is not served")
 	}
 
