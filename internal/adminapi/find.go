@@ -22,8 +22,8 @@ type Match struct {
 	Name string `json:"name,omitempty"` // of a trace: kind and key
 }
 
-// serveFind answers GET /cadenza/find?id=…: the traces and decisions whose ids begin so, or
-// else the conversation, chain or request id in a trace's metadata or a report.
+// serveFind answers GET /cadenza/find?id=…: the traces and decisions whose ids begin so, also
+// the trace whose id is within that of an answer, or else the conversation, chain or request id in a trace's metadata or a report.
 func serveFind(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error {
 	workspace := q.workspace
 	id := strings.TrimSpace(q.values.Get("id"))
@@ -31,7 +31,7 @@ func serveFind(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sq
 		return apiError(http.StatusBadRequest, "id is missing: that of a trace, decision, conversation, chain or request")
 	}
 	answer := Found{Searched: []string{}, Found: []Match{}}
-	if first, last, ok := parsePrefix(id); ok {
+	if first, last, ok := parsePrefix(withinAnswerID(id)); ok {
 		for _, what := range []string{"trace", "decision"} {
 			answer.Searched = append(answer.Searched, what)
 			found, more, err := workspace.idsBetween(r.Context(), what == "decision", first, last)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,14 @@ const (
 	// maxCandidates bounds the ids in the error for an ambiguous beginning.
 	maxCandidates = 10
 )
+
+// answerID matches the ids of answers in the forms of other APIs, which have the trace's id
+// in them, such as chatcmpl-018f… and, of the first part of an answer, msg_018f…_0.
+var answerID = regexp.MustCompile(`^(?:chatcmpl-|(?:resp|msg|rs|fc|ctc|cmp)_)([0-9A-Fa-f]+)(?:_[0-9]+)?$`)
+
+// withinAnswerID returns the trace's id in the id of an answer. Any other text stays as it
+// is.
+func withinAnswerID(text string) string { return answerID.ReplaceAllString(text, "$1") }
 
 // parsePrefix reads the beginning of a trace id, with or without its hyphens, and
 // returns the first and the last id that begin so.
@@ -40,7 +49,7 @@ func parsePrefix(text string) (first, last trace.ID, ok bool) {
 // complete finds the trace whose id begins with the text or, if there is no such trace,
 // the decision. It searches the named workspace, or all if the name is empty.
 func (all workspaces) complete(ctx context.Context, text, workspace string) (id trace.ID, err error) {
-	first, last, ok := parsePrefix(text)
+	first, last, ok := parsePrefix(withinAnswerID(text))
 	if !ok {
 		return id, apiError(http.StatusBadRequest, "%q is no trace id: give its 36 characters, or the first %d or more of its hexadecimal digits", text, leastPrefix)
 	}

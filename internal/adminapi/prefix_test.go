@@ -25,6 +25,20 @@ func TestParsePrefix(t *testing.T) {
 	}
 }
 
+// TestWithinAnswerID has the ids of answers and of their parts.
+func TestWithinAnswerID(t *testing.T) {
+	const id = "01a2007064e685528000000000000001"
+	for text, want := range map[string]string{
+		"chatcmpl-" + id: id, "resp_" + id: id, "msg_" + id: id, "msg_" + id + "_0": id, "rs_" + id + "_12": id, "fc_" + id + "_1": id,
+		"ctc_" + id + "_1": id, "cmp_" + id + "_1": id, "chatcmpl-" + id[:9]: id[:9],
+		id: id, "chatcmpl-x": "chatcmpl-x", "call_" + id: "call_" + id, "msg_": "msg_", id + "_0": id + "_0", "": "",
+	} {
+		if got := withinAnswerID(text); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
 func FuzzParsePrefix(f *testing.F) {
 	f.Add("01a20070-64e6")
 	f.Add("01a2007g")
