@@ -61,6 +61,11 @@ func TestConsoleErases(t *testing.T) {
 	if n := strings.Count(string(export.body), "\n"); n != 2 || export.header.Get("Content-Disposition") == "" {
 		t.Errorf("%d lines: %v", n, export.header)
 	}
+	for path, shows := range map[string]string{"erase?colour=red": "there is no parameter &#34;colour&#34;", "erase?metadata.user=x": "No trace passes these filters", "audit?colour=red": "there is no parameter &#34;colour&#34;"} {
+		if page := g.do("GET", "/console/"+path, "", admin).ok(t); !strings.Contains(string(page.body), shows) {
+			t.Errorf("%s: %s", path, page.body)
+		}
+	}
 	if page := g.do("GET", "/console/erase?since=x", "", admin).ok(t); !strings.Contains(string(page.body), "since must be a time") {
 		t.Errorf("%s", page.body)
 	}

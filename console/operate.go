@@ -39,7 +39,7 @@ func (*auditPage) Actions() []string {
 }
 
 func buildAudit(v *visit) (any, error) {
-	p := &auditPage{filter: v.filter(auditFields)}
+	p := &auditPage{filter: v.filter(auditFields, "before")}
 	v.Command = "caddy cadenza audit" + p.flags
 	p.Export = prefix + "api/audit?" + with(p.query, "format", "jsonl").Encode()
 	var err error

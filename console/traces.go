@@ -3,6 +3,7 @@ package console
 import (
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,8 +37,14 @@ type filter struct {
 	flags   string     // the same for the command line
 }
 
-// filter reads a form. Fields that are not given have their usual values.
-func (v *visit) filter(fields []filterField) filter {
+// filter reads a form. Fields that are not given have their usual values. Each other parameter
+// but those in more is a field, too: the API refuses what it does not have.
+func (v *visit) filter(fields []filterField, more ...string) filter {
+	for _, name := range slices.Sorted(maps.Keys(v.query)) {
+		if !slices.Contains(more, name) && !slices.ContainsFunc(fields, func(f filterField) bool { return f.Name == name }) {
+			fields = append(fields, filterField{Name: name, Label: name})
+		}
+	}
 	f := filter{page: v.query, query: make(url.Values)}
 	for _, field := range fields {
 		if v.query.Has(field.Name) {
@@ -47,13 +54,21 @@ func (v *visit) filter(fields []filterField) filter {
 		f.Filters = append(f.Filters, field)
 		if field.Value != "" {
 			f.query.Set(field.parameter())
-			f.flags += " --" + strings.ReplaceAll(field.Name, "_", "-") + " " + shellWord(field.Value)
+			name, member, within := strings.Cut(field.Name, ".") // metadata.user
+			f.flags += " --" + strings.ReplaceAll(name, "_", "-")
+			switch {
+			case within:
+				f.flags += " " + shellWord(member+"="+field.Value)
+			case name != "fallback": // this flag takes no value
+				f.flags += " " + shellWord(field.Value)
+			}
 		}
 	}
 	return f
 }
 
-// filterFields are the fields of the form. The command takes the same as flags.
+// filterFields are the fields of the form, the first 18 in sight and those used
+// rarely folded away. The command takes the same as flags.
 var filterFields = []filterField{
 	{"since", "since", "24h", "90m, 7d or 2026-01-31"},
 	{"until", "until", "", "now"},
@@ -73,10 +88,18 @@ var filterFields = []filterField{
 	{"chain_id", "chain", "", ""},
 	{"metadata", "metadata", "", "user=u-1"},
 	{"field", "field", "", "a field's value"},
+	{"code", "error code", "", "upstream_error"},
+	{"state", "state", "", "interrupted"},
+	{"finish_reason", "finish reason", "", "length"},
+	{"attempts", "attempts at least", "", "2"},
+	{"fallback", "fallback", "", "true"},
+	{"decision", "decision", "", ""},
+	{"version", "version", "", ""},
+	{"revision", "revision", "", ""},
 }
 
 func buildTraces(v *visit) (any, error) {
-	p := &tracesPage{filter: v.filter(filterFields), Sort: v.query.Get("sort"), Live: !v.query.Has("before")}
+	p := &tracesPage{filter: v.filter(filterFields, "sort", "before", "limit", "follow", "wait", "format"), Sort: v.query.Get("sort"), Live: !v.query.Has("before")}
 	v.Command = "caddy cadenza traces" + p.flags
 	if p.Sort != "" {
 		p.Changed = true
