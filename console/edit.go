@@ -74,7 +74,10 @@ func buildEdit(v *visit) (any, error) {
 		p.Edit.File, p.Edit.Text, err = v.starter(kind)
 		return p, err
 	}
-	p.Edit.File = v.query.Get("file")
+	if p.Edit.File = v.query.Get("file"); p.Edit.File == "" {
+		v.to = prefix + "definitions"
+		return p, nil
+	}
 	p.Edit.Line, p.Edit.Column = number(v.query.Get("line")), number(v.query.Get("column"))
 	return p, v.readEdited(p)
 }
