@@ -54,7 +54,7 @@ func TestConsoleErases(t *testing.T) {
 	// What the filters choose can be exported until then.
 	page := string(g.do("GET", "/console/erase?since=&metadata="+url.QueryEscape("user="+person), "", admin).ok(t).body)
 	link := regexp.MustCompile(`href="(/console/api/export[^"]*)"`).FindStringSubmatch(page)
-	if link == nil {
+	if link == nil || !strings.Contains(page, "<b>2 traces</b>: <a") {
 		t.Fatalf("no link: %s", page)
 	}
 	export := g.do("GET", html.UnescapeString(link[1]), "", admin).ok(t)

@@ -123,9 +123,9 @@ type erasePage struct {
 	Erased     *trace.Erased // what was erased just now
 	Problem    string
 	filter
-	Export          string // the link
-	ExportProblem   string
-	NothingToExport bool
+	Export        string // the link
+	ExportProblem string
+	Passing       string // how many traces would be exported; empty: none
 }
 
 // exportFilters are the filters that the form of exports offers.
@@ -142,13 +142,18 @@ func buildErase(v *visit) (any, error) {
 	}
 	p.filter = v.filter(slices.DeleteFunc(slices.Clone(filterFields), func(f filterField) bool { return !slices.Contains(exportFilters, f.Name) }))
 	p.Export = prefix + "api/export?" + p.query.Encode()
-	p.query.Set("limit", "1")
+	p.query.Set("limit", strconv.Itoa(adminapi.MaxTraces))
 	var some listAnswer
 	problem, err := refused(v.ask("traces", p.query, &some))
 	if err != nil {
 		return nil, err
 	}
-	p.ExportProblem, p.NothingToExport = problem, len(some.Traces) == 0 && some.Next == ""
+	p.ExportProblem = problem
+	if p.Passing = countOf(len(some.Traces), "trace"); some.Next != "" {
+		p.Passing += " or more"
+	} else if len(some.Traces) == 0 {
+		p.Passing = ""
+	}
 	if v.form == nil {
 		return p, nil
 	}
