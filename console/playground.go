@@ -22,6 +22,7 @@ import (
 type playgroundPage struct {
 	gateway.Playable
 	Needs     bool   // the visitor needs another role
+	Bundle    bool   // the definitions come as one
 	Of        string // "endpoint/KEY" or "prompt/KEY"; empty: nothing is chosen yet
 	Fields    []tryField
 	Context   string // as JSON
@@ -81,7 +82,7 @@ func buildPlayground(v *visit) (any, error) {
 			setTrace(values, loaded.Fields, recorded)
 		}
 	}
-	p.Of = values.Get("of")
+	p.Of, p.Bundle = values.Get("of"), places{v, ""}.Fixed()
 	for _, kind := range []string{"endpoint", "prompt"} {
 		if key := values.Get(kind); key != "" {
 			p.Of = kind + "/" + key
