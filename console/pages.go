@@ -75,6 +75,7 @@ type visit struct {
 	Visitor *gateway.Visitor
 	Status  *adminapi.Status
 	Now     time.Time
+	site    string // the address of the host that the visitor asked
 	query   url.Values
 	form    url.Values // of a POST; nil: the page is only looked at
 	to      string     // a path of the console that answers a POST, if it is set
@@ -206,7 +207,10 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		http.Redirect(w, r, prefix+"sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 		return
 	}
-	v := &visit{ctx: r.Context(), Visitor: visitor, Status: new(adminapi.Status), Now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), Title: p.Title, Link: r.URL.RequestURI(), kept: &h.kept}
+	v := &visit{ctx: r.Context(), Visitor: visitor, Status: new(adminapi.Status), Now: time.Now().UTC(), query: r.URL.Query(), id: r.PathValue("id"), Title: p.Title, Link: r.URL.RequestURI(), kept: &h.kept, site: "http://" + r.Host}
+	if overHTTPS(r) {
+		v.site = "https://" + r.Host
+	}
 	asCSV := v.query.Get(csvParameter)
 	v.query.Del(csvParameter)
 	if r.Method == http.MethodPost {

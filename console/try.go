@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
@@ -20,6 +22,8 @@ type tryPage struct {
 	Rows    []inspect.Answer
 	More    int // definitions that are not tried
 	Problem string
+	Notes   []string // on the context
+	Curl    string   // asks for the same by HTTP; empty: nothing would answer
 	places
 }
 
@@ -31,6 +35,9 @@ type tryField struct {
 
 // mostTried bounds the definitions that one page evaluates.
 const mostTried = 200
+
+// mostDecided is the most keys that one request for decisions may have.
+const mostDecided = 100
 
 // tryPrefix begins the names of the form's fields of the data model.
 const tryPrefix = "field."
@@ -48,7 +55,7 @@ func buildTry(v *visit) (any, error) {
 		p.Context = string(text)
 	}
 	p.More = max(len(loaded.Definitions)-mostTried, 0)
-	example := "KEY"
+	example, keys := "KEY", map[string][]string{}
 	for i := range loaded.Definitions[:len(loaded.Definitions)-p.More] {
 		d := &loaded.Definitions[i]
 		var row inspect.Answer
@@ -61,18 +68,41 @@ func buildTry(v *visit) (any, error) {
 		if p.Problem != "" {
 			break // it is about the context or the time: the same for all
 		}
+		for _, note := range row.Notes {
+			if !slices.Contains(p.Notes, note) {
+				p.Notes = append(p.Notes, note)
+			}
+		}
 		if len(row.Rows) > 0 {
 			example = d.Key
 		}
+		// One key that is refused, as for a variable, would have the whole request refused.
+		if list := d.Kind + "s"; d.Kind != "endpoint" && row.Problem == "" && len(keys["prompts"])+len(keys["remoteconfigs"]) < mostDecided {
+			keys[list] = append(keys[list], d.Key)
+		}
 		p.Rows = append(p.Rows, row)
+	}
+	if len(keys) > 0 {
+		body := map[string]any{"context": context}
+		for list, of := range keys {
+			body[list] = of
+		}
+		p.Curl = "curl " + shellWord(v.site+"/v1/decisions") + ` -H "Authorization: Bearer $CADENZA_API_KEY" -d ` + shellWord(string(made(json.Marshal(body))))
 	}
 	v.Command = fmt.Sprintf("caddy cadenza eval %s --explain --context %s %s", shellWord(loaded.Directory), shellWord(string(text)), shellWord(example))
 	return p, nil
 }
 
-// formOf reads the form of a context.
+// formOf reads the form of a context. A field that the data model does not have is part of it,
+// too: what evaluates the context says so.
 func formOf(fields []adminapi.DataField, values url.Values) (form []tryField, context map[string]any) {
 	context = make(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value, field := strings.TrimSpace(values.Get(name)), strings.TrimPrefix(name, tryPrefix)
+		if field != name && value != "" && !slices.ContainsFunc(fields, func(f adminapi.DataField) bool { return f.Name == field }) {
+			setField(context, &adminapi.DataField{Name: field}, value)
+		}
+	}
 	for _, f := range fields {
 		value := strings.TrimSpace(values.Get(tryPrefix + f.Name))
 		form = append(form, tryField{f, value})
@@ -95,7 +125,10 @@ func setField(context map[string]any, f *adminapi.DataField, value string) {
 		context = below
 	}
 	var typed any = value
-	if f.Type == "list" {
+	switch {
+	case (f.Type == "number" || f.Type == "boolean") && json.Valid([]byte(value)):
+		typed = json.RawMessage(value)
+	case f.Type == "list":
 		var list []string
 		for item := range strings.SplitSeq(value, ",") {
 			list = append(list, strings.TrimSpace(item))

@@ -15,7 +15,10 @@ func TestSetField(t *testing.T) {
 		fields []filled
 	}{
 		{`{"plan":"pro"}`, []filled{{"plan", "string", "", "pro"}}},
-		{`{"seats":"12"}`, []filled{{"seats", "number", "", "12"}}}, // which binding reads as a number
+		{`{"seats":12}`, []filled{{"seats", "number", "", "12"}}},
+		{`{"seats":"many"}`, []filled{{"seats", "number", "", "many"}}}, // which the answer has a note on
+		{`{"staff":true}`, []filled{{"staff", "boolean", "", "true"}}},
+		{`{"plan":"12"}`, []filled{{"plan", "string", "", "12"}}},
 		{`{"tags":["a","b c"]}`, []filled{{"tags", "list", "", "a, b c"}}},
 		{`{"address":{"city":"Gent","country":"BE"}}`, []filled{{"country", "string", "address.country", "BE"}, {"city", "string", "address.city", "Gent"}}},
 		{`{"a":{"b":"1"}}`, []filled{{"a", "string", "", "0"}, {"b", "string", "a.b", "1"}}},
