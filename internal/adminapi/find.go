@@ -23,7 +23,8 @@ type Match struct {
 }
 
 // serveFind answers GET /cadenza/find?id=…: the traces and decisions whose ids begin so, also
-// the trace whose id is within that of an answer, or else the conversation, chain or request id in a trace's metadata or a report.
+// the trace whose id is within that of an answer, or else the conversation, chain or request
+// id in a trace's metadata or a report.
 func serveFind(w http.ResponseWriter, r *http.Request, q *traceQuery, reader *sqlite.Reader) error {
 	workspace := q.workspace
 	id := strings.TrimSpace(q.values.Get("id"))
