@@ -28,7 +28,7 @@ const (
 )
 
 // askSeldom asks as visit.ask, for sums that are made of every call of a month. It may return
-// what another visitor was answered, and returns since when the answer is right.
+// what another visitor was answered, and returns when that was asked.
 func askSeldom[T any](v *visit, path string, query url.Values) (answer T, at time.Time, err error) {
 	value, at, err := v.kept.answer(v.Visitor.Workspace+" "+path+"?"+query.Encode(), func() (any, error) {
 		err := v.ask(path, query, &answer)

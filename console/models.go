@@ -11,8 +11,8 @@ import (
 
 // modelsPage has the models with what they did over time.
 type modelsPage struct {
-	Over    string // 24h, by the hour, or 7d, by the day
-	At      time.Time
+	Over    string    // 24h, by the hour, or 7d, by the day
+	At      time.Time // when they were summed
 	Models  []modelRow
 	Steps   []modelSteps // by time, the latest first
 	Names   []string     // of the models with attempts

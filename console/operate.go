@@ -149,10 +149,11 @@ func buildErase(v *visit) (any, error) {
 		return nil, err
 	}
 	p.ExportProblem = problem
-	if p.Passing = countOf(len(some.Traces), "trace"); some.Next != "" {
-		p.Passing += " or more"
-	} else if len(some.Traces) == 0 {
-		p.Passing = ""
+	switch passing := countOf(len(some.Traces), "trace"); {
+	case some.Next != "":
+		p.Passing = passing + " or more"
+	case len(some.Traces) > 0:
+		p.Passing = passing
 	}
 	if v.form == nil {
 		return p, nil

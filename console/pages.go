@@ -77,13 +77,13 @@ type visit struct {
 	Now     time.Time
 	site    string // the address of the host that the visitor asked
 	query   url.Values
-	form    url.Values // of a POST; nil: the page is only looked at
-	to      string     // a path of the console that answers a POST, if it is set
-	id      string     // what follows the page's path
-	Title   string     // of the page, or another
-	Command string     // the command that shows the same
-	Link    string     // of the view: the page's address, unless that doesn't show it again
-	kept    *keptAnswers
+	form    url.Values   // of a POST; nil: the page is only looked at
+	to      string       // a path of the console to go to in place of the page, if it is set
+	id      string       // what follows the page's path
+	Title   string       // of the page, or another
+	Command string       // the command that shows the same
+	Link    string       // of the view: the page's address, unless that doesn't show it again
+	kept    *keptAnswers // of all visitors
 
 	file, text string // a file to download in place of the page, if it has a name
 }

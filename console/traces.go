@@ -67,8 +67,7 @@ func (v *visit) filter(fields []filterField, more ...string) filter {
 	return f
 }
 
-// filterFields are the fields of the form, the first 18 in sight and those used
-// rarely folded away. The command takes the same as flags.
+// filterFields are the fields of the form. The command takes the same as flags.
 var filterFields = []filterField{
 	{"since", "since", "24h", "90m, 7d or 2026-01-31"},
 	{"until", "until", "", "now"},
@@ -88,6 +87,10 @@ var filterFields = []filterField{
 	{"chain_id", "chain", "", ""},
 	{"metadata", "metadata", "", "user=u-1"},
 	{"field", "field", "", "a field's value"},
+}
+
+// rareFields are those that are folded away until one is used.
+var rareFields = []filterField{
 	{"code", "error code", "", "upstream_error"},
 	{"state", "state", "", "interrupted"},
 	{"finish_reason", "finish reason", "", "length"},
@@ -98,8 +101,19 @@ var filterFields = []filterField{
 	{"revision", "revision", "", ""},
 }
 
+// Usual returns the fields that are in sight.
+func (p *tracesPage) Usual() []filterField { return p.Filters[:len(filterFields)] }
+
+// Rare returns the other fields, with those that the address alone has.
+func (p *tracesPage) Rare() []filterField { return p.Filters[len(filterFields):] }
+
+// RareUsed reports whether one of them has a value.
+func (p *tracesPage) RareUsed() bool {
+	return slices.ContainsFunc(p.Rare(), func(f filterField) bool { return f.Value != "" })
+}
+
 func buildTraces(v *visit) (any, error) {
-	p := &tracesPage{filter: v.filter(filterFields, "sort", "before", "limit", "follow", "wait", "format"), Sort: v.query.Get("sort"), Live: !v.query.Has("before")}
+	p := &tracesPage{filter: v.filter(slices.Concat(filterFields, rareFields), "sort", "before", "limit", "follow", "wait", "format"), Sort: v.query.Get("sort"), Live: !v.query.Has("before")}
 	v.Command = "caddy cadenza traces" + p.flags
 	if p.Sort != "" {
 		p.Changed = true

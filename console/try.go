@@ -36,7 +36,8 @@ type tryField struct {
 // mostTried bounds the definitions that one page evaluates.
 const mostTried = 200
 
-// mostDecided is the most keys that one request for decisions may have.
+// mostDecided is the most keys that one request for decisions may have: wire.MaxKeys, which
+// the console does not import.
 const mostDecided = 100
 
 // tryPrefix begins the names of the form's fields of the data model.
